@@ -1,115 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The statements of the specification on matching, one test each, and the promises of tag_match.h on memory and cost.
- * Allocations go through --wrap so that they can be counted and refused.
+ * What the specification says on matching (TAG-1..7, TPR-3, TPR-8, TPR-9, REQ-24, REQ-26), statement by statement, on
+ * the matcher alone: receives are posted, messages arrive, and the test says which takes which. Memory and cost are in
+ * test_tag_match_cost.c, random operations in test_tag_match_model.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "op/tag_match.h"
-#include "test_tag_check.h"
-
-#define EXACT UINT64_MAX
-#define MANY  3000
-
-static struct {
-    size_t live;
-    size_t calls;
-    bool   refuse;
-} memory;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void  __real_free(void *ptr);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void  __wrap_free(void *ptr);
-
-void *__wrap_malloc(size_t size)
-{
-    memory.calls++;
-    if (memory.refuse) {
-        return NULL;
-    }
-    memory.live++;
-    return __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    memory.calls++;
-    if (memory.refuse) {
-        return NULL;
-    }
-    memory.live++;
-    return __real_calloc(count, size);
-}
-
-void __wrap_free(void *ptr)
-{
-    memory.live -= (ptr != NULL);
-    __real_free(ptr);
-}
-
-static struct cw_tag_matcher matcher;
-static struct cw_tag_recv    recvs[MANY];
-static struct cw_tag_message messages[MANY];
-
-static int set_up(void **state)
-{
-    (void)state;
-    memset(&memory, 0, sizeof(memory));
-    memset(recvs, 0, sizeof(recvs));
-    memset(messages, 0xa5, sizeof(messages));
-    cw_tag_matcher_init(&matcher, 42);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    memory.refuse = false;
-    cw_tag_matcher_cleanup(&matcher);
-    return (memory.live == 0) ? 0 : -1;
-}
-
-static void check(void)
-{
-    const char *wrong = cw_tag_matcher_check(&matcher);
-
-    if (wrong != NULL) {
-        fail_msg("%s", wrong);
-    }
-}
-
-/* The receive stays posted. */
-static void post(unsigned i, uint64_t tag, uint64_t mask)
-{
-    assert_null(cw_tag_matcher_post(&matcher, &recvs[i], tag, mask));
-    assert_true(cw_tag_matcher_is_posted(&matcher, &recvs[i]));
-}
-
-/* The message stays unexpected. */
-static void arrive(unsigned i, uint64_t tag)
-{
-    assert_null(cw_tag_matcher_arrive(&matcher, tag));
-    cw_tag_matcher_add_unexpected(&matcher, &messages[i], tag);
-}
-
-static void assert_arrive_takes(uint64_t tag, unsigned i)
-{
-    assert_ptr_equal(cw_tag_matcher_arrive(&matcher, tag), &recvs[i]);
-    assert_false(cw_tag_matcher_is_posted(&matcher, &recvs[i]));
-}
+#include "test_tag_match.h"
+#include "test_tag_memory.h"
 
 /* TAG-1 */
-static void test_match_rule(void **state)
+static void test_tag1_the_bits_under_the_mask_decide(void **state)
 {
     static const struct {
         uint64_t message;
@@ -153,7 +52,7 @@ static void test_match_rule(void **state)
 }
 
 /* TAG-2: each of the 64 bits decides. */
-static void test_all_bits_count(void **state)
+static void test_tag2_each_of_the_64_bits_decides(void **state)
 {
     unsigned i;
 
@@ -176,7 +75,7 @@ static void test_all_bits_count(void **state)
 }
 
 /* TAG-4: a wildcard posted before a specific receive wins and vice versa; equal ones in post order. */
-static void test_earliest_posted_wins(void **state)
+static void test_tag4_the_earliest_posted_receive_wins(void **state)
 {
     (void)state;
     post(0, 7, EXACT);
@@ -199,97 +98,8 @@ static void test_earliest_posted_wins(void **state)
     assert_int_equal(cw_tag_matcher_num_posted(&matcher), 0);
 }
 
-/* TAG-5, TAG-6, TPR-3, TPR-8: the earliest arrived of those that match; without remove it stays. */
-static void test_earliest_arrived_wins(void **state)
-{
-    (void)state;
-    arrive(0, 0x17);
-    arrive(1, 0x27);
-    arrive(2, 0x18);
-    arrive(3, 0x17);
-    check();
-    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, false), &messages[0]);
-    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, false), &messages[0]);
-    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0x27, EXACT, false), &messages[1]);
-    assert_int_equal(matcher.num_unexpected, 4);
-    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 7, 0xf, true), &messages[0]);
-    assert_ptr_equal(cw_tag_matcher_post(&matcher, &recvs[0], 7, 0xf), &messages[1]);
-    assert_false(cw_tag_matcher_is_posted(&matcher, &recvs[0]));
-    assert_ptr_equal(cw_tag_matcher_post(&matcher, &recvs[0], 0x10, 0xf0), &messages[2]);
-    assert_null(cw_tag_matcher_probe(&matcher, 0x27, EXACT, false));
-    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, true), &messages[3]);
-    assert_null(cw_tag_matcher_probe(&matcher, 0, 0, true));
-    assert_int_equal(matcher.num_unexpected, 0);
-    check();
-}
-
-/* TAG-7, TPR-9: what a posted receive takes is never seen by a probe. */
-static void test_posted_before_stored(void **state)
-{
-    (void)state;
-    post(0, 5, EXACT);
-    assert_arrive_takes(5, 0);
-    assert_null(cw_tag_matcher_probe(&matcher, 0, 0, false));
-    arrive(0, 5);
-    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, false), &messages[0]);
-    check();
-}
-
-/* REQ-24, REQ-26: cancel takes out any posted receive, first, middle or last of its key; twice is harmless. */
-static void test_cancel(void **state)
-{
-    static const unsigned order[] = {2, 0, 4, 1, 3};
-    unsigned              i;
-
-    (void)state;
-    for (i = 0; i < 5; i++) {
-        post(i, 9, EXACT);
-    }
-    post(5, 9, 0xff);
-    for (i = 0; i < 5; i++) {
-        assert_true(cw_tag_matcher_cancel(&matcher, &recvs[order[i]]));
-        assert_false(cw_tag_matcher_cancel(&matcher, &recvs[order[i]]));
-        assert_int_equal(cw_tag_matcher_num_posted(&matcher), 5 - i);
-        check();
-    }
-    assert_arrive_takes(9, 5);
-    assert_false(cw_tag_matcher_cancel(&matcher, &recvs[5]));
-    assert_null(cw_tag_matcher_arrive(&matcher, 9));
-    assert_false(cw_tag_matcher_cancel(&matcher, &recvs[6]));
-    check();
-}
-
-/* A message may be taken out of any place, in particular out of all indexes. */
-static void test_remove_message(void **state)
-{
-    unsigned i;
-
-    (void)state;
-    for (i = 0; i < 300; i++) {
-        arrive(i, i % 10);
-    }
-    for (i = 0; i < 20; i++) {
-        assert_null(cw_tag_matcher_probe(&matcher, 77, EXACT, false));
-        assert_null(cw_tag_matcher_probe(&matcher, 15, 0xf, false));
-    }
-    assert_int_equal(__builtin_popcountll(matcher.indexed), 2);
-    for (i = 0; i < 300; i += 3) {
-        cw_tag_matcher_remove_message(&matcher, &messages[i]);
-    }
-    check();
-    for (i = 0; i < 300; i++) {
-        if ((i % 3) != 0) {
-            assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, false), &messages[i]);
-            assert_ptr_equal(cw_tag_matcher_first_message(&matcher), &messages[i]);
-            cw_tag_matcher_remove_message(&matcher, &messages[i]);
-        }
-    }
-    assert_null(cw_tag_matcher_first_message(&matcher));
-    check();
-}
-
 /* Order inside of one key survives growing, indexing and shrinking of the tables. */
-static void test_order_in_large_queues(void **state)
+static void test_tag4_tag5_order_stays_in_large_queues(void **state)
 {
     unsigned i;
 
@@ -318,80 +128,8 @@ static void test_order_in_large_queues(void **state)
     check();
 }
 
-/* A worker that never uses tags costs only the structure; a few receives or messages cost a few hundred bytes. */
-static void test_small_memory(void **state)
-{
-    unsigned i;
-
-    (void)state;
-    assert_null(cw_tag_matcher_arrive(&matcher, 1));
-    assert_null(cw_tag_matcher_probe(&matcher, 1, EXACT, true));
-    for (i = 0; i < MANY; i++) {
-        arrive(i, i);
-    }
-    assert_int_equal(memory.calls, 0);
-    assert_int_equal(cw_tag_matcher_memory(&matcher), 0);
-    while (matcher.num_unexpected > 0) {
-        cw_tag_matcher_remove_message(&matcher, cw_tag_matcher_first_message(&matcher));
-    }
-    for (i = 0; i < 8; i++) {
-        post(i, i, EXACT);
-    }
-    assert_in_range(cw_tag_matcher_memory(&matcher), 0, 800);
-    memory.calls = 0;
-    for (i = 0; i < 1000; i++) {
-        assert_arrive_takes(i % 8, i % 8);
-        post(i % 8, i % 8, EXACT);
-    }
-    assert_int_equal(memory.calls, 0);
-}
-
-/* Memory follows use: it is given back when queues get short, even if they never become empty. */
-static void test_memory_is_given_back(void **state)
-{
-    size_t   small;
-    unsigned i;
-
-    (void)state;
-    for (i = 0; i < 64; i++) {
-        post(i, i, EXACT);
-    }
-    for (i = 63; matcher.busy == 0; i--) { /* until they are hashed */
-        assert_arrive_takes(i, i);
-    }
-    while (i > 0) {
-        assert_true(cw_tag_matcher_cancel(&matcher, &recvs[i--]));
-    }
-    small = cw_tag_matcher_memory(&matcher);
-    assert_in_range(small, 0, 800);
-    for (i = 1; i < MANY; i++) {
-        post(i, i, EXACT);
-    }
-    assert_true(cw_tag_matcher_memory(&matcher) > MANY * sizeof(void *));
-    for (i = MANY - 1; i > 0; i--) {
-        assert_true(cw_tag_matcher_cancel(&matcher, &recvs[i]));
-    }
-    assert_int_equal(cw_tag_matcher_memory(&matcher), small);
-    assert_arrive_takes(0, 0);
-
-    for (i = 0; i < MANY; i++) {
-        arrive(i, i);
-    }
-    for (i = 0; i < 3; i++) {
-        assert_null(cw_tag_matcher_probe(&matcher, MANY, EXACT, false));
-    }
-    assert_true(cw_tag_matcher_memory(&matcher) > MANY * sizeof(void *));
-    for (i = MANY - 1; i > 0; i--) {
-        assert_ptr_equal(cw_tag_matcher_probe(&matcher, i, EXACT, true), &messages[i]);
-    }
-    check();
-    assert_in_range(cw_tag_matcher_memory(&matcher), small, small + 16384);
-    cw_tag_matcher_remove_message(&matcher, &messages[0]);
-    assert_int_equal(cw_tag_matcher_memory(&matcher), small);
-}
-
 /* A list of few that messages pass again and again is hashed, and the order over all masks stays. */
-static void test_passed_list(void **state)
+static void test_tag4_order_stays_when_a_list_is_hashed(void **state)
 {
     static const uint64_t masks[] = {EXACT, 0xff, EXACT, 0xffff};
     unsigned hashed               = 0;
@@ -419,131 +157,92 @@ static void test_passed_list(void **state)
     assert_int_equal(matcher.busy, 0);
 }
 
-/* Any number of masks: memory stays bounded, order holds over classes and the leftover receives. */
-static void test_hostile_masks(void **state)
+/* TAG-5, TAG-6, TPR-3, TPR-8: the earliest arrived of those that match; without remove it stays. */
+static void test_tag5_tag6_tpr3_tpr8_the_earliest_arrived_message_wins(void **state)
 {
-    unsigned i;
-
     (void)state;
-    for (i = 0; i < MANY; i++) {
-        post(i, 0, ((uint64_t)i << 8) | 1);
-    }
-    assert_in_range(cw_tag_matcher_memory(&matcher), 1, 65536);
+    arrive(0, 0x17);
+    arrive(1, 0x27);
+    arrive(2, 0x18);
+    arrive(3, 0x17);
     check();
-    for (i = 0; i < MANY / 2; i++) {
-        assert_arrive_takes(0, i);
-    }
-    for (; i < MANY; i += 2) {
-        assert_true(cw_tag_matcher_cancel(&matcher, &recvs[i]));
-    }
-    check();
-    for (i = MANY / 2 + 1; i < MANY; i += 2) {
-        assert_arrive_takes(0, i);
-    }
-    assert_int_equal(cw_tag_matcher_num_posted(&matcher), 0);
-    for (i = 0; i < 200; i++) {
-        arrive(i, 0);
-    }
-    for (i = 0; i < MANY; i++) {
-        assert_null(cw_tag_matcher_probe(&matcher, 1, ((uint64_t)(i % 20) << 8) | 1, false));
-        assert_true(__builtin_popcountll(matcher.indexed) <= CW_TAG_MAX_INDEXES);
-    }
-    assert_in_range(cw_tag_matcher_memory(&matcher), 1, 300000);
-    check();
-    for (i = 0; i < 200; i++) {
-        assert_ptr_equal(cw_tag_matcher_post(&matcher, &recvs[0], 0, ((uint64_t)i << 8) | 1), &messages[i]);
-    }
-}
-
-/* Without any memory everything still works, and the tables come back with it. */
-static void test_no_memory(void **state)
-{
-    unsigned i;
-
-    (void)state;
-    memory.refuse = true;
-    for (i = 0; i < 100; i++) {
-        post(i, i / 2, (i & 1) ? EXACT : 0xff);
-    }
-    check();
-    assert_int_equal(cw_tag_matcher_memory(&matcher), 0);
-    for (i = 0; i < 100; i++) {
-        assert_arrive_takes(i / 2, i);
-    }
-    for (i = 0; i < 100; i++) {
-        arrive(i, i);
-    }
-    for (i = 100; i-- > 0;) {
-        assert_ptr_equal(cw_tag_matcher_post(&matcher, &recvs[0], i, EXACT), &messages[i]);
-    }
-    for (i = 0; i < 100; i++) {
-        post(i, i, EXACT);
-    }
-    memory.refuse = false;
-    for (; i < 200; i++) {
-        post(i, i % 100, EXACT);
-    }
-    check();
-    for (i = 0; i < 200; i++) {
-        assert_arrive_takes(i % 100, i);
-    }
-}
-
-/* An attempt to allocate that fails is not repeated with every operation. */
-static void test_no_memory_no_storm(void **state)
-{
-    unsigned i;
-
-    (void)state;
-    post(0, 0, EXACT);
-    memory.refuse = true;
-    memory.calls  = 0;
-    for (i = 1; i < MANY; i++) {
-        post(i, i, EXACT);
-    }
-    assert_in_range(memory.calls, 1, 20);
-    check();
-    memory.refuse = false;
-    while (cw_tag_matcher_num_posted(&matcher) > 0) {
-        assert_non_null(cw_tag_matcher_take_recv(&matcher));
-    }
-    arrive(0, 0);
-    assert_null(cw_tag_matcher_probe(&matcher, MANY, EXACT, false)); /* the mask is known, its index is not there */
-    for (i = 1; i < MANY; i++) {
-        arrive(i, i);
-    }
-    memory.refuse = true;
-    memory.calls  = 0;
-    for (i = 0; i < 100; i++) {
-        assert_null(cw_tag_matcher_probe(&matcher, MANY, EXACT, false));
-    }
-    assert_in_range(memory.calls, 1, 50);
+    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, false), &messages[0]);
+    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, false), &messages[0]);
+    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0x27, EXACT, false), &messages[1]);
+    assert_int_equal(matcher.num_unexpected, 4);
+    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 7, 0xf, true), &messages[0]);
+    assert_ptr_equal(cw_tag_matcher_post(&matcher, &recvs[0], 7, 0xf), &messages[1]);
+    assert_false(cw_tag_matcher_is_posted(&matcher, &recvs[0]));
+    assert_ptr_equal(cw_tag_matcher_post(&matcher, &recvs[0], 0x10, 0xf0), &messages[2]);
+    assert_null(cw_tag_matcher_probe(&matcher, 0x27, EXACT, false));
+    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, true), &messages[3]);
+    assert_null(cw_tag_matcher_probe(&matcher, 0, 0, true));
+    assert_int_equal(matcher.num_unexpected, 0);
     check();
 }
 
-/* An index that cannot grow any more is given up, no message is lost. */
-static void test_index_without_memory(void **state)
+/* TAG-7, TPR-9: what a posted receive takes is never seen by a probe. */
+static void test_tag7_tpr9_a_posted_receive_goes_before_the_probe(void **state)
 {
-    unsigned i;
+    (void)state;
+    post(0, 5, EXACT);
+    assert_arrive_takes(5, 0);
+    assert_null(cw_tag_matcher_probe(&matcher, 0, 0, false));
+    arrive(0, 5);
+    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, false), &messages[0]);
+    check();
+}
+
+/* REQ-24, REQ-26: cancel takes out any posted receive, first, middle or last of its key; twice is harmless. */
+static void test_req24_req26_a_posted_receive_can_be_cancelled(void **state)
+{
+    static const unsigned order[] = {2, 0, 4, 1, 3};
+    unsigned              i;
 
     (void)state;
-    for (i = 0; i < 100; i++) {
-        arrive(i, i);
-    }
     for (i = 0; i < 5; i++) {
-        assert_null(cw_tag_matcher_probe(&matcher, MANY, EXACT, false));
-        assert_null(cw_tag_matcher_probe(&matcher, MANY, 0xffffff, false));
+        post(i, 9, EXACT);
     }
-    assert_int_equal(__builtin_popcountll(matcher.indexed), 2);
-    memory.refuse = true;
-    for (i = 100; i < 400; i++) {
-        arrive(i, i);
+    post(5, 9, 0xff);
+    for (i = 0; i < 5; i++) {
+        assert_true(cw_tag_matcher_cancel(&matcher, &recvs[order[i]]));
+        assert_false(cw_tag_matcher_cancel(&matcher, &recvs[order[i]]));
+        assert_int_equal(cw_tag_matcher_num_posted(&matcher), 5 - i);
         check();
     }
-    assert_int_equal(matcher.indexed, 0);
-    for (i = 5; i < 400; i++) {
-        assert_ptr_equal(cw_tag_matcher_probe(&matcher, i, EXACT, true), &messages[i]);
+    assert_arrive_takes(9, 5);
+    assert_false(cw_tag_matcher_cancel(&matcher, &recvs[5]));
+    assert_null(cw_tag_matcher_arrive(&matcher, 9));
+    assert_false(cw_tag_matcher_cancel(&matcher, &recvs[6]));
+    check();
+}
+
+/* A message may be taken out of any place, in particular out of all indexes. */
+static void test_a_message_is_removed_from_any_place(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 300; i++) {
+        arrive(i, i % 10);
     }
+    for (i = 0; i < 20; i++) {
+        assert_null(cw_tag_matcher_probe(&matcher, 77, EXACT, false));
+        assert_null(cw_tag_matcher_probe(&matcher, 15, 0xf, false));
+    }
+    assert_int_equal(__builtin_popcountll(matcher.indexed), 2);
+    for (i = 0; i < 300; i += 3) {
+        cw_tag_matcher_remove_message(&matcher, &messages[i]);
+    }
+    check();
+    for (i = 0; i < 300; i++) {
+        if ((i % 3) != 0) {
+            assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, false), &messages[i]);
+            assert_ptr_equal(cw_tag_matcher_first_message(&matcher), &messages[i]);
+            cw_tag_matcher_remove_message(&matcher, &messages[i]);
+        }
+    }
+    assert_null(cw_tag_matcher_first_message(&matcher));
     check();
 }
 
@@ -555,7 +254,7 @@ static void count_recv(const struct cw_tag_recv *recv, void *arg)
 }
 
 /* Clean-up of a worker: everything that is queued can be found and taken out. */
-static void test_take_everything(void **state)
+static void test_all_that_is_queued_can_be_taken_out(void **state)
 {
     static unsigned        seen[MANY];
     struct cw_tag_message *message;
@@ -592,7 +291,7 @@ static void test_take_everything(void **state)
 }
 
 /* Taking out may be interrupted by new receives. */
-static void test_take_and_post(void **state)
+static void test_receives_may_be_posted_while_others_are_taken_out(void **state)
 {
     unsigned taken = 0;
     unsigned i;
@@ -612,132 +311,22 @@ static void test_take_and_post(void **state)
     assert_int_equal(taken, 1000);
 }
 
-/* A class with an index keeps it when another class is given back. */
-static void test_index_survives_other_classes(void **state)
-{
-    unsigned i;
-
-    (void)state;
-    for (i = 0; i < 40; i++) {
-        post(i, 1, ((uint64_t)i << 8) | 1);
-    }
-    for (i = 0; i < 50; i++) {
-        arrive(i, 2 * i);
-    }
-    for (i = 0; i < 5; i++) {
-        assert_null(cw_tag_matcher_probe(&matcher, 98 * 2, EXACT, false));
-    }
-    assert_int_equal(__builtin_popcountll(matcher.indexed), 1);
-    for (i = 0; i < 40; i++) {
-        assert_true(cw_tag_matcher_cancel(&matcher, &recvs[i]));
-        check();
-    }
-    assert_int_equal(__builtin_popcountll(matcher.indexed), 1);
-    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 98, EXACT, true), &messages[49]);
-}
-
-/* Clean-up with everything still queued and indexed leaves no memory (checked by the tear-down). */
-static void test_cleanup_of_full_queues(void **state)
-{
-    unsigned i;
-
-    (void)state;
-    for (i = 0; i < 100; i++) {
-        post(i, 2 * i + 1, (i & 1) ? EXACT : 0xffff);
-        arrive(i, 2 * i);
-    }
-    for (i = 0; i < 5; i++) {
-        assert_null(cw_tag_matcher_probe(&matcher, MANY, EXACT, false));
-    }
-    assert_int_not_equal(matcher.indexed, 0);
-    check();
-}
-
-/* Number of keys that share a bucket with an earlier one, of 4096 keys in 4096 buckets; about 1507 if all is random. */
-static unsigned count_collisions(uint64_t seed, uint64_t (*key)(unsigned i))
-{
-    static uint8_t used[4096];
-    unsigned       collisions = 0;
-    unsigned       i;
-
-    memset(used, 0, sizeof(used));
-    for (i = 0; i < 4096; i++) {
-        size_t bucket = cw_tag_table_bucket(seed, key(i), 4096);
-
-        collisions  += used[bucket];
-        used[bucket] = 1;
-    }
-    return collisions;
-}
-
-static uint64_t key_small(unsigned i)
-{
-    return i;
-}
-
-static uint64_t key_high(unsigned i)
-{
-    return (uint64_t)i << 52;
-}
-
-static uint64_t key_page(unsigned i)
-{
-    return 0x7f0000000000 + (uint64_t)i * 4096;
-}
-
-static uint64_t key_mpi(unsigned i)
-{
-    return ((uint64_t)(i % 64) << 40) | ((uint64_t)(i / 64) << 20) | 3;
-}
-
-static uint64_t key_rank(unsigned i)
-{
-    return ((uint64_t)i << 32) | 0x80000001;
-}
-
-/* Tags as programs make them spread as random ones would, for any seed. */
-static void test_hash_spreads(void **state)
-{
-    static uint64_t (*const keys[])(unsigned i) = {key_small, key_high, key_page, key_mpi, key_rank};
-    uint64_t seed;
-    size_t   i;
-
-    (void)state;
-    for (seed = 0; seed < 500; seed++) {
-        cw_tag_matcher_init(&matcher, seed);
-        for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-            unsigned collisions = count_collisions(matcher.seed, keys[i]);
-
-            if (collisions > 1700) {
-                fail_msg("pattern %zu with seed %u: %u collisions", i, (unsigned)seed, collisions);
-            }
-        }
-    }
-}
+#define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_match_rule, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_all_bits_count, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_earliest_posted_wins, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_earliest_arrived_wins, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_posted_before_stored, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cancel, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_remove_message, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_order_in_large_queues, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_small_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_memory_is_given_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_passed_list, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_hostile_masks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_memory_no_storm, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_index_without_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_take_everything, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_take_and_post, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_index_survives_other_classes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cleanup_of_full_queues, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_hash_spreads, set_up, tear_down),
+        test(test_tag1_the_bits_under_the_mask_decide),
+        test(test_tag2_each_of_the_64_bits_decides),
+        test(test_tag4_the_earliest_posted_receive_wins),
+        test(test_tag4_tag5_order_stays_in_large_queues),
+        test(test_tag4_order_stays_when_a_list_is_hashed),
+        test(test_tag5_tag6_tpr3_tpr8_the_earliest_arrived_message_wins),
+        test(test_tag7_tpr9_a_posted_receive_goes_before_the_probe),
+        test(test_req24_req26_a_posted_receive_can_be_cancelled),
+        test(test_a_message_is_removed_from_any_place),
+        test(test_all_that_is_queued_can_be_taken_out),
+        test(test_receives_may_be_posted_while_others_are_taken_out),
     };
 
     return cmocka_run_group_tests_name("tag_match", tests, NULL, NULL);

@@ -16,6 +16,7 @@
 
 #include "op/tag_match.h"
 #include "test_tag_check.h"
+#include "test_tag_memory.h"
 
 #define MAX_LIVE  600 /* in each of the two queues */
 #define NUM_STEPS 1500
@@ -28,9 +29,8 @@ struct random_source {
 
 static struct {
     struct random_source random;
-    unsigned             refuse_percent;
-    size_t               live;
-} memory;
+    unsigned             percent; /* of the allocations */
+} refused;
 
 static uint64_t first_seed;
 static uint64_t num_seeds = 3000;
@@ -49,40 +49,9 @@ static unsigned random_below(struct random_source *source, unsigned limit)
     return (unsigned)(random_next(source) % limit);
 }
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void  __real_free(void *ptr);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void  __wrap_free(void *ptr);
-
 static bool refuse(void)
 {
-    return random_below(&memory.random, 100) < memory.refuse_percent;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    if (refuse()) {
-        return NULL;
-    }
-    memory.live++;
-    return __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    if (refuse()) {
-        return NULL;
-    }
-    memory.live++;
-    return __real_calloc(count, size);
-}
-
-void __wrap_free(void *ptr)
-{
-    memory.live -= (ptr != NULL);
-    __real_free(ptr);
+    return random_below(&refused.random, 100) < refused.percent;
 }
 
 /* What the naive model keeps of a receive or, with mask ~0, of a message. */
@@ -132,7 +101,7 @@ static struct program program;
 static void require(struct program *p, bool condition, const char *what)
 {
     if (!condition) {
-        memory.refuse_percent = 0;
+        refused.percent = 0;
         fail_msg("seed %llu step %u: %s", (unsigned long long)p->seed, p->step, what);
     }
 }
@@ -419,9 +388,10 @@ static void run_program(struct program *p, uint64_t seed)
     memset(p, 0, sizeof(*p));
     p->seed               = seed;
     p->random.state       = seed * 0x100000001b3u;
-    memory.random.state   = ~seed;
+    refused.random.state  = ~seed;
+    refused.percent       = refuse_percents[seed % 5];
     memory.live           = 0;
-    memory.refuse_percent = refuse_percents[seed % 5];
+    memory.refuses        = refuse;
     for (i = 0; i < MAX_LIVE; i++) {
         p->spare_recvs[p->num_spare_recvs++]       = &p->recvs[i];
         p->spare_messages[p->num_spare_messages++] = &p->messages[i];
@@ -440,10 +410,10 @@ static void run_program(struct program *p, uint64_t seed)
     }
     check(p);
     drain(p);
-    memory.refuse_percent = 0;
+    refused.percent = 0;
 }
 
-static void test_model(void **state)
+static void test_random_operations_agree_with_two_lists(void **state)
 {
     uint64_t seed;
 
@@ -456,7 +426,7 @@ static void test_model(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_random_operations_agree_with_two_lists),
     };
 
     if (argc > 1) {
