@@ -1,96 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets of rendezvous, credits and cancelled sends from a peer that does not keep to the protocol (docs/WIRE.md,
- * docs/change/long-messages.md "Fields from the wire"). They are handed to an endpoint whose connection only
- * records what is sent. Each breach costs the connection, once and with at most one line; its operations end; no byte
- * beside a message is touched; everybody else goes on.
+ * Packets of rendezvous and of cancelled sends from a peer that does not keep to the protocol (docs/WIRE.md,
+ * docs/change/long-messages.md "Fields from the wire"): what it may answer to a send, what it may send to a receive.
+ * Each breach costs the connection, once; its operations end; no byte beside a message is touched.
  */
-#include <endian.h>
-
-#include "test_alone.h"
-#include "test_log_lines.h"
-#include "test_under.h"
-
-#include "core/ep.h"
-
-enum { GUARD = 64, ROOM = 1000, MAX_ENTRIES = CW_PLACE_MAX_IOV + 1 };
-
-static ucp_context_h context;
-static ucp_worker_h worker;
-static ucp_ep_h ep;
-static unsigned failures;
-
-/* ---- a fresh endpoint for each breach ---- */
-
-static void ep_failed(void *arg, ucp_ep_h failed, ucs_status_t status)
-{
-    (void)arg;
-    (void)failed;
-    (void)status;
-    failures++;
-}
-
-static ucs_status_t finish(ucs_status_ptr_t result)
-{
-    return cw_alone_wait(worker, result);
-}
-
-static ucp_ep_h connected(void)
-{
-    return cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER |
-                                                                    UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                      .err_mode   = UCP_ERR_HANDLING_MODE_PEER,
-                                                      .err_handler.cb = ep_failed});
-}
-
-static void begin(void)
-{
-    ep = connected();
-    put_under(ep);
-    fake_packets.send_zcopy      = NULL;
-    fake_packets.send_placed     = NULL;
-    fake_transport.copies        = NULL;
-    fake_iface.limits.max_zcopy  = 0;
-    fake_iface.limits.max_placed = 0;
-    log_lines = failures = 0;
-}
-
-/* Whatever the peer did, the worker still serves others. `lives`: the connection was worth keeping. */
-static void end(int lives)
-{
-    int failed = ep->state == CW_EP_FAILED;
-
-    if (ep->conn != NULL) {
-        take_away(ep);
-    }
-    for (int i = 0; i < 100; i++) {
-        ucp_worker_progress(worker);
-    }
-    assert_int_equal(failed, !lives);
-    assert_int_equal(failures, !lives);
-    assert_in_range(log_lines, 0, lives ? 0 : 1);
-    cw_alone_end(worker, ep);
-    cw_alone_end(worker, connected());
-}
-
-static void feed(uint8_t id, const void *packet, size_t length)
-{
-    cw_alone_feed(ep, id, packet, length);
-}
+#include "test_peer_lies.h"
 
 /* ---- what the peer may answer to a send ---- */
-
-static char message[ROOM] = "message";
-
-static ucs_status_ptr_t start_send(size_t length, int sync)
-{
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
-    ucs_status_ptr_t result   = sync ? ucp_tag_send_sync_nbx(ep, message, length, 5, &param) :
-                                       ucp_tag_send_nbx(ep, message, length, 5, &param);
-
-    assert_true(UCS_PTR_IS_PTR(result));
-    return result;
-}
 
 /* Messages of 500 bytes or more are announced (see setup). */
 static uint64_t announce(ucs_status_ptr_t *request)
@@ -120,7 +36,7 @@ static void feed_done(uint64_t id, int32_t status)
 static const uint64_t strange_ids[] = {0, 1, UINT64_MAX, UINT64_C(1) << 32, UINT64_C(0x100000001), 12345};
 enum { STRANGE_IDS = sizeof(strange_ids) / sizeof(strange_ids[0]) };
 
-static void test_answers_to_nothing(void **state)
+static void test_an_answer_to_nothing_costs_the_connection(void **state)
 {
     (void)state;
     for (int i = 0; i < STRANGE_IDS; i++) {
@@ -140,7 +56,7 @@ static void test_answers_to_nothing(void **state)
     }
 }
 
-static void test_ready_that_is_not_right(void **state)
+static void test_a_wrong_ready_costs_the_connection(void **state)
 {
     struct cw_wire_rndv_ready ready;
     ucs_status_ptr_t request;
@@ -159,7 +75,7 @@ static void test_ready_that_is_not_right(void **state)
     }
 }
 
-static void test_ready_twice(void **state)
+static void test_a_second_ready_costs_the_connection(void **state)
 {
     ucs_status_ptr_t request;
     uint64_t id;
@@ -182,7 +98,7 @@ static void test_ready_twice(void **state)
     }
 }
 
-static void test_done_out_of_place(void **state)
+static void test_a_done_out_of_place_costs_the_connection(void **state)
 {
     static const int32_t statuses[] = {1, INT32_MAX, INT32_MIN, -100000};
     ucs_status_ptr_t request;
@@ -218,7 +134,7 @@ static void test_done_out_of_place(void **state)
     }
 }
 
-static void test_acknowledgements(void **state)
+static void test_an_acknowledgement_out_of_place_costs_the_connection(void **state)
 {
     ucs_status_ptr_t request;
     uint64_t word;
@@ -239,7 +155,7 @@ static void test_acknowledgements(void **state)
 }
 
 /* Another endpoint's send is not theirs to answer. */
-static void test_answers_for_others(void **state)
+static void test_an_answer_for_another_endpoint_costs_its_sender_alone(void **state)
 {
     ucs_status_ptr_t request;
     ucp_ep_h theirs;
@@ -272,7 +188,7 @@ static void test_answers_for_others(void **state)
 
 /* ---- what the peer may send to a receive ---- */
 
-static uint8_t memory[GUARD + ROOM + GUARD];
+enum { MAX_ENTRIES = CW_PLACE_MAX_IOV + 1 };
 static unsigned entries = MAX_ENTRIES; /* of lists: too many to be placed */
 
 static void check_guards(size_t length)
@@ -327,7 +243,7 @@ static void feed_data(uint64_t id, uint64_t offset, size_t length)
     feed(CW_PACKET_RNDV_DATA, packet, sizeof(header) + length);
 }
 
-static void test_data_out_of_bounds(void **state)
+static void test_err9_data_out_of_bounds_touches_nothing(void **state)
 {
     static const struct {
         uint64_t offset;
@@ -348,7 +264,7 @@ static void test_data_out_of_bounds(void **state)
     }
 }
 
-static void test_data_that_repeats(void **state)
+static void test_repeated_data_touches_nothing_beside_the_message(void **state)
 {
     ucp_dt_iov_t iov[MAX_ENTRIES];
     ucs_status_ptr_t request;
@@ -387,7 +303,7 @@ static void test_data_that_repeats(void **state)
 }
 
 /* Another endpoint's receive is not theirs to fill. */
-static void test_data_for_others(void **state)
+static void test_data_for_another_endpoint_costs_its_sender_alone(void **state)
 {
     ucs_status_ptr_t request;
     uint64_t id = offer(&request, NULL, 800);
@@ -408,7 +324,7 @@ static void test_data_for_others(void **state)
 }
 
 /* Bytes that are being placed count, or the receive could end while the transport writes; what was not, may come. */
-static void test_data_beside_what_is_placed(void **state)
+static void test_data_that_is_being_placed_counts(void **state)
 {
     struct cw_wire_rndv_data header = {0};
     struct iovec iov[CW_PLACE_MAX_IOV];
@@ -427,7 +343,7 @@ static void test_data_beside_what_is_placed(void **state)
     }
 }
 
-static void test_copied_unasked(void **state)
+static void test_copied_unasked_costs_the_connection(void **state)
 {
     struct cw_wire_rndv_copied copied = {.receive_id = htole64(99)};
     ucs_status_ptr_t request;
@@ -447,7 +363,7 @@ static void test_copied_unasked(void **state)
     end(1);
 }
 
-static void test_huge_announcements(void **state)
+static void test_tag33_huge_announcements_are_truncated(void **state)
 {
     static const uint64_t lengths[] = {ROOM + 1, UINT64_C(1) << 40, UINT64_MAX};
     ucp_tag_recv_info_t info;
@@ -472,7 +388,7 @@ static void test_huge_announcements(void **state)
 }
 
 /* Announced, and the connection ends for another reason: a receive that comes later must not wait. */
-static void test_announced_and_lost(void **state)
+static void test_no_receive_waits_for_a_lost_announcement(void **state)
 {
     ucp_request_param_t none = {.op_attr_mask = 0};
     ucs_status_ptr_t request;
@@ -491,7 +407,7 @@ static void test_announced_and_lost(void **state)
     }
 }
 
-static void test_cut_short(void **state)
+static void test_a_packet_of_another_length_costs_the_connection(void **state)
 {
     static const struct {
         uint8_t id;
@@ -519,7 +435,7 @@ static void test_cut_short(void **state)
     }
 }
 
-static void test_cancels(void **state)
+static void test_a_cancel_takes_back_what_is_unmatched_alone(void **state)
 {
     struct cw_wire_tag_cancel cancel = {.send_id = htole64(4711)};
     ucs_status_ptr_t request;
@@ -549,134 +465,24 @@ static void test_cancels(void **state)
     end(1);
 }
 
-/* ---- credits ---- */
-
-static void test_credit_that_cannot_be(void **state)
-{
-    static const uint64_t wrong[] = {UINT64_MAX, UINT64_C(1) << 32, 2000};
-    struct cw_wire_credit credit;
-    ucs_status_ptr_t request;
-
-    (void)state;
-    for (int i = 0; i < 3; i++) { /* more than was sent: one byte went with the greeting, 100 with this */
-        begin();
-        request = start_send(100, 0);
-        assert_int_equal(finish(request), UCS_OK);
-        credit.consumed = htole64(wrong[i]);
-        feed(CW_PACKET_CREDIT, &credit, sizeof(credit));
-        end(0);
-    }
-    begin(); /* backwards */
-    assert_int_equal(finish(start_send(100, 0)), UCS_OK);
-    credit.consumed = htole64(200);
-    feed(CW_PACKET_CREDIT, &credit, sizeof(credit));
-    feed(CW_PACKET_CREDIT, &credit, sizeof(credit)); /* the same again says nothing */
-    assert_int_equal(failures + (ep->state == CW_EP_FAILED), 0);
-    credit.consumed = htole64(199);
-    feed(CW_PACKET_CREDIT, &credit, sizeof(credit));
-    end(0);
-}
-
-/* No credits: short messages are announced, too. Credits come: they are not any more. */
-static void test_credit_runs_out(void **state)
-{
-    enum { LENGTH = 400, WINDOW = 16 << 20 };
-    struct cw_wire_credit credit = {.consumed = htole64(WINDOW / 2)};
-    unsigned eager = 0;
-
-    (void)state;
-    begin();
-    while (records[(num_records + MAX_RECORDS - 1) % MAX_RECORDS].id != CW_PACKET_TAG_RTS && eager < WINDOW / 100) {
-        ucs_status_ptr_t request = start_send(LENGTH, 0);
-
-        ucp_request_free(request);
-        eager++;
-    }
-    assert_in_range(eager, WINDOW / (LENGTH + 200), WINDOW / LENGTH);
-    feed(CW_PACKET_CREDIT, &credit, sizeof(credit));
-    assert_int_equal(finish(start_send(LENGTH, 0)), UCS_OK);
-    end(1);
-}
-
-static void feed_eager(size_t length, uint64_t tag)
-{
-    static uint8_t packet[sizeof(struct cw_wire_tag) + MAX_BYTES];
-    struct cw_wire_tag header = {.tag = htole64(tag)};
-
-    memcpy(packet, &header, sizeof(header));
-    feed(CW_PACKET_TAG_EAGER, packet, sizeof(header) + length);
-}
-
-static void drop_unexpected(void)
-{
-    ucp_request_param_t none = {.op_attr_mask = 0};
-    ucp_tag_recv_info_t info;
-    ucp_tag_message_h taken;
-
-    while ((taken = ucp_tag_probe_nb(worker, 0, 0, 1, &info)) != NULL) {
-        (void)finish(ucp_tag_msg_recv_nbx(worker, memory, 0, taken, &none));
-    }
-}
-
-static void test_window_exceeded(void **state)
-{
-    struct cw_wire_tag_first first = {.tag = htole64(9), .total = htole64(UINT64_C(17) << 20), .message = htole32(1)};
-    uint8_t packet[sizeof(first) + 100];
-    unsigned count = 0;
-
-    (void)state;
-    begin();
-    while (ep->state != CW_EP_FAILED && count < 2000) {
-        feed_eager(60000, 9);
-        count++;
-    }
-    assert_in_range(count, 270, 281);
-    end(0);
-    drop_unexpected();
-    begin(); /* empty messages are not free either */
-    for (count = 0; ep->state != CW_EP_FAILED && count < 200000; count++) {
-        feed_eager(0, 9);
-    }
-    assert_in_range(count, 100000, 140000);
-    end(0);
-    drop_unexpected();
-    begin(); /* nor promises */
-    memset(packet, 0, sizeof(packet));
-    memcpy(packet, &first, sizeof(first));
-    feed(CW_PACKET_TAG_FIRST, packet, sizeof(packet));
-    end(0);
-    drop_unexpected();
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    log_count_begin();
-    setenv("UCX_RNDV_THRESH", "500", 1);
-    return cw_alone_open(UCP_FEATURE_TAG, &context, &worker) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    cw_alone_close(context, worker);
-    log_count_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers_to_nothing),   cmocka_unit_test(test_ready_that_is_not_right),
-        cmocka_unit_test(test_ready_twice),          cmocka_unit_test(test_done_out_of_place),
-        cmocka_unit_test(test_acknowledgements),     cmocka_unit_test(test_answers_for_others),
-        cmocka_unit_test(test_data_out_of_bounds),   cmocka_unit_test(test_data_that_repeats),
-        cmocka_unit_test(test_data_for_others),      cmocka_unit_test(test_data_beside_what_is_placed),
-        cmocka_unit_test(test_copied_unasked),
-        cmocka_unit_test(test_huge_announcements),   cmocka_unit_test(test_announced_and_lost),
-        cmocka_unit_test(test_cut_short),            cmocka_unit_test(test_cancels),
-        cmocka_unit_test(test_credit_that_cannot_be), cmocka_unit_test(test_credit_runs_out),
-        cmocka_unit_test(test_window_exceeded),
+        cmocka_unit_test(test_an_answer_to_nothing_costs_the_connection),
+        cmocka_unit_test(test_a_wrong_ready_costs_the_connection),
+        cmocka_unit_test(test_a_second_ready_costs_the_connection),
+        cmocka_unit_test(test_a_done_out_of_place_costs_the_connection),
+        cmocka_unit_test(test_an_acknowledgement_out_of_place_costs_the_connection),
+        cmocka_unit_test(test_an_answer_for_another_endpoint_costs_its_sender_alone),
+        cmocka_unit_test(test_err9_data_out_of_bounds_touches_nothing),
+        cmocka_unit_test(test_repeated_data_touches_nothing_beside_the_message),
+        cmocka_unit_test(test_data_for_another_endpoint_costs_its_sender_alone),
+        cmocka_unit_test(test_data_that_is_being_placed_counts),
+        cmocka_unit_test(test_copied_unasked_costs_the_connection),
+        cmocka_unit_test(test_tag33_huge_announcements_are_truncated),
+        cmocka_unit_test(test_no_receive_waits_for_a_lost_announcement),
+        cmocka_unit_test(test_a_packet_of_another_length_costs_the_connection),
+        cmocka_unit_test(test_a_cancel_takes_back_what_is_unmatched_alone),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
