@@ -278,6 +278,64 @@ static void print_range(const struct cw_value_spec *spec, const void *value, str
     }
 }
 
+/* One of the parts of CW_VALUE_NODE_SIZES. */
+static int parse_part(const char *text, size_t length, struct cw_node_sizes *sizes)
+{
+    static const char intra[] = "intra:", inter[] = "inter:";
+    const size_t prefix       = sizeof(intra) - 1;
+    char number[32];
+    size_t *size;
+
+    if (length <= prefix || length - prefix >= sizeof(number)) {
+        return 0;
+    }
+    if (strncmp(text, intra, prefix) == 0) {
+        size = &sizes->intra;
+    } else if (strncmp(text, inter, prefix) == 0) {
+        size = &sizes->inter;
+    } else {
+        return 0;
+    }
+    memcpy(number, text + prefix, length - prefix);
+    number[length - prefix] = '\0';
+    return cw_number_read_memunits(number, size);
+}
+
+static ucs_status_t parse_node_sizes(const struct cw_value_spec *spec, const char *text, void *value)
+{
+    struct cw_node_sizes sizes = {.intra = CW_MEMUNITS_AUTO, .inter = CW_MEMUNITS_AUTO};
+    const char *comma          = strchr(text, ',');
+    size_t first               = (comma == NULL) ? strlen(text) : (size_t)(comma - text);
+
+    (void)spec;
+    if (strchr(text, ':') == NULL) {
+        if (!cw_number_read_memunits(text, &sizes.intra)) {
+            return UCS_ERR_INVALID_PARAM;
+        }
+        sizes.inter = sizes.intra;
+    } else if (!parse_part(text, first, &sizes) ||
+               (comma != NULL && !parse_part(comma + 1, strlen(comma + 1), &sizes))) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *(struct cw_node_sizes *)value = sizes;
+    return UCS_OK;
+}
+
+static void print_node_sizes(const struct cw_value_spec *spec, const void *value, struct cw_text *text)
+{
+    const struct cw_node_sizes *sizes = value;
+
+    (void)spec;
+    if (sizes->intra == sizes->inter) {
+        cw_number_print_memunits(sizes->intra, text);
+        return;
+    }
+    cw_text_add(text, "intra:");
+    cw_number_print_memunits(sizes->intra, text);
+    cw_text_add(text, ",inter:");
+    cw_number_print_memunits(sizes->inter, text);
+}
+
 /* A number, or a name with or without SIG; 0 for anything else. */
 static int signal_number(const char *text, size_t length)
 {
@@ -402,6 +460,8 @@ static const struct {
                                "comma-separated list of names, with a leading ^ for all but these, or all alone"},
     [CW_VALUE_SIZE_LIST]    = {parse_size_list, print_size_list, "comma-separated list of at most 16 memory sizes"},
     [CW_VALUE_RANGE]        = {parse_range, print_range, "number, or range a-b of numbers"},
+    [CW_VALUE_NODE_SIZES]   = {parse_node_sizes, print_node_sizes,
+                               "memory size as 64k, inf or auto; or intra:<size>,inter:<size>"},
     [CW_VALUE_STRING]       = {cw_string_parse, cw_string_print, "text without '='"},
     [CW_VALUE_FREE_TEXT]    = {cw_string_parse, cw_string_print, "text"},
     [CW_VALUE_PATTERN]      = {cw_string_parse, cw_string_print,

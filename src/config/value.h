@@ -17,7 +17,7 @@
 #define CW_UINT_INF       UINT32_MAX          /* CW_VALUE_UINT */
 #define CW_ULUNITS_INF    UINT64_MAX          /* CW_VALUE_ULUNITS */
 #define CW_ULUNITS_AUTO   (UINT64_MAX - 1)
-#define CW_MEMUNITS_INF   SIZE_MAX            /* CW_VALUE_MEMUNITS, CW_VALUE_SIZE_LIST, CW_VALUE_MEMORY_SIZES */
+#define CW_MEMUNITS_INF   SIZE_MAX            /* CW_VALUE_MEMUNITS, and the types with several sizes */
 #define CW_MEMUNITS_AUTO  (SIZE_MAX - 1)
 #define CW_TIME_INF       UINT64_MAX          /* CW_VALUE_TIME, CW_VALUE_TIME_UNITS */
 #define CW_TIME_AUTO      (UINT64_MAX - 1)    /* CW_VALUE_TIME_UNITS */
@@ -44,6 +44,7 @@
     X(CW_VALUE_ALLOW_LIST, struct cw_allow_list)      \
     X(CW_VALUE_SIZE_LIST, struct cw_size_list)        \
     X(CW_VALUE_RANGE, struct cw_range)                \
+    X(CW_VALUE_NODE_SIZES, struct cw_node_sizes)      \
     X(CW_VALUE_STRING, char *)    /* without '=' */    \
     X(CW_VALUE_FREE_TEXT, char *)                     \
     X(CW_VALUE_PATTERN, char *)   /* %p %h ... */      \
@@ -79,6 +80,12 @@ struct cw_size_list {
 struct cw_range {
     unsigned first;
     unsigned last; /* >= first */
+};
+
+/* Memory sizes for transports within a node, and for those between nodes (N22-131). */
+struct cw_node_sizes {
+    size_t intra;
+    size_t inter;
 };
 
 #define CW_MEMORY_TYPE_COUNT 10

@@ -556,6 +556,8 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
 {
     const struct cw_config *config = worker->context->config;
     const struct cw_domain *domain = iface->domain;
+    const size_t thresh            = (iface->transport->device_class == CW_DEVICE_NET) ? config->rndv_thresh.inter
+                                                                                       : config->rndv_thresh.intra;
 
     return (struct cw_protocol_input){.max_short        = iface->limits.max_short,
                                       .lacks_short      = iface->packets->send_short == NULL,
@@ -567,7 +569,7 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                       .latency_ns       = iface->limits.latency_ns,
                                       .bandwidth_bps    = iface->limits.bandwidth_bps,
                                       .overhead_ns      = iface->limits.overhead_ns,
-                                      .rndv_thresh      = config->rndv_thresh,
+                                      .rndv_thresh      = thresh,
                                       .rndv_setting     = "RNDV_THRESH",
                                       .rndv_fast_thresh = config->rndv_send_nbr_thresh,
                                       .rndv_scheme      = (uint8_t)config->rndv_scheme,

@@ -29,9 +29,9 @@ static void body_cfg15(void)
     child_check(cw_config_modify(config, "TLS", "tcp,self") == UCS_OK);
     child_check(config->tls.mode == CW_LIST_ALLOW && config->tls.list.count == 2);
     child_check(cw_config_modify(config, "RNDV_THRESH", "inf") == UCS_OK);
-    child_check(config->rndv_thresh == CW_MEMUNITS_INF);
+    child_check(config->rndv_thresh.inter == CW_MEMUNITS_INF && config->rndv_thresh.intra == CW_MEMUNITS_INF);
     child_check(cw_config_modify(config, "RNDV_THRESH", "much") == UCS_ERR_INVALID_PARAM);
-    child_check(config->rndv_thresh == CW_MEMUNITS_INF); /* the previous value is kept */
+    child_check(config->rndv_thresh.inter == CW_MEMUNITS_INF); /* the previous value is kept */
     child_check(cw_config_modify(config, "TLS", "all,tcp") == UCS_ERR_INVALID_PARAM);
     child_check(config->tls.list.count == 2);
     child_check(cw_config_modify(config, NULL, "x") == UCS_ERR_INVALID_PARAM);
@@ -232,6 +232,42 @@ static void body_cfg21(void)
     cw_config_free(config);
 }
 
+/* VER-25: values that releases after 1.16 brought. N22-134: names that programs and their scripts set. */
+static void body_ver25(void)
+{
+    static const char *const values[][2] = {
+        {"NET_DEVICES", "^no_such_device"}, {"NET_DEVICES", "eth[0-3],lo"},  {"RNDV_THRESH", "intra:64k,inter:8k"},
+        {"PROTO_INFO", "auto"},             {"PROTO_INFO", "used"},          {"FENCE_MODE", "ep_based"},
+        {"RNDV_FRAG_MEM_TYPES", "host"},    {"MIN_RMA_CHUNK_SIZE", "8k"},    {"PROTO_OVERHEAD", "single:1ns"},
+        {"CONNECT_ALL_TO_ALL", "y"},        {"MAX_COMPONENT_MDS", "16"},     {"NODE_LOCAL_ID", "3"},
+        {"PRINT_TRANSPORT_TABLES", "y"},    {"PROTO_EMULATION_ENABLE", "y"}, {"HANDLE_ERRORS", "none"},
+        {"TLS", "ze,gaudi,gga,srd,ib"},     {"TLS", "all"}};
+    static const char *const set[][2] = {
+        {"TLS", "all"},                  {"NET_DEVICES", "all"},    {"LOG_LEVEL", "warn"},
+        {"RNDV_THRESH", "auto"},         {"RNDV_SCHEME", "auto"},   {"MAX_RNDV_RAILS", "2"},
+        {"MEMTYPE_CACHE", "n"},          {"TCP_CM_REUSEADDR", "y"}, {"CUDA_COPY_MAX_REG_RATIO", "1.0"},
+        {"KEEPALIVE_INTERVAL", "20s"},   {"UD_TIMEOUT", "1m"},      {"RC_TIMEOUT", "1s"},
+        {"WARN_UNUSED_ENV_VARS", "n"},   {"RC_RETRY_COUNT", "7"},   {"PROTO_INFO", "y"},
+        {"PROTO_ENABLE", "y"},           {"RC_TX_INLINE_RESP", "64"}};
+    struct cw_config *config = new_config();
+    size_t i;
+
+    for (i = 0; i < sizeof(values) / sizeof(values[0]); ++i) {
+        child_check(cw_config_modify(config, values[i][0], values[i][1]) == UCS_OK);
+    }
+    for (i = 0; i < sizeof(set) / sizeof(set[0]); ++i) {
+        child_check(cw_config_modify(config, set[i][0], set[i][1]) == UCS_OK);
+    }
+    cw_config_free(config);
+}
+
+static void test_ver25_n22_134_names_and_values_of_today(void **state)
+{
+    (void)state;
+    child_run(body_ver25);
+    assert_int_equal(child_count("ERROR"), 0);
+}
+
 static void test_cfg21_aliases_and_deprecated_names(void **state)
 {
     (void)state;
@@ -368,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_cfg18_transport_keys_in_both_spellings),
         cmocka_unit_test(test_cfg20_reference_keys_of_absent_transports_are_taken_quietly),
         cmocka_unit_test(test_cfg21_aliases_and_deprecated_names),
+        cmocka_unit_test(test_ver25_n22_134_names_and_values_of_today),
         cmocka_unit_test(test_every_known_name_can_be_modified),
         cmocka_unit_test(test_random_values),
         cmocka_unit_test(test_random_values_in_the_environment),

@@ -221,6 +221,12 @@ static void test_cfg60_list(void **state)
 static void test_cfg60_range(void **state)
 {
     (void)state;
+    /* N22-131 */
+    CHECK(CW_VALUE_NODE_SIZES, {"65536", "64K"}, {"auto", "auto"}, {"intra:8k,inter:1m", "intra:8K,inter:1M"},
+          {"inter:1m,intra:8k", "intra:8K,inter:1M"}, {"intra:inf", "intra:inf,inter:auto"},
+          {"inter:0", "intra:auto,inter:0"}, {"intra:8k,inter:8k", "8K"}, {"", NULL}, {"intra:", NULL},
+          {"intra", NULL}, {"intra:8k,", NULL}, {"inner:8k", NULL}, {"intra:8k,64", NULL}, {"8k,inter:8k", NULL},
+          {"intra:1k,inter:2k,intra:3k", NULL}, {"intra:much", NULL});
     CHECK(CW_VALUE_RANGE, {"0", "0"}, {"10000-10100", "10000-10100"}, {"5-5", "5"}, {"65536", "65536"}, {"", NULL},
           {"-", NULL}, {"5-", NULL}, {"-5", NULL}, {"9-5", NULL}, {"a-b", NULL}, {"1-2-3", NULL}, {"1 - 2", NULL},
           {"inf", NULL}, {"0-inf", NULL},

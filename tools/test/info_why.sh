@@ -68,6 +68,10 @@ arrow | grep -q 'eager pieces' || fail "a long message without rendezvous: $(arr
 has "UCX_RNDV_THRESH=inf (environment)"
 UCX_RNDV_THRESH=100 why --size 100 --op am
 arrow | grep -q 'rendezvous.*RNDV_THRESH' || fail "a short message by rendezvous: $(arrow)"
+UCX_TLS=tcp,self UCX_RNDV_THRESH=intra:inf,inter:100 why --size 100 --op am # N22-131
+arrow | grep -q 'rendezvous.*RNDV_THRESH' || fail "inter is not for tcp: $(arrow)"
+UCX_TLS=tcp,self UCX_RNDV_THRESH=intra:100,inter:inf why --size 100 --op am
+! arrow | grep -q rendezvous || fail "intra is for tcp: $(arrow)"
 UCX_RNDV_THRESH=100 why --size 99 --op am
 arrow | grep -q ' short: ' || fail "one byte less: $(arrow)"
 why --size 64m --op stream
