@@ -35,7 +35,7 @@ struct level {
 };
 
 static const struct level levels[] = {
-    {1, 5, 5, 80, 64, 72, 296, 40, 0}, /* a constant in the program; its header may be any */
+    {1, 5, 5, 80, 64, 72, 296, 40, 0}, /* a constant in the program; its header may be any (N22-15) */
     {1, 10, 5, 80, 64, 72, 296, 40, 0},
     {1, 13, 5, 80, 64, 72, 296, 40, 0},
     {1, 16, 6, 80, 64, 72, 320, 48, 0},

@@ -2,7 +2,7 @@
 /*
  * What a program may hand in: structures full of 0xff with only some members valid (GEN-2), unknown bits in every mask
  * and flag, worker addresses that were damaged, transports and values that do not exist. Members whose bit is clear are
- * neither read nor written; the rest gets a status and a sentence.
+ * neither read nor written; the rest gets a status and a sentence, and never ends the process (ABU-1).
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

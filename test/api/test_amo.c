@@ -132,7 +132,7 @@ static void run_nbx(struct atomic *a)
     cw_op_started(&a->done, ucp_atomic_op_nbx(a->target->ep, a->op, &operand, 1, a->target->address + a->offset,
                                               a->target->key, &param));
     assert_true(a->form == POST_NO_IMM || a->form == FETCH_NO_IMM || a->done.calls == 0); /* R1 */
-    operand = ~operand; /* AMO-10: captured */
+    operand = ~operand; /* AMO-10, VER-24: captured */
     if (a->form == POST) {
         assert_null(a->done.result); /* AMO-11 */
     } else if (a->form == POST_NO_IMM || a->form == FETCH_NO_IMM) {

@@ -213,7 +213,7 @@ static void test_err13_close_inside_the_error_handler(void **state)
     cw_side_destroy(pair->tx);
 }
 
-/* N22-28: bit 0, and that of RDMA memory at most, where the process has loaded no accelerator's driver. */
+/* N22-28, N22-29: bit 0, and that of RDMA memory at most, where the process has loaded no accelerator's driver. */
 static void test_n22_28_memory_types(void **state)
 {
     struct cw_pair *pair = *state;

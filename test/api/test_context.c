@@ -224,6 +224,7 @@ static void test_ctx7_sender_mask_changes_no_match(void **state)
     cw_pair_close(pair);
 }
 
+/* CTX-9, ABU-11: NO_DEVICE where nothing can be used, NO_ELEM for an empty list. */
 static void test_ctx9_impossible_settings(void **state)
 {
     int fds;

@@ -98,7 +98,7 @@ static void test_flu23_overwrite_in_two_processes(void **state)
     cw_servant_dismiss(&servant);
 }
 
-/* FLU-21: the other side is in this thread and cannot progress while fence runs. GEN-10. */
+/* FLU-21, VER-5: the other side is in this thread and cannot progress while fence runs. GEN-10. */
 static void test_flu21_never_waits(void **state)
 {
     struct cw_pair *pair = *state;

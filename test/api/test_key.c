@@ -269,7 +269,7 @@ static void check_out_of_range(const struct cw_target *target, size_t length)
     for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
         void *local = NULL;
 
-        assert_int_equal(ucp_rkey_ptr(target->key, outside[i], &local), UCS_ERR_INVALID_ADDR);
+        assert_int_equal(ucp_rkey_ptr(target->key, outside[i], &local), UCS_ERR_INVALID_ADDR); /* ABU-14 */
     }
 }
 

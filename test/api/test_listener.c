@@ -145,7 +145,7 @@ static void test_cs2_addresses_that_cannot_be_had(void **state)
 
     (void)state;
     cs_listen(&first, cs_workers[0], "127.0.0.1", false);
-    assert_int_equal(cs_try_listen(&second, cs_workers[0], &first.name, false), UCS_ERR_BUSY);
+    assert_int_equal(cs_try_listen(&second, cs_workers[0], &first.name, false), UCS_ERR_BUSY); /* ABU-13 */
     assert_int_equal(cs_try_listen(&second, cs_workers[1], &first.name, true), UCS_ERR_BUSY);
     assert_int_equal(cs_try_listen(&second, cs_workers[0], &foreign, false), UCS_ERR_IO_ERROR);
     ucp_listener_destroy(first.handle);

@@ -255,7 +255,7 @@ static void test_n22_40_locked_pages_are_there(void **state)
     cw_pair_close(pair);
 }
 
-/* N22-41 */
+/* N22-41, VER-22 */
 static void test_n22_41_locked_and_nonblocking(void **state)
 {
     const unsigned both = UCP_MEM_MAP_LOCK | UCP_MEM_MAP_NONBLOCK;
@@ -274,7 +274,7 @@ static void test_n22_41_locked_and_nonblocking(void **state)
     cw_pair_close(pair);
 }
 
-/* N22-70, N22-76: all kinds of operations work in the mode; by force it closes as with PEER (N22-84). */
+/* N22-70, N22-76, VER-20: all kinds of operations work in the mode; by force it closes as with PEER (N22-84). */
 static void test_n22_70_failover(void **state)
 {
     struct cw_pair *pair = *state;

@@ -303,6 +303,7 @@ static void test_req28_query_tells_what_is_asked_for(void **state)
     cw_pair_close(pair);
 }
 
+/* REQ-29, VER-23: NULL from 1.22 on. */
 static void test_req29_request_alloc(void **state)
 {
     struct cw_pair *pair = *state;
@@ -310,6 +311,7 @@ static void test_req29_request_alloc(void **state)
 
     cw_pair_open(pair, NULL);
     request = ucp_request_alloc(pair->tx->worker);
+    assert_true(cw_test_reference() || request == NULL);
     if (request != NULL) {
         ucp_request_free(request);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Put and get in all forms, sizes and alignments, between all kinds of memory, to the own process and to another one:
- * RMA-1..5, RMA-7..10, OPA-4, OPA-6, OPA-13..18, R1, R4, R17.
+ * RMA-1..5, RMA-7..10, OPA-4, OPA-6, OPA-13..18, R1, R4, R17; also of several pieces, and that a put completes when its
+ * buffer may be reused (VER-5, N22-111).
  */
 #define _GNU_SOURCE
 #include "test_rma_common.h"

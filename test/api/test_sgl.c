@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets of many pieces: N22-90 to N22-104, and lists that lie.
+ * Puts and gets of many pieces: N22-90 to N22-104, VER-21, and lists that lie.
  */
 #define _GNU_SOURCE
 #include "test_rma_common.h"

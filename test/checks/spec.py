@@ -5,7 +5,7 @@
 A statement is a paragraph that begins with its id in bold (**TAG-12**). Every id that src/, include/, test/, tools/ or
 docs/ cites stands in docs/spec, at both ends of a range too (TAG-1..7). Every statement is cited in test/ or
 tools/test/: by its id in a comment or text, or in the name of a test (test_tag4_7_10_fuzz). A range holds nobody to
-anything, so it is no citation. A statement that is marked (note) tells facts or bounds to readers and needs no test.
+anything, so it is no citation. A statement that is marked (note: REASON) needs no test, for that reason.
 test/checks/spec.txt lists the statements without a test: one that has a test, or is no longer there, must leave the
 list, and none may join it.
 """
@@ -17,14 +17,16 @@ import tree
 SPEC, LIST = "docs/spec/", "test/checks/spec.txt"
 CITING = ["src", "include", "test", "tools", "docs"]
 HOLDING = ("test/", "tools/test/")
-STATEMENT = re.compile(r"^\*\*((?:[A-Z]{2,4}|N22)-\d+|R\d+)\*\*( \(note\))?", re.MULTILINE)
+STATEMENT = re.compile(r"^\*\*((?:[A-Z]{2,4}|N22)-\d+|R\d+)\*\*( \(note(: [^)]+)?\))?", re.MULTILINE)
 
 
 def statements(root):
     """{id: it needs a test}; and complaints."""
     found, complaints = {}, []
     for path in tree.files(root, [SPEC.rstrip("/")], (".md",)):
-        for name, note in STATEMENT.findall(tree.read(root, path)):
+        for name, note, reason in STATEMENT.findall(tree.read(root, path)):
+            if note and not reason:
+                complaints.append("%s: %s is a note without a reason" % (path, name))
             if name in found:
                 complaints.append("%s: %s stands twice" % (path, name))
             found[name] = not note
@@ -82,15 +84,16 @@ def check(root):
 
 SAMPLE = {
     SPEC + "one.md": "# One\n\n**TAG-1** Held by its id.\n\n**TAG-2** Held by a name.\n\n**TAG-3** Held by nobody.\n"
-                     "\n**TAG-4** Only in a range.\n\n**TAG-5** (note) A fact.\n\n**TAG-6** Listed.\n\n"
-                     "**TAG-7** Listed.\n\n"
+                     "\n**TAG-4** Only in a range.\n\n**TAG-5** (note: a fact) A fact.\n\n**TAG-6** Listed.\n\n"
+                     "**TAG-7** Listed.\n\n**TAG-11** (note) A fact.\n\n"
                      "**TAG-8** Behind a comma.\n\n**R1** Held.\n\n**N22-4** Held.\n\n**TAG-1** Again.\n",
     "test/unit/a.c": "/* TAG-1, TAG-4..7; TAG-1, 8 and R1 */\nvoid test_tag2_n22_4_something(void) {}\n"
                      "/* TAG-9, TAG-1..77, TAG-7 */\n",
     "src/op/a.c": "/* TAG-3, TAG-10, BIG-3, R2D2 */\n",
     LIST: "# comment\nTAG-6\nTAG-7\nTAG-5\nTAG-99\n",
 }
-EXPECTED = [r"one.md: TAG-1 stands twice", r"test/unit/a.c: TAG-9 does not stand", r"a.c: TAG-77 does not stand",
+EXPECTED = [r"one.md: TAG-1 stands twice", r"TAG-11 is a note without a reason",
+            r"test/unit/a.c: TAG-9 does not stand", r"a.c: TAG-77 does not stand",
             r"src/op/a.c: TAG-10 does not stand", r"spec.txt: TAG-7 has a test", r"spec.txt: TAG-5 is no statement",
             r"spec.txt: TAG-99 is no statement", r"no test cites TAG-3", r"no test cites TAG-4"]
 
