@@ -115,7 +115,7 @@ void cw_amo_carry_out(const struct cw_amo *amo, void *word)
     }
 }
 
-static CW_APART const struct cw_protocol *choose(const struct ucp_ep *ep, const struct cw_amo *amo)
+static CW_INLINE const struct cw_protocol *choose(const struct ucp_ep *ep, const struct cw_amo *amo)
 {
     const enum cw_proto_operation operation = (amo->reply == NULL) ? CW_PROTO_AMO_POST : CW_PROTO_AMO_FETCH;
     const unsigned size                     = amo->packet.size;
@@ -133,12 +133,9 @@ static CW_APART const struct cw_protocol *choose(const struct ucp_ep *ep, const 
 /* Each attempt chooses the protocol, because a queued operation may get its connection later. */
 static ucs_status_t attempt(struct cw_request *request)
 {
-    ucs_status_t status;
+    ucs_status_t status = choose(request->ep, cw_request_state(request))->start(request);
 
-    do {
-        status = choose(request->ep, cw_request_state(request))->start(request);
-    } while (cw_unlikely(status == UCS_ERR_UNSUPPORTED));
-    return status;
+    return cw_likely(status != UCS_ERR_UNSUPPORTED) ? status : attempt(request);
 }
 
 static CW_COLD void release_device(struct ucp_ep *ep, struct cw_amo_device *device)
