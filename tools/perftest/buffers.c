@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The buffers of a two-sided test.
+ * The buffers of a two-sided test, and the content of memory of any type.
  *
- * Callers: test_tag.c, drive.c.
+ * Callers: test_tag.c, drive.c, origin.c, test_rma.c.
  */
 #include "buffers.h"
 
@@ -98,6 +98,30 @@ void cw_buffers_close(struct cw_buffers *buffers)
             buffers->link->memhs[i] = NULL;
         }
     }
+    free(buffers->scratch);
+    *buffers = (struct cw_buffers){0};
+}
+
+int cw_buffers_over(struct cw_buffers *buffers, struct cw_perf_run *run, char *targets, size_t targets_length,
+                    char *local, size_t local_length, size_t room)
+{
+    const struct cw_perf_params *params = &run->params;
+
+    *buffers = (struct cw_buffers){
+        .link = run->link,
+        .areas = {{.base = targets, .length = targets_length}, {.base = local, .length = local_length}},
+    };
+    if (params->send_memory != UCS_MEMORY_TYPE_HOST || params->recv_memory != UCS_MEMORY_TYPE_HOST) {
+        buffers->scratch = malloc(room);
+        if (buffers->scratch == NULL) {
+            return cw_link_fail(run->link, "no memory for %zu bytes", room);
+        }
+    }
+    return 0;
+}
+
+void cw_buffers_leave(struct cw_buffers *buffers)
+{
     free(buffers->scratch);
     *buffers = (struct cw_buffers){0};
 }

@@ -4,7 +4,7 @@
  * or -z memory that the library has allocated and registered; with -z its handle goes along with each operation. With
  * -m either may be memory of a GPU, which only cw_buffers_fill and its neighbours touch.
  *
- * Callers: test_tag.c, drive.c with the families that use it.
+ * Callers: test_tag.c, drive.c with the families that use it; origin.c and test_rma.c for the content of regions.
  */
 #ifndef CW_PERF_BUFFERS_H
 #define CW_PERF_BUFFERS_H
@@ -35,6 +35,12 @@ int cw_buffers_open(struct cw_buffers *buffers, struct cw_perf_run *run, size_t 
 
 /* Frees them; nobody may be using them. */
 void cw_buffers_close(struct cw_buffers *buffers);
+
+/* The functions below are to work on memory that somebody else has mapped, in messages of at most `room` bytes:
+ * `targets` and `local`, of the types of -m. 0, or -1 after cw_link_fail(). */
+int cw_buffers_over(struct cw_buffers *buffers, struct cw_perf_run *run, char *targets, size_t targets_length,
+                    char *local, size_t local_length, size_t room);
+void cw_buffers_leave(struct cw_buffers *buffers);
 
 /* As cw_pattern_fill(), cw_pattern_search() and a memset() to zero, of memory of any type. */
 void cw_buffers_fill(struct cw_buffers *buffers, char *buffer, size_t size, uint64_t key);

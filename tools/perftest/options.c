@@ -521,13 +521,14 @@ static bool check(const struct cw_perf_options *options)
         return false;
     }
     if (params->send_memory != UCS_MEMORY_TYPE_HOST || params->recv_memory != UCS_MEMORY_TYPE_HOST) {
-        if (test != NULL && cw_test_one_sided(test)) {
-            cw_say_error("memory of a GPU (-m) belongs to two-sided tests: not together with '%s'", test->name);
+        if (test != NULL && cw_test_one_sided(test) && !cw_test_takes_gpu(test)) {
+            cw_say_error("the processor watches the memory of '%s', or changes it: not together with memory of a GPU "
+                         "(-m); ucp_put_bw, ucp_get and ucp_get_bw take it", test->name);
             return false;
         }
-        if (params->recv_data || params->copy || params->memory_handle) {
+        if (params->recv_data || params->copy || params->memory_handle || params->user_memory) {
             cw_say_error("memory of a GPU (-m) is touched by no copy of this tool and has no handle here: not together "
-                         "with -r recv_data, -y or -z");
+                         "with -r recv_data, -y, -z or --user-memory");
             return false;
         }
     }

@@ -91,11 +91,13 @@ static int open_origin(struct cw_origin *origin, const struct cw_origin_way *way
     if (origin->slots == NULL || origin->iovs == NULL) {
         return cw_link_fail(run->link, "no memory");
     }
-    if (cw_region_open(&origin->region, run, origin->room * (targets + buffers)) != 0) {
+    if (cw_region_open(&origin->region, run, origin->room * targets, origin->room * buffers) != 0 ||
+        cw_buffers_over(&origin->content, run, origin->region.base, origin->room * targets, origin->region.local,
+                        origin->room * buffers, origin->room) != 0) {
         return -1;
     }
     origin->targets = origin->region.base;
-    cut_slots(origin, origin->targets + targets * origin->room, buffers == 1);
+    cut_slots(origin, origin->region.local, buffers == 1);
     return 0;
 }
 
@@ -426,6 +428,7 @@ int cw_origin_run(struct cw_origin *origin, const struct cw_origin_way *way, str
     if (cw_link_barrier(run->link) != 0 || cw_region_close(&origin->region) != 0) {
         return -1;
     }
+    cw_buffers_leave(&origin->content);
     free(origin->slots);
     free(origin->iovs);
     return 0;

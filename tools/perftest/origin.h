@@ -12,6 +12,7 @@
 #ifndef CW_PERF_ORIGIN_H
 #define CW_PERF_ORIGIN_H
 
+#include "buffers.h"
 #include "layout.h"
 #include "region.h"
 #include "tests.h"
@@ -60,6 +61,7 @@ struct cw_origin {
     struct cw_link *link;
     const struct cw_origin_way *way;
     struct cw_region region;
+    struct cw_buffers content; /* to fill and look at the region, of any type */
     size_t size;
     size_t room;    /* from one buffer to the next */
     char *targets;  /* the part of this side's memory that the peer's operations reach; it comes first */

@@ -19,42 +19,69 @@ static int fail_call(struct cw_link *link, const char *call, ucs_status_t status
                         status == UCS_ERR_NOT_IMPLEMENTED ? " (this library has no one-sided operations yet)" : "");
 }
 
-static int map(struct cw_region *region, const struct cw_perf_params *params)
+/* Maps memory of that type: `own`, or memory that the library allocates. */
+static int map(struct cw_region *region, const struct cw_perf_params *params, ucs_memory_type_t type, char *own,
+               size_t length, ucp_mem_h *memh, char **base)
 {
     ucp_mem_map_params_t how = {
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-        .length = region->length,
+        .length = length,
         .flags = params->nonblock ? UCP_MEM_MAP_NONBLOCK : 0,
     };
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH};
 
+    if (own != NULL) {
+        how.field_mask |= UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
+        how.address = own;
+    } else {
+        how.flags |= UCP_MEM_MAP_ALLOCATE;
+    }
+    if (type != UCS_MEMORY_TYPE_HOST) {
+        how.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+        how.memory_type = type;
+    }
+    ucs_status_t status = ucp_mem_map(region->link->context, &how, memh);
+    if (status != UCS_OK) {
+        *memh = NULL;
+        return fail_call(region->link, "ucp_mem_map", status);
+    }
+    region->link->memhs[memh == &region->memh ? 0 : 1] = *memh;
+    status = ucp_mem_query(*memh, &attr);
+    if (status != UCS_OK) {
+        return fail_call(region->link, "ucp_mem_query", status);
+    }
+    if (attr.address == NULL || attr.length < length) {
+        return cw_link_fail(region->link, "ucp_mem_map delivered %zu bytes instead of %zu", attr.length, length);
+    }
+    *base = attr.address;
+    if (type == UCS_MEMORY_TYPE_HOST) {
+        memset(*base, 0, length); /* the library clears memory of a GPU */
+    }
+    return 0;
+}
+
+static size_t whole_pages(size_t length)
+{
+    return (length + PAGE - 1) / PAGE * PAGE;
+}
+
+static int map_all(struct cw_region *region, const struct cw_perf_params *params, size_t length, size_t local_length)
+{
+    const bool is_one = params->send_memory == UCS_MEMORY_TYPE_HOST && params->recv_memory == UCS_MEMORY_TYPE_HOST;
+
+    region->length = whole_pages(is_one ? length + local_length : length);
     if (params->user_memory) {
         region->own = aligned_alloc(PAGE, region->length);
         if (region->own == NULL) {
             return cw_link_fail(region->link, "no memory for %zu bytes", region->length);
         }
-        how.field_mask |= UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
-        how.address = region->own;
-    } else {
-        how.flags |= UCP_MEM_MAP_ALLOCATE;
     }
-    ucs_status_t status = ucp_mem_map(region->link->context, &how, &region->memh);
-    if (status != UCS_OK) {
-        region->memh = NULL;
-        return fail_call(region->link, "ucp_mem_map", status);
+    if (map(region, params, params->recv_memory, region->own, region->length, &region->memh, &region->base) != 0) {
+        return -1;
     }
-    region->link->memhs[0] = region->memh;
-    status = ucp_mem_query(region->memh, &attr);
-    if (status != UCS_OK) {
-        return fail_call(region->link, "ucp_mem_query", status);
-    }
-    if (attr.address == NULL || attr.length < region->length) {
-        return cw_link_fail(region->link, "ucp_mem_map delivered %zu bytes instead of %zu", attr.length,
-                            region->length);
-    }
-    region->base = attr.address;
-    memset(region->base, 0, region->length);
-    return 0;
+    region->local = region->base + length;
+    return is_one ? 0 : map(region, params, params->send_memory, NULL, whole_pages(local_length), &region->local_memh,
+                            &region->local);
 }
 
 static void put_u64(char *to, uint64_t value)
@@ -122,13 +149,13 @@ static int swap_keys(struct cw_region *region, const void *key, size_t key_lengt
     return result;
 }
 
-int cw_region_open(struct cw_region *region, struct cw_perf_run *run, size_t length)
+int cw_region_open(struct cw_region *region, struct cw_perf_run *run, size_t length, size_t local_length)
 {
     void *key;
     size_t key_length;
 
-    *region = (struct cw_region){.link = run->link, .length = (length + PAGE - 1) / PAGE * PAGE};
-    if (map(region, &run->params) != 0) {
+    *region = (struct cw_region){.link = run->link};
+    if (map_all(region, &run->params, length, local_length) != 0) {
         return -1;
     }
     ucs_status_t status = ucp_rkey_pack(run->link->context, region->memh, &key, &key_length);
@@ -147,15 +174,16 @@ int cw_region_close(struct cw_region *region)
     if (region->rkey != NULL) {
         ucp_rkey_destroy(region->rkey);
     }
-    if (region->memh != NULL) {
-        ucs_status_t status = ucp_mem_unmap(region->link->context, region->memh);
+    ucp_mem_h memhs[] = {region->memh, region->local_memh};
+    for (int i = 0; i < 2; i++) {
+        ucs_status_t status = memhs[i] != NULL ? ucp_mem_unmap(region->link->context, memhs[i]) : UCS_OK;
         if (status != UCS_OK) {
             result = fail_call(region->link, "ucp_mem_unmap", status);
         }
+        region->link->memhs[i] = NULL;
     }
     free(region->own);
     region->link->rkey = NULL;
-    region->link->memhs[0] = NULL;
     *region = (struct cw_region){.link = region->link};
     return result;
 }

@@ -198,7 +198,7 @@ static int run_put_latency(struct cw_perf_run *run)
     test->run = run;
     test->link = run->link;
     test->size = run->params.size;
-    if (cw_region_open(&test->region, run, 2 * WAYS * room) != 0) {
+    if (cw_region_open(&test->region, run, 2 * WAYS * room, 0) != 0) {
         return -1;
     }
     for (int way = 0; way < WAYS; way++) {
@@ -224,7 +224,7 @@ static ucs_status_ptr_t start_put(struct cw_origin *origin, struct cw_origin_slo
 
 static void fill_put(struct cw_origin *origin, struct cw_origin_slot *slot)
 {
-    cw_pattern_fill(slot->buffer, origin->size, cw_pattern_key(slot->message, 0));
+    cw_buffers_fill(&origin->content, slot->buffer, origin->size, cw_pattern_key(slot->message, 0));
 }
 
 static int ask_check(struct cw_origin *origin, uint64_t first, uint64_t count)
@@ -242,12 +242,12 @@ static int answer_put(struct cw_origin *origin, enum cw_origin_question what, ui
     }
     for (uint64_t message = first; message < first + count; message++) {
         char *data = origin->targets + cw_origin_offset(origin, message);
-        size_t at = cw_pattern_search(data, origin->size, cw_pattern_key(message, 0));
+        size_t at = cw_buffers_search(&origin->content, data, origin->size, cw_pattern_key(message, 0));
         if (at != origin->size) {
             return cw_link_fail(origin->link, "message %llu: byte %zu of %zu is wrong after the flush",
                                 (unsigned long long)message, at, origin->size);
         }
-        memset(data, 0, origin->size);
+        cw_buffers_clear(&origin->content, data, origin->size);
         origin->run->verified++;
     }
     *reply = count;
@@ -264,12 +264,12 @@ static ucs_status_ptr_t start_get(struct cw_origin *origin, struct cw_origin_slo
 
 static void finish_get(struct cw_origin *origin, struct cw_origin_slot *slot)
 {
-    size_t at = cw_pattern_search(slot->buffer, origin->size, cw_pattern_key(slot->message, 0));
+    size_t at = cw_buffers_search(&origin->content, slot->buffer, origin->size, cw_pattern_key(slot->message, 0));
     if (at != origin->size) {
         cw_link_fail(origin->link, "message %llu: byte %zu of %zu is wrong", (unsigned long long)slot->message, at,
                      origin->size);
     }
-    memset(slot->buffer, 0, origin->size);
+    cw_buffers_clear(&origin->content, slot->buffer, origin->size);
     origin->run->verified++;
 }
 
@@ -287,7 +287,8 @@ static int answer_get(struct cw_origin *origin, enum cw_origin_question what, ui
         return cw_link_fail(origin->link, "the client asked what belongs to another test");
     }
     for (uint64_t message = first; message < first + count; message++) {
-        cw_pattern_fill(origin->targets + cw_origin_offset(origin, message), origin->size, cw_pattern_key(message, 0));
+        cw_buffers_fill(&origin->content, origin->targets + cw_origin_offset(origin, message), origin->size,
+                        cw_pattern_key(message, 0));
     }
     *reply = count;
     return 0;

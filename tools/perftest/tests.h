@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "link.h"
 #include "meter.h"
@@ -47,6 +48,12 @@ struct cw_perf_test {
 static inline bool cw_test_one_sided(const struct cw_perf_test *test)
 {
     return (test->features & (UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64)) != 0;
+}
+
+/* Whether the test's memory may be that of a GPU, which no processor looks at. */
+static inline bool cw_test_takes_gpu(const struct cw_perf_test *test)
+{
+    return (test->features & (UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64)) == 0 && strcmp(test->name, "ucp_put_lat") != 0;
 }
 
 /*

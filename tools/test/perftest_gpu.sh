@@ -25,8 +25,16 @@ for tls in self,tcp,cuda self,shm,cuda; do
         pair -t stream_bw -s 30000 -n 20 -w 2 -m $memory
     done
     pair -t tag_lat -s 100,20000 -n 20 -w 2 -m cuda -D iov,iov
+    for memory in cuda cuda-managed host,cuda cuda,host; do
+        for size in 8 30000 300000; do
+            pair -t ucp_put_bw -s $size -n 20 -w 2 -m $memory
+            pair -t ucp_get -s $size -n 20 -w 2 -m $memory
+            pair -t ucp_get_bw -s $size -n 20 -w 2 -m $memory
+        done
+    done
 done
 UCX_TLS=self,cuda expect_status 0 "$perftest" -l -t tag_bw -s 4M -n 10 -w 2 -m cuda --verify
+UCX_TLS=self,cuda expect_status 0 "$perftest" -l -t ucp_get_bw -s 4M -n 10 -w 2 -m host,cuda --verify
 
 # The list of devices has them, with their types of memory.
 UCX_TLS=all expect_status 0 "$info" -d

@@ -20,6 +20,8 @@ refused -n
 refused -t nothing -l
 refused -t am_lat -l
 refused -t ucp_put_lat -l -m cuda
+refused -t ucp_add -l -m cuda
+refused -t ucp_get -l -m cuda --user-memory
 refused -t tag_lat -l -n 0
 refused -t tag_lat -l -n ten
 refused -t tag_lat -l -n -5
