@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 const uint32_t op_masks[] = {
     0,
@@ -171,17 +170,12 @@ void op_posted(struct op *op, ucs_status_ptr_t result)
 
 ucs_status_t op_end(struct op *op, struct twin_pair *pair)
 {
-    ucs_status_t status = UCS_PTR_STATUS(op->result);
-    struct timespec now;
-    time_t end;
+    ucs_status_t status         = UCS_PTR_STATUS(op->result);
+    struct twin_waiting waiting = {0};
     size_t i;
 
     if (UCS_PTR_IS_PTR(op->result)) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        for (end = now.tv_sec + TWIN_SECONDS;
-             (status = ucp_request_check_status(op->result)) == UCS_INPROGRESS && now.tv_sec < end;
-             clock_gettime(CLOCK_MONOTONIC, &now)) {
-            twin_progress(pair);
+        while ((status = ucp_request_check_status(op->result)) == UCS_INPROGRESS && twin_round(pair, &waiting)) {
         }
         if (op->result != op->param.request && status != UCS_INPROGRESS) {
             ucp_request_free(op->result);

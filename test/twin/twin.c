@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CASE_SECONDS = 120, SETTLE_ROUNDS = 300 };
+enum { CASE_SECONDS = 120, SETTLE_ROUNDS = 300, BUSY_ROUNDS = 20000, SLEEP_NS = 1000000 };
 
 static const char *current;
 static FILE *report;
@@ -218,32 +218,39 @@ void twin_settle(struct twin_pair *pair)
     }
 }
 
-bool twin_late(const int *seen, struct twin_pair *pair)
+bool twin_round(struct twin_pair *pair, struct twin_waiting *waiting)
 {
     struct timespec now;
-    time_t end;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    for (end = now.tv_sec + TWIN_SECONDS; *seen == 0 && now.tv_sec < end; clock_gettime(CLOCK_MONOTONIC, &now)) {
-        twin_progress(pair);
+    if (waiting->rounds == 0) {
+        waiting->end = now.tv_sec + TWIN_SECONDS;
+    }
+    if (++waiting->rounds > BUSY_ROUNDS) {
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+    }
+    twin_progress(pair);
+    return now.tv_sec < waiting->end;
+}
+
+bool twin_late(const int *seen, struct twin_pair *pair)
+{
+    struct twin_waiting waiting = {0};
+
+    while (*seen == 0 && twin_round(pair, &waiting)) {
     }
     return *seen == 0;
 }
 
 ucs_status_t twin_wait(struct twin_pair *pair, ucs_status_ptr_t result)
 {
+    struct twin_waiting waiting = {0};
     ucs_status_t status;
-    struct timespec now;
-    time_t end;
 
     if (!UCS_PTR_IS_PTR(result)) {
         return UCS_PTR_STATUS(result);
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    end = now.tv_sec + TWIN_SECONDS;
-    while ((status = ucp_request_check_status(result)) == UCS_INPROGRESS && now.tv_sec < end) {
-        twin_progress(pair);
-        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((status = ucp_request_check_status(result)) == UCS_INPROGRESS && twin_round(pair, &waiting)) {
     }
     ucp_request_free(result);
     return status;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 #include <ucp/api/ucp.h>
 
 enum { TWIN_SECONDS = 5, TWIN_FILL = 0xee };
@@ -66,6 +67,12 @@ struct twin_pair {
 
 enum { TWIN_ALL_FEATURES = 0x7f };
 
+/* How long a wait lasts already. */
+struct twin_waiting {
+    time_t end;
+    unsigned rounds;
+};
+
 /* For the old calls, whose callback is no choice. */
 void twin_done(void *request, ucs_status_t status);
 void twin_got(void *request, ucs_status_t status, ucp_tag_recv_info_t *info);
@@ -77,6 +84,9 @@ void twin_pair_close(struct twin_pair *pair);
 ucp_mem_h twin_register(struct twin_pair *pair, void *memory, size_t length);
 void twin_progress(struct twin_pair *pair);
 void twin_settle(struct twin_pair *pair);
+/* One round of a wait that began with zeros: progress, and a short sleep when the wait has lasted a while. False when
+ * TWIN_SECONDS are over. */
+bool twin_round(struct twin_pair *pair, struct twin_waiting *waiting);
 /* Progress until the request is over; INPROGRESS when it is not within TWIN_SECONDS. Frees it. */
 ucs_status_t twin_wait(struct twin_pair *pair, ucs_status_ptr_t result);
 bool twin_late(const int *seen, struct twin_pair *pair);
