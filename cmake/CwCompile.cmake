@@ -9,9 +9,14 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
 endif()
 # CW_ASSERT alone decides on assertions: CMake would switch them off with every optimized build type.
+if(CW_LINES_ONLY)
+    set(cw_debug_info -g1)
+else()
+    set(cw_debug_info -g)
+endif()
 foreach(language C CXX)
-    set(CMAKE_${language}_FLAGS_RELWITHDEBINFO "-O2 -g")
-    set(CMAKE_${language}_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer")
+    set(CMAKE_${language}_FLAGS_RELWITHDEBINFO "-O2 ${cw_debug_info}")
+    set(CMAKE_${language}_FLAGS_DEBUG "-O1 ${cw_debug_info} -fno-omit-frame-pointer")
 endforeach()
 # gcc clears structures of about 100 bytes, such as ucp_request_param_t, by a string instruction whose start costs as
 # much as a short message. Stores of vectors do not have that cost.
