@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "core/worker.h"
 #include "generic.h"
+#include "series.h"
 #include "town.h"
 
 enum { MAX_MESSAGES = 400, MAX_KEPT = 30, MAX_IOV = 3, PLAIN = 3, KEEPING = 60000, OLD = 255 };
@@ -62,13 +63,6 @@ static int quiet;               /* no more answers */
 static ucp_datatype_t generic;  /* of plain bytes */
 
 static void send_message(unsigned from, unsigned to, ucp_ep_h ep);
-
-static uint64_t from_environment(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-
-    return (text != NULL) ? strtoull(text, NULL, 0) : otherwise;
-}
 
 static uint8_t byte_of(const struct message *message, size_t position)
 {
@@ -539,93 +533,68 @@ static uint64_t run_healthy(uint64_t seed, int sleepers)
     return end();
 }
 
-static void run_many(uint64_t otherwise, int sleepers)
+static void test_healthy_network(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", otherwise);
-
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        run_healthy(seed, sleepers);
-    }
+    run_healthy(seed, 0);
 }
 
-static void test_healthy_network(void **state)
+static void test_sleepers(uint64_t seed)
 {
-    (void)state;
-    run_many(100, 0);
+    run_healthy(seed, 1);
 }
 
-static void test_sleepers(void **state)
+static void test_runs_replay(uint64_t seed)
 {
-    (void)state;
-    run_many(100, 1);
-}
-
-static void test_runs_replay(void **state)
-{
-    (void)state;
-    for (uint64_t seed = 1; seed <= 5; seed++) {
-        assert_int_equal(run_healthy(seed, 0), run_healthy(seed, 0));
-    }
+    assert_int_equal(run_healthy(seed, 0), run_healthy(seed, 0));
 }
 
 /* Senders close behind the last message: all of them are handed over (CLS-4). */
-static void test_close_loses_nothing(void **state)
+static void test_close_loses_nothing(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 30);
+    start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 20000);
+    quiet = 1;
+    for (unsigned i = 0; i < 40; i++) {
+        unsigned to = 1 + (unsigned)cw_town_random(town, town->num_workers - 1);
 
-    (void)state;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 20000);
-        quiet = 1;
-        for (unsigned i = 0; i < 40; i++) {
-            unsigned to = 1 + (unsigned)cw_town_random(town, town->num_workers - 1);
-
-            send_message(0, to, town->people[0].eps[to]);
-            cw_town_step(town);
-        }
-        for (unsigned to = 1; to < town->num_workers; to++) {
-            closes[num_closes++] = cw_town_close_ep(town, 0, to, 0);
-        }
-        end();
+        send_message(0, to, town->people[0].eps[to]);
+        cw_town_step(town);
     }
+    for (unsigned to = 1; to < town->num_workers; to++) {
+        closes[num_closes++] = cw_town_close_ep(town, 0, to, 0);
+    }
+    end();
 }
 
 /* Connections break: every operation ends once, what was handed over is right. */
-static void test_broken_connections(void **state)
+static void test_broken_connections(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 100);
-
-    (void)state;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
-        talk(60);
-        cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
-        talk(80);
-        cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
-        if (seed % 3 == 0) {
-            cw_sim_reset_all(town->world, (unsigned)cw_town_random(town, town->num_workers));
-        }
-        quiet = 1;
-        for (unsigned i = 0; i < 2000; i++) {
-            cw_town_step(town);
-        }
-        for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
-            closes[num_closes++] = cw_town_close_ep(town, i / town->num_workers, i % town->num_workers,
-                                                    (seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
-        }
-        end();
+    start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
+    talk(60);
+    cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
+    talk(80);
+    cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
+    if (seed % 3 == 0) {
+        cw_sim_reset_all(town->world, (unsigned)cw_town_random(town, town->num_workers));
     }
+    quiet = 1;
+    for (unsigned i = 0; i < 2000; i++) {
+        cw_town_step(town);
+    }
+    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
+        closes[num_closes++] = cw_town_close_ep(town, i / town->num_workers, i % town->num_workers,
+                                                (seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
+    }
+    end();
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_healthy_network),     cmocka_unit_test(test_runs_replay),
-        cmocka_unit_test(test_sleepers),            cmocka_unit_test(test_close_loses_nothing),
-        cmocka_unit_test(test_broken_connections),
+        cw_series(test_healthy_network, 100, NULL),
+        cw_series(test_runs_replay, 5, NULL),
+        cw_series(test_sleepers, 100, NULL),
+        cw_series(test_close_loses_nothing, 30, NULL),
+        cw_series(test_broken_connections, 100, NULL),
     };
 
     if (argc > 1) {

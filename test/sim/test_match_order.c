@@ -4,19 +4,15 @@
  * looks at the packets as they are handed up, so it knows the true order of arrival; everything else follows from the
  * calls: TAG-1, TAG-4..7, TAG-10, TAG-15, TAG-16, TAG-21, TAG-31..35, TPR-1..9, REQ-24. Sends are taken back, too: such
  * a message is seen by nobody, any other one by exactly one receive, and its sender learns which of the two it was.
- * Usage: sim_match_order [first seed [number of seeds]]
+ * CW_SIM_SEED is the first seed, CW_SIM_SEEDS how many follow.
  */
 #include <endian.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/hash.h"
 #include "op/op.h"
+#include "series.h"
 #include "town.h"
 #include "wire/packet.h"
 
@@ -86,7 +82,6 @@ struct play {
 enum action { SEND, RECEIVE, PROBE, PROBE_REMOVE, RECEIVE_REMOVED, CANCEL_RECEIVE, CANCEL_SEND, STEP };
 
 static struct play play;
-static uint64_t first_seed = 1, num_seeds = 2000;
 /* What all seeds together met. */
 static struct {
     unsigned long matched, unexpected, removed, announced, dropped_inside, dropped_by_peer, truncated;
@@ -736,7 +731,7 @@ static void close_play(void)
     cw_town_free(play.town);
 }
 
-static void run_play(uint64_t seed)
+static void test_messages_meet_receives_as_in_the_model(uint64_t seed)
 {
     unsigned num_actions = 300;
 
@@ -754,34 +749,23 @@ static void run_play(uint64_t seed)
     close_play();
 }
 
-static void test_match_order(void **state)
+/* So many seeds meet everything, or the test is not what it should be. */
+static void check_totals(uint64_t count)
 {
-    (void)state;
-    for (uint64_t seed = first_seed; seed < first_seed + num_seeds; seed++) {
-        run_play(seed);
-    }
     unsetenv("UCX_RNDV_THRESH");
     unsetenv("UCX_RNDV_SCHEME");
-    if (num_seeds >= 100) { /* that many seeds meet everything, or the test is not what it should be */
-        assert_true(totals.matched > 10 * num_seeds);
-        assert_true(totals.unexpected > num_seeds && totals.removed > num_seeds && totals.truncated > num_seeds);
-        assert_true(totals.announced > num_seeds && totals.dropped_inside > 0 && totals.dropped_by_peer > 0);
+    if (count >= 100) {
+        assert_true(totals.matched > 10 * count);
+        assert_true(totals.unexpected > count && totals.removed > count && totals.truncated > count);
+        assert_true(totals.announced > count && totals.dropped_inside > 0 && totals.dropped_by_peer > 0);
     }
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_match_order),
+        cw_series(test_messages_meet_receives_as_in_the_model, 2000, check_totals),
     };
 
-    if (getenv("CW_SIM_SEED") != NULL) {
-        first_seed = strtoull(getenv("CW_SIM_SEED"), NULL, 0);
-        num_seeds  = 1;
-    }
-    if (argc > 1) {
-        first_seed = strtoull(argv[1], NULL, 0);
-        num_seeds  = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
-    }
     return cmocka_run_group_tests_name("match_order", tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "core/rkey.h"
+#include "series.h"
 #include "town.h"
 
 enum { MAX_IOV = 3, MAX_COUNTS = 4000, WORDS = 4, GUARD_BYTES = 64, GUARD = 0x5a, MARKER = 3 };
@@ -74,13 +75,6 @@ static struct cw_op *closes[CW_MAX_WORKERS * CW_MAX_WORKERS];
 static unsigned num_closes;
 static size_t section;
 static int faulty;
-
-static uint64_t from_environment(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-
-    return (text != NULL) ? strtoull(text, NULL, 0) : otherwise;
-}
 
 static unsigned below(uint64_t limit)
 {
@@ -673,17 +667,17 @@ static uint64_t run_healthy(uint64_t seed, int sleepers)
     return end();
 }
 
-static void run_awake(uint64_t seed)
+static void test_healthy_network(uint64_t seed)
 {
     run_healthy(seed, 0);
 }
 
-static void run_asleep(uint64_t seed)
+static void test_sleepers(uint64_t seed)
 {
     run_healthy(seed, 1);
 }
 
-static void run_twice(uint64_t seed)
+static void test_runs_replay(uint64_t seed)
 {
     assert_int_equal(run_healthy(seed, 0), run_healthy(seed, 0));
 }
@@ -696,7 +690,7 @@ static void close_all(unsigned from, uint32_t flags)
 }
 
 /* The origin closes behind its last access: all of them are carried out (CLS-4). */
-static void run_close_loses_nothing(uint64_t seed)
+static void test_close_loses_nothing(uint64_t seed)
 {
     start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 20000);
     talk(60);
@@ -714,7 +708,7 @@ static void run_close_loses_nothing(uint64_t seed)
 }
 
 /* Connections break: every access ends once. */
-static void run_broken_connections(uint64_t seed)
+static void test_broken_connections(uint64_t seed)
 {
     const enum cw_sim_fault fault = cw_town_breaking(seed);
 
@@ -736,7 +730,7 @@ static void run_broken_connections(uint64_t seed)
 }
 
 /* A worker takes its memory back while others use it: nobody changes it any more, nobody waits for ever (MEM-16). */
-static void run_unmap_under_access(uint64_t seed)
+static void test_unmap_under_access(uint64_t seed)
 {
     unsigned owner;
     size_t length;
@@ -762,35 +756,15 @@ static void run_unmap_under_access(uint64_t seed)
     end();
 }
 
-struct series {
-    uint64_t num_seeds;
-    void (*run)(uint64_t seed);
-};
-
-static void run_series(void **state)
-{
-    const struct series *series = *state;
-    uint64_t first              = from_environment("CW_SIM_SEED", 1);
-    uint64_t count              = from_environment("CW_SIM_SEEDS", series->num_seeds);
-
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        series->run(seed);
-    }
-    cw_town_check_devices(count);
-}
-
 int main(int argc, char **argv)
 {
-    static struct series healthy = {100, run_awake}, replay = {5, run_twice}, sleepers = {100, run_asleep},
-                         closes_early = {30, run_close_loses_nothing}, broken = {100, run_broken_connections},
-                         unmapped = {100, run_unmap_under_access};
     const struct CMUnitTest tests[] = {
-        {"test_healthy_network", run_series, NULL, NULL, &healthy},
-        {"test_runs_replay", run_series, NULL, NULL, &replay},
-        {"test_sleepers", run_series, NULL, NULL, &sleepers},
-        {"test_close_loses_nothing", run_series, NULL, NULL, &closes_early},
-        {"test_broken_connections", run_series, NULL, NULL, &broken},
-        {"test_unmap_under_access", run_series, NULL, NULL, &unmapped},
+        cw_series(test_healthy_network, 100, cw_town_check_devices),
+        cw_series(test_runs_replay, 5, cw_town_check_devices),
+        cw_series(test_sleepers, 100, cw_town_check_devices),
+        cw_series(test_close_loses_nothing, 30, cw_town_check_devices),
+        cw_series(test_broken_connections, 100, cw_town_check_devices),
+        cw_series(test_unmap_under_access, 100, cw_town_check_devices),
     };
 
     if (argc > 1) {

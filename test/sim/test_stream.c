@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "generic.h"
+#include "series.h"
 #include "town.h"
 
 enum { MAX_IOV = 3, MAX_HELD_DATA = 20 };
@@ -56,13 +57,6 @@ static unsigned num_closes;
 static size_t largest;          /* send */
 static int faulty;              /* errors may happen */
 static ucp_datatype_t generic;  /* of plain bytes */
-
-static uint64_t from_environment(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-
-    return (text != NULL) ? strtoull(text, NULL, 0) : otherwise;
-}
 
 static uint8_t byte_at(const struct way *way, uint64_t position)
 {
@@ -416,128 +410,98 @@ static uint64_t run_healthy(uint64_t seed, int sleepers)
 }
 
 /* EP-41. */
-static void test_healthy_network(void **state)
+static void test_healthy_network(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 100);
-
-    (void)state;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        run_healthy(seed, 0);
-    }
+    run_healthy(seed, 0);
 }
 
-static void test_sleepers(void **state)
+static void test_sleepers(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 100);
-
-    (void)state;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        run_healthy(seed, 1);
-    }
+    run_healthy(seed, 1);
 }
 
-static void test_runs_replay(void **state)
+static void test_runs_replay(uint64_t seed)
 {
-    (void)state;
-    for (uint64_t seed = 1; seed <= 5; seed++) {
-        assert_int_equal(run_healthy(seed, 0), run_healthy(seed, 0));
-    }
+    assert_int_equal(run_healthy(seed, 0), run_healthy(seed, 0));
 }
 
 /* More than the window holds, beside tag messages that fill the queue, so that sends wait in both places. */
-static void test_full_window(void **state)
+static void test_full_window(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 15);
     struct way *way = &ways[0][1];
     struct cw_op *ops[200];
+    unsigned num_ops = 0;
 
-    (void)state;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        unsigned num_ops = 0;
-
-        start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 300000);
-        for (unsigned i = 0; i < 100 || way->received < way->sent; i++) {
-            if (i < 100) {
-                send_bytes(way, (i < 4) ? 300000 : random_length());
-                ops[num_ops++] = cw_town_send(town, 0, 1);
-                ops[num_ops++] = cw_town_recv(town, 0, 1);
-            }
-            if (i > 20 && way->posted == way->served && way->received < way->sent) {
-                recv_bytes(way, 1, 1 + cw_town_random(town, way->sent - way->received), 0);
-            }
-            for (unsigned steps = (unsigned)cw_town_random(town, 100); steps > 0; steps--) {
-                cw_town_step(town);
-            }
+    start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 300000);
+    for (unsigned i = 0; i < 100 || way->received < way->sent; i++) {
+        if (i < 100) {
+            send_bytes(way, (i < 4) ? 300000 : random_length());
+            ops[num_ops++] = cw_town_send(town, 0, 1);
+            ops[num_ops++] = cw_town_recv(town, 0, 1);
         }
-        cw_town_finish(town);
-        for (unsigned i = 0; i < num_ops; i++) {
-            cw_op_check(town, ops[i]);
+        if (i > 20 && way->posted == way->served && way->received < way->sent) {
+            recv_bytes(way, 1, 1 + cw_town_random(town, way->sent - way->received), 0);
         }
-        end();
+        for (unsigned steps = (unsigned)cw_town_random(town, 100); steps > 0; steps--) {
+            cw_town_step(town);
+        }
     }
+    cw_town_finish(town);
+    for (unsigned i = 0; i < num_ops; i++) {
+        cw_op_check(town, ops[i]);
+    }
+    end();
 }
 
 /* Senders close behind the last byte; receivers read all of it (CLS-4). */
-static void test_close_loses_nothing(void **state)
+static void test_close_loses_nothing(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 30);
-
-    (void)state;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, (seed % 10 == 0) ? 1000000 : 20000);
-        for (unsigned i = 0; i < 40; i++) {
-            send_bytes(&ways[0][1 + cw_town_random(town, town->num_workers - 1)], random_length());
+    start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, (seed % 10 == 0) ? 1000000 : 20000);
+    for (unsigned i = 0; i < 40; i++) {
+        send_bytes(&ways[0][1 + cw_town_random(town, town->num_workers - 1)], random_length());
+        cw_town_step(town);
+    }
+    for (unsigned to = 1; to < town->num_workers; to++) {
+        closes[num_closes++] = cw_town_close_ep(town, 0, to, 0);
+    }
+    for (unsigned to = 1; to < town->num_workers; to++) {
+        while (ways[0][to].received < ways[0][to].sent) {
+            if (cw_town_random(town, 3) == 0 && ways[0][to].posted == ways[0][to].served) {
+                recv_bytes(&ways[0][to], 1, 1 + cw_town_random(town, ways[0][to].sent - ways[0][to].received), 0);
+            }
             cw_town_step(town);
         }
-        for (unsigned to = 1; to < town->num_workers; to++) {
-            closes[num_closes++] = cw_town_close_ep(town, 0, to, 0);
-        }
-        for (unsigned to = 1; to < town->num_workers; to++) {
-            while (ways[0][to].received < ways[0][to].sent) {
-                if (cw_town_random(town, 3) == 0 && ways[0][to].posted == ways[0][to].served) {
-                    recv_bytes(&ways[0][to], 1, 1 + cw_town_random(town, ways[0][to].sent - ways[0][to].received), 0);
-                }
-                cw_town_step(town);
-            }
-        }
-        end();
     }
+    end();
 }
 
 /* Connections break: every operation ends once, what was received before is right; a close ends the rest. */
-static void test_broken_connections(void **state)
+static void test_broken_connections(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 100);
-
-    (void)state;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
-        talk(50);
-        cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
-        talk(60);
-        if (seed % 3 == 0) {
-            cw_sim_reset_all(town->world, (unsigned)cw_town_random(town, town->num_workers));
-        }
-        cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
-        for (unsigned i = 0; i < 2000; i++) {
-            cw_town_step(town);
-        }
-        close_eps((seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
-        end();
+    start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
+    talk(50);
+    cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
+    talk(60);
+    if (seed % 3 == 0) {
+        cw_sim_reset_all(town->world, (unsigned)cw_town_random(town, town->num_workers));
     }
+    cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
+    for (unsigned i = 0; i < 2000; i++) {
+        cw_town_step(town);
+    }
+    close_eps((seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
+    end();
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_healthy_network),     cmocka_unit_test(test_runs_replay),
-        cmocka_unit_test(test_sleepers),            cmocka_unit_test(test_close_loses_nothing),
-        cmocka_unit_test(test_broken_connections),  cmocka_unit_test(test_full_window),
+        cw_series(test_healthy_network, 100, NULL),
+        cw_series(test_runs_replay, 5, NULL),
+        cw_series(test_sleepers, 100, NULL),
+        cw_series(test_close_loses_nothing, 30, NULL),
+        cw_series(test_broken_connections, 100, NULL),
+        cw_series(test_full_window, 15, NULL),
     };
 
     if (argc > 1) {

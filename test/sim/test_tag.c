@@ -2,20 +2,8 @@
 /*
  * Tag messages over a simulated network, for many seeds. CW_SIM_SEED is the first seed, CW_SIM_SEEDS how many follow.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "series.h"
 #include "town.h"
-
-static uint64_t from_environment(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-
-    return (text != NULL) ? strtoull(text, NULL, 0) : otherwise;
-}
 
 /* Sends and receives in random order, receives before and behind their messages, progress in between. */
 static void talk(struct cw_town *town, unsigned num_messages)
@@ -114,19 +102,12 @@ static uint64_t run_healthy(uint64_t seed, uint64_t knobs_seed, int sleepers)
     return cw_town_free(town);
 }
 
-/* WRK-23: who progresses gets on. */
-static void test_healthy_network(void **state)
+/* So many seeds meet everything, or the network is not what it should be. */
+static void check_totals(uint64_t count)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 300);
     struct cw_sim_stats totals;
-    uint64_t seed;
 
-    (void)state;
-    for (seed = first; seed < first + count; seed++) {
-        run_healthy(seed, seed, 0);
-    }
-    if (count >= 100) { /* that many seeds meet everything, or the network is not what it should be */
+    if (count >= 100) {
         cw_town_get_totals(&totals);
         assert_true(totals.packets > 100 * count);
         assert_true(totals.again > 0);
@@ -135,58 +116,46 @@ static void test_healthy_network(void **state)
     }
 }
 
-/* The same with workers that sleep whenever they can (WAK-5). */
-static void test_sleepers(void **state)
+/* WRK-23: a worker that progresses gets on. */
+static void test_healthy_network(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 200);
-    uint64_t seed;
-
-    (void)state;
-    for (seed = first; seed < first + count; seed++) {
-        run_healthy(seed, seed, 1);
-    }
+    run_healthy(seed, seed, 0);
 }
 
-static void test_runs_replay(void **state)
+/* The same with workers that sleep whenever they can (WAK-5). */
+static void test_sleepers(uint64_t seed)
 {
-    uint64_t seed;
+    run_healthy(seed, seed, 1);
+}
 
-    (void)state;
-    for (seed = 1; seed <= 10; seed++) {
-        assert_int_equal(run_healthy(seed, seed, 0), run_healthy(seed, seed, 0));
-        assert_int_not_equal(run_healthy(seed, seed, 0), run_healthy(seed + 1000, seed, 0));
-    }
+static void test_runs_replay(uint64_t seed)
+{
+    assert_int_equal(run_healthy(seed, seed, 0), run_healthy(seed, seed, 0));
+    assert_int_not_equal(run_healthy(seed, seed, 0), run_healthy(seed + 1000, seed, 0));
 }
 
 /* Close behind the last send: everything that was sent still arrives (CLS-4, CLS-5). */
-static void test_close_loses_nothing(void **state)
+static void test_close_loses_nothing(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 100);
     struct cw_sim_knobs knobs;
     struct cw_town *town;
     unsigned from, to, i;
-    uint64_t seed;
 
-    (void)state;
-    for (seed = first; seed < first + count; seed++) {
-        cw_sim_knobs_random(&knobs, seed);
-        town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, 0);
-        for (i = 0; i < 40; i++) {
-            from = (unsigned)cw_town_random(town, town->num_workers);
-            to   = (unsigned)cw_town_random(town, town->num_workers);
-            cw_town_send(town, from, to);
-            if (i % 4 == 0) {
-                cw_town_step(town);
-            }
+    cw_sim_knobs_random(&knobs, seed);
+    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, 0);
+    for (i = 0; i < 40; i++) {
+        from = (unsigned)cw_town_random(town, town->num_workers);
+        to   = (unsigned)cw_town_random(town, town->num_workers);
+        cw_town_send(town, from, to);
+        if (i % 4 == 0) {
+            cw_town_step(town);
         }
-        close_eps(town);
-        make_even(town);
-        cw_town_finish(town);
-        check_all(town, 1);
-        cw_town_free(town);
     }
+    close_eps(town);
+    make_even(town);
+    cw_town_finish(town);
+    check_all(town, 1);
+    cw_town_free(town);
 }
 
 static void cancel_receives(struct cw_town *town)
@@ -254,30 +223,17 @@ static void run_fault(uint64_t seed, enum cw_sim_fault fault, uint32_t chance)
 }
 
 /* Connections break. */
-static void test_broken_connections(void **state)
+static void test_broken_connections(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 300);
-    uint64_t seed;
-
-    (void)state;
-    for (seed = first; seed < first + count; seed++) {
-        run_fault(seed, cw_town_breaking(seed), 3000);
-    }
+    run_fault(seed, cw_town_breaking(seed), 3000);
 }
 
 /* Dials fail, also while both sides dial each other. */
-static void test_failed_dials(void **state)
+static void test_failed_dials(uint64_t seed)
 {
     static const enum cw_sim_fault faults[] = {CW_SIM_DIAL_REFUSED, CW_SIM_DIAL_LOST, CW_SIM_NO_MEMORY};
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 300);
-    uint64_t seed;
 
-    (void)state;
-    for (seed = first; seed < first + count; seed++) {
-        run_fault(seed, faults[seed % 3], CW_SIM_ALWAYS / 3);
-    }
+    run_fault(seed, faults[seed % 3], CW_SIM_ALWAYS / 3);
 }
 
 /* One worker dies in the middle: silently, or so that its connections are reset. The others finish, or are told. */
@@ -319,26 +275,21 @@ static void run_death(uint64_t seed)
     cw_town_free(town);
 }
 
-static void test_death(void **state)
+static void test_death(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 200);
-    uint64_t seed;
-
-    (void)state;
-    for (seed = first; seed < first + count; seed++) {
-        run_death(seed);
-    }
+    run_death(seed);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_healthy_network),     cmocka_unit_test(test_runs_replay),
-        cmocka_unit_test(test_sleepers),
-        cmocka_unit_test(test_close_loses_nothing), cmocka_unit_test(test_broken_connections),
-        cmocka_unit_test(test_failed_dials),
-        cmocka_unit_test(test_death),
+        cw_series(test_healthy_network, 300, check_totals),
+        cw_series(test_runs_replay, 10, NULL),
+        cw_series(test_sleepers, 200, NULL),
+        cw_series(test_close_loses_nothing, 100, NULL),
+        cw_series(test_broken_connections, 300, NULL),
+        cw_series(test_failed_dials, 300, NULL),
+        cw_series(test_death, 200, NULL),
     };
 
     if (argc > 1) {

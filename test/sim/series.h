@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A test that runs for many seeds: CW_SIM_SEED is the first one, CW_SIM_SEEDS how many follow.
+ */
+#ifndef CW_TEST_SIM_SERIES_H
+#define CW_TEST_SIM_SERIES_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+struct cw_series {
+    uint64_t seeds;                /* unless the environment says otherwise */
+    void (*run)(uint64_t seed);
+    void (*after)(uint64_t count); /* NULL, or looks at what all seeds together met */
+};
+
+/* An element of the tests of a program. */
+#define cw_series(function, seeds, after) \
+    {#function, cw_series_run, NULL, NULL, &(struct cw_series){seeds, function, after}}
+
+static inline uint64_t cw_series_setting(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return (text != NULL) ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static inline void cw_series_run(void **state)
+{
+    const struct cw_series *series = *state;
+    const uint64_t first           = cw_series_setting("CW_SIM_SEED", 1);
+    const uint64_t count           = cw_series_setting("CW_SIM_SEEDS", series->seeds);
+
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        series->run(seed);
+    }
+    if (series->after != NULL) {
+        series->after(count);
+    }
+}
+
+#endif
