@@ -332,7 +332,7 @@ static void test_a_driver_that_refuses(void **state)
 
 static void test_descriptors_of_anything(void **state)
 {
-    char argument[8];
+    char argument[16];
 
     (void)state;
     cw_test_need_two_processes();
