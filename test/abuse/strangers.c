@@ -215,7 +215,7 @@ static void must_cost(const struct cw_visitor *visitor, const struct packet *bef
     cw_visit_is_over(1);
 }
 
-void cw_strangers_bad_packets(const struct cw_visitor *visitor)
+static void bad_packets(const struct cw_visitor *visitor)
 {
     static const uint8_t unknown[] = {CW_PACKET_INVALID, CW_PACKET_COUNT, 100, 254, 255};
     struct packet first = first_of(77, 1000, 5, 100);
@@ -275,7 +275,7 @@ static int is_through(void *argument)
 }
 
 /* A receive is matched by the beginning of a message that claims to have 1 MiB, and never gets the rest. */
-void cw_strangers_unfinished(const struct cw_visitor *visitor)
+static void unfinished(const struct cw_visitor *visitor)
 {
     const ucp_tag_t tag       = 0xabcdef;
     ucs_status_t status       = UCS_INPROGRESS;
@@ -320,7 +320,7 @@ static size_t address_space(void)
 }
 
 /* As many as may be unfinished, 2^38 bytes each: nothing of the server's is given on their word. */
-void cw_strangers_made_up_lengths(const struct cw_visitor *visitor)
+static void made_up_lengths(const struct cw_visitor *visitor)
 {
     struct cw_wire_am_first header = {.total = htole64(UINT64_C(1) << 38)};
     struct packet packet           = {.id = CW_PACKET_AM_FIRST, .length = sizeof(header) + 100};
@@ -346,7 +346,7 @@ void cw_strangers_made_up_lengths(const struct cw_visitor *visitor)
 }
 
 /* An answer to a message that was sent to somebody else. */
-void cw_strangers_forged_ack(const struct cw_visitor *visitor)
+static void forged_ack(const struct cw_visitor *visitor)
 {
     ucp_request_param_t param = {.op_attr_mask = 0};
     const ucp_tag_t tag       = 0x5151;
@@ -369,7 +369,7 @@ void cw_strangers_forged_ack(const struct cw_visitor *visitor)
 }
 
 /* Nothing is expected but that the server lives on. Messages that happen to be whole are taken out again. */
-void cw_strangers_random_packets(const struct cw_visitor *visitor, unsigned rounds)
+static void random_packets(const struct cw_visitor *visitor, unsigned rounds)
 {
     static char in[CW_MAX_BAD_PACKET];
     ucp_request_param_t param = {.op_attr_mask = 0};
@@ -402,4 +402,15 @@ void cw_strangers_random_packets(const struct cw_visitor *visitor, unsigned roun
         }
     }
     cw_check(cw_server.failures == 0 && cw_friend.failures == 0);
+}
+
+void cw_strangers_packets(const struct cw_visitor *visitor)
+{
+    cw_strangers_begin();
+    bad_packets(visitor);
+    unfinished(visitor);
+    made_up_lengths(visitor);
+    forged_ack(visitor);
+    random_packets(visitor, 300);
+    cw_strangers_end();
 }

@@ -46,12 +46,8 @@ const void *cw_server_entry(uint8_t wire_id, size_t *length_p);
 /* A hello to the server from somebody it never heard of. */
 struct cw_hello cw_stranger_hello(void);
 
-/* Each kind of broken packet on a connection of its own; forged acknowledgements; broken receives; random packets. */
-void cw_strangers_bad_packets(const struct cw_visitor *visitor);
-void cw_strangers_unfinished(const struct cw_visitor *visitor);
-/* Active messages that claim to be as long as may be. */
-void cw_strangers_made_up_lengths(const struct cw_visitor *visitor);
-void cw_strangers_forged_ack(const struct cw_visitor *visitor);
-void cw_strangers_random_packets(const struct cw_visitor *visitor, unsigned rounds);
+/* Between begin and end: each kind of broken packet on a connection of its own, messages that never end or claim to be
+ * as long as may be, forged acknowledgements, random packets. */
+void cw_strangers_packets(const struct cw_visitor *visitor);
 
 #endif

@@ -5,20 +5,16 @@
  * fails once.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <endian.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include <cmocka.h>
 
-#include "strangers.h"
+#include "strangers_tcp.h"
 #include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_wire.h"
@@ -68,26 +64,6 @@ static void end(void)
     cw_strangers_end();
 }
 
-static int call(uint16_t port)
-{
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = port};
-    int fd                  = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    cw_check(fd >= 0 && connect(fd, (const struct sockaddr *)&name, sizeof(name)) == 0);
-    cw_check(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
-    return fd;
-}
-
-static int fd_ended(void *argument)
-{
-    ssize_t got;
-    char byte;
-
-    while ((got = recv(*(int *)argument, &byte, 1, 0)) == 1) {
-    }
-    return got == 0 || errno != EAGAIN;
-}
-
 static int one_requested(void *argument)
 {
     return num_requests == *(int *)argument;
@@ -109,19 +85,9 @@ static void hello_bytes(uint8_t bytes[HELLO_BYTES], uint64_t number)
 static void shown_out(uint16_t port, const void *bytes, size_t length, int finish)
 {
     const int before = num_requests;
-    int fd;
 
-    cw_visit_begins();
-    fd = call(port);
-    cw_check(send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length);
-    if (finish) {
-        (void)shutdown(fd, SHUT_WR);
-    }
-    cw_server_until(fd_ended, &fd);
-    (void)close(fd);
-    cw_visit_is_over(1);
+    cw_shown_out(port, bytes, length, finish);
     cw_check(num_requests == before);
-    cw_sleep_ms(110); /* ten lines a second pass the log; each of these is to be counted */
 }
 
 static void body_greetings(void *argument)
@@ -198,7 +164,7 @@ static ucp_ep_h accept_request(ucp_conn_request_h request, ucs_status_t *status)
 static int visit(uint64_t number, ucp_ep_h *ep_p)
 {
     uint8_t bytes[HELLO_BYTES];
-    int fd = call(listener_name.sin_port), one = 1;
+    int fd = cw_call_port(listener_name.sin_port), one = 1;
     ucs_status_t status;
 
     failures = num_requests = 0;
@@ -291,7 +257,7 @@ static void body_same_number(void *argument)
     begin();
     cw_visit_begins();
     first  = visit(99, &ep);
-    second = call(listener_name.sin_port);
+    second = cw_call_port(listener_name.sin_port);
     hello_bytes(bytes, 99);
     cw_check(send(second, bytes, sizeof(bytes), MSG_NOSIGNAL) == (ssize_t)sizeof(bytes));
     cw_server_until(one_requested, &two);
@@ -318,7 +284,7 @@ static void body_gone_before_the_answer(void *argument)
     begin();
     for (i = 0; i < 8; i++) {
         failures = num_requests = 0;
-        fd       = call(listener_name.sin_port);
+        fd       = cw_call_port(listener_name.sin_port);
         hello_bytes(bytes, (uint64_t)i);
         cw_check(send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) == (ssize_t)sizeof(bytes));
         cw_server_until(one_requested, &one);

@@ -422,13 +422,7 @@ static void body_crowd(void *argument)
 static void body_packets(void *argument)
 {
     (void)argument;
-    cw_strangers_begin();
-    cw_strangers_bad_packets(&visitor);
-    cw_strangers_unfinished(&visitor);
-    cw_strangers_made_up_lengths(&visitor);
-    cw_strangers_forged_ack(&visitor);
-    cw_strangers_random_packets(&visitor, 300);
-    cw_strangers_end();
+    cw_strangers_packets(&visitor);
 }
 
 /* ---- the ring ---- */

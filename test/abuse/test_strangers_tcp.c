@@ -4,19 +4,15 @@
  * packets after a valid one. Only their own connection is lost.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include <cmocka.h>
 
-#include "strangers.h"
+#include "strangers_tcp.h"
 #include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_wire.h"
@@ -39,23 +35,7 @@ static struct cw_tcp_address server_address(void)
 
 static int call(void)
 {
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd                  = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    name.sin_port = htons(server_address().port);
-    cw_check(fd >= 0 && connect(fd, (const struct sockaddr *)&name, sizeof(name)) == 0);
-    cw_check(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
-    return fd;
-}
-
-static int fd_ended(void *argument)
-{
-    ssize_t got;
-    char byte;
-
-    while ((got = recv(*(int *)argument, &byte, 1, 0)) == 1) {
-    }
-    return got == 0 || errno != EAGAIN;
+    return cw_call_port(htons(server_address().port));
 }
 
 static void hello_bytes(uint8_t bytes[HELLO_BYTES])
@@ -110,21 +90,9 @@ static void leave(struct cw_visit *visit)
 static const struct cw_visitor visitor = {
     .open = open_visit, .send = send_packet, .ended = visit_ended, .leave = leave};
 
-/* Sends these bytes, then waits to be shown out; with `finish` says first that no more comes. */
 static void shown_out(const void *bytes, size_t length, int finish)
 {
-    int fd;
-
-    cw_visit_begins();
-    fd = call();
-    cw_check(send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length);
-    if (finish) {
-        (void)shutdown(fd, SHUT_WR);
-    }
-    cw_server_until(fd_ended, &fd);
-    (void)close(fd);
-    cw_visit_is_over(1);
-    cw_sleep_ms(110); /* ten lines a second pass the log; each of these is to be counted */
+    cw_shown_out(htons(server_address().port), bytes, length, finish);
 }
 
 static void body_greetings(void *argument)
@@ -227,13 +195,7 @@ static void body_frames(void *argument)
 static void body_packets(void *argument)
 {
     (void)argument;
-    cw_strangers_begin();
-    cw_strangers_bad_packets(&visitor);
-    cw_strangers_unfinished(&visitor);
-    cw_strangers_made_up_lengths(&visitor);
-    cw_strangers_forged_ack(&visitor);
-    cw_strangers_random_packets(&visitor, 300);
-    cw_strangers_end();
+    cw_strangers_packets(&visitor);
 }
 
 static void test_greetings(void **state)
