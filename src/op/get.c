@@ -76,6 +76,15 @@ ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t lengt
 
 /* ---- the attempts of a get ---- */
 
+static ucs_status_t refuse(struct cw_request *request)
+{
+    const struct cw_get *get = cw_request_state(request);
+
+    return cw_rma_refuse_packets(request->ep, &get->cursor, "get");
+}
+
+static const struct cw_protocol refused = {.start = refuse};
+
 /* Chooses a protocol for the way in which the memory can be reached now, leaving out ways that failed before. An absent
  * owner is asked again from time to time. */
 static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep *ep)
@@ -90,6 +99,9 @@ static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep 
         remote = CW_REMOTE_COPIES | ((rma->absent == 0 && !get->declined) ? CW_REMOTE_OWNER : 0);
     } else if (cw_access_is_possible(ep, get->rkey)) {
         remote = CW_REMOTE_ACCESS;
+    }
+    if (cw_unlikely(remote == 0 && rma->no_packets)) {
+        return &refused;
     }
     return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_GET, remote), &get->cursor,
                              get->forced ? CW_FORCE_EAGER : CW_FORCE_NONE, 0);

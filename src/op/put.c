@@ -81,6 +81,15 @@ size_t cw_put_pack(void *dest, size_t max, void *arg)
            cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header), max - sizeof(header));
 }
 
+static ucs_status_t refuse(struct cw_request *request)
+{
+    const struct cw_send *send = cw_request_state(request);
+
+    return cw_rma_refuse_packets(request->ep, &send->cursor, "put");
+}
+
+static const struct cw_protocol refused = {.start = refuse};
+
 /* Chooses how the bytes reach the owner's memory; ways that this put has tried in vain are left out. */
 static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_ep *ep)
 {
@@ -97,6 +106,9 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
     if (cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) && remote == 0 && force == CW_FORCE_NONE &&
         cw_near_is_possible(ep, &send->cursor, send->cursor.length)) {
         force = CW_FORCE_RNDV; /* the owner may have its device copy */
+    }
+    if (cw_unlikely(remote == 0 && cw_op_ep(ep)->rma->no_packets)) {
+        return &refused;
     }
     return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_PUT, remote), &send->cursor, force, send->fast);
 }
@@ -177,7 +189,8 @@ static int may_send(struct ucp_ep *ep, size_t length, uint64_t address)
 {
     const struct cw_rma *rma = cw_ep_ready(ep) ? cw_rma_get(ep) : NULL;
 
-    return rma != NULL && !rma->running && cw_list_empty(&rma->queue) && !cw_rma_is_late(rma, address, length);
+    return rma != NULL && !rma->running && !rma->no_packets && cw_list_empty(&rma->queue) &&
+           !cw_rma_is_late(rma, address, length);
 }
 
 /* Whether one counted packet carries the put. */

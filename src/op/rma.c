@@ -259,6 +259,17 @@ static ucs_status_t first_attempt(struct cw_request *request, enum cw_rma_haste 
     return status;
 }
 
+CW_COLD ucs_status_t cw_rma_refuse_packets(const struct ucp_ep *ep, const struct cw_dt_cursor *cursor, const char *what)
+{
+    const int is_device = cursor->class_id == CW_DT_DEVICE || cursor->class_id == CW_DT_STAGED;
+
+    cw_error("a %s of %zu bytes between %s memory and memory of type host of worker %016llx is canceled: only packets "
+             "reach it, which UCX_PROTO_EMULATION_ENABLE=n forbids", what, cursor->length,
+             cw_words_memory_type[is_device ? cursor->memory_type : UCS_MEMORY_TYPE_HOST],
+             (unsigned long long)cw_ep_peer_uid(ep));
+    return UCS_ERR_CANCELED;
+}
+
 ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enum cw_rma_haste haste,
                              ucs_status_t (*keep)(struct cw_request *))
 {
@@ -268,6 +279,9 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
 
     if (!cw_list_empty(&rma->queue) || rma->running) {
         return enqueue(request, CW_HOLD, keep);
+    }
+    if (cw_unlikely(rma->no_packets)) { /* so that what is refused completes in progress (N22-114) */
+        return enqueue(request, CW_LATER, keep);
     }
     status = first_attempt(request, (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) ? CW_RMA_AT_ONCE : haste);
     if (request->flags & CW_REQUEST_HANDED_OVER) {
@@ -378,6 +392,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
     rma->error   = UCS_OK;
     rma->refused = UCS_OK;
     rma->job.run = run_job;
+    rma->no_packets = !ep->worker->context->config->proto_emulation_enable;
     cw_list_init(&rma->queue);
     cw_list_init(&rma->waits);
     cw_list_init(&rma->job.link);

@@ -61,6 +61,7 @@ struct cw_rma {
     uint8_t falls_back;    /* enum fallback in fallback.c */
     uint8_t must_ask;      /* the claim pair reports a refusal; FLUSHED will say which */
     uint8_t running;
+    uint8_t no_packets;   /* as origin: UCX_PROTO_EMULATION_ENABLE=n */
     uint8_t absent;       /* get.c: next gets that the peer is not asked for, as it answers late */
     uint8_t absent_for;   /* that number the last time; 0: the peer answers in time */
     uint8_t fencing;      /* fence.c: the call is under way */
@@ -99,6 +100,9 @@ void cw_rma_update(struct cw_rma *rma);
  * call. CW_RMA_FOLLOWS: the transport gets its bytes in the call, and sends them with those of the next operation, or
  * in progress. CW_RMA_COLLECTED: it waits in the queue for progress. */
 enum cw_rma_haste { CW_RMA_AT_ONCE, CW_RMA_FOLLOWS, CW_RMA_COLLECTED };
+
+/* Tells that nothing but packets could carry the operation out; the status for it. */
+ucs_status_t cw_rma_refuse_packets(const struct ucp_ep *ep, const struct cw_dt_cursor *cursor, const char *what);
 
 /*
  * Starts an operation, or puts it into the queue. request->send is its attempt, which answers: UCS_OK: complete;

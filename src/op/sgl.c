@@ -243,7 +243,8 @@ static ucs_status_ptr_t post_all(struct ucp_ep *ep, const struct cw_sgl *sgl, co
     cw_trace_note(post.whole, CW_TRACE_BEGIN, is_get ? CW_COUNT_GET_RECEIVED : CW_COUNT_PUT_SENT, 0, 0);
     cw_trace_note(post.whole, CW_TRACE_WAY, CW_TRACE_PARTS, 0, 0);
     post.may_place =
-        ep->state == CW_EP_OPEN && cw_put_list_is_possible(ep) && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL);
+        ep->state == CW_EP_OPEN && cw_put_list_is_possible(ep) && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) &&
+        ep->worker->context->config->proto_emulation_enable;
     if (ep->state == CW_EP_OPEN && cw_lane_batches(ep->conn)) {
         conn = ep->conn;
         cw_lane_batch(conn, CW_BATCH_LONG);

@@ -560,6 +560,50 @@ static void test_rma9_owner_comes_and_goes(void **state)
     cw_servant_dismiss(&servant);
 }
 
+/* N22-114: what only packets reach is accepted, told of, and canceled; mapped memory is reached as ever. */
+static void test_n22_114_no_emulation(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    struct cw_target target;
+    struct cw_servant servant;
+    uint64_t data[2] = {7, 8};
+    ucs_status_ptr_t request;
+    char text[4096];
+    int saved[2], file;
+
+    cw_test_need_two_processes();
+    if (!cw_test_tls_has("tcp") || cw_test_tls_has("shm")) { /* the system copies there */
+        skip();
+    }
+    cw_test_skip_reference("1.13 has no such setting");
+    assert_int_equal(setenv("UCX_PROTO_EMULATION_ENABLE", "n", 1), 0);
+    cw_servant_start(&servant, pair);
+    assert_int_equal(unsetenv("UCX_PROTO_EMULATION_ENABLE"), 0);
+    cw_target_open(&target, pair, &servant, CW_MEMORY_HEAP, CW_PAGE);
+    cw_target_fill(&target, 0, CW_PAGE, 3);
+    for (int i = 0; i < 4; i++) {
+        file = cw_capture_start(saved);
+        request = (i % 2 == 0) ? ucp_put_nbx(pair->tx->ep, data, sizeof(data), target.address, target.key, &param) :
+                                 ucp_get_nbx(pair->tx->ep, data, sizeof(data), target.address, target.key, &param);
+        assert_true(UCS_PTR_IS_PTR(request));
+        assert_int_equal(cw_pair_wait(pair, request, "access"), UCS_ERR_CANCELED);
+        cw_capture_end(file, saved, text, sizeof(text));
+        assert_non_null(strstr(text, (i % 2 == 0) ? "ERROR a put of 16 bytes between host memory and memory of type " :
+                                                    "ERROR a get of 16 bytes between host memory and memory of type "));
+    }
+    assert_int_equal(cw_target_flush(&target), UCS_OK);
+    assert_true(data[0] == 7 && data[1] == 8);
+    cw_target_check(&target, 0, CW_PAGE, 3);
+    cw_target_close(&target);
+    cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, CW_PAGE); /* in this process: reached by its address */
+    assert_int_equal(cw_pair_wait(pair, ucp_put_nbx(target.ep, data, sizeof(data), target.address, target.key, &param),
+                                  "put"), UCS_OK);
+    assert_true(cw_target_peek(&target, 8) == 8);
+    cw_target_close(&target);
+    cw_servant_dismiss(&servant);
+}
+
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
@@ -568,6 +612,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_matrix_in_two_processes, cw_test_setup, matrix_teardown),
         cmocka_unit_test_setup_teardown(test_rma3_nothing, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_rma5_odd_memory, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_n22_114_no_emulation, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_rma9_owner_that_computes, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_rma9_owner_comes_and_goes, cw_test_setup, cw_test_teardown),
     };
