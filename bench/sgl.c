@@ -2,14 +2,18 @@
 /*
  * bench_sgl: what putting or getting many pieces with one request (UCP_DATATYPE_SGL) saves beside one call for each.
  *
- * Usage: bench_sgl [-n pieces] [-s bytes] [-r rounds] [-g] [-l]
- *   -g: get instead of put; -l: memory of the owner that the library allocated, which peers on this machine may map.
+ * Usage: bench_sgl [-n pieces] [-s bytes] [-r rounds] [-g] [-l] [-b]
+ *   -g: get instead of put; -l: memory of the owner that the library allocated, which peers on this machine may map;
+ *   -b: bare limits as well (sgl_bare.h).
  * Prints "key value" lines: medians of the time until a flush is complete, of single calls, of one call for all, and
- * the ratio. The owner is a process of its own, in progress. UCX_TLS chooses the way. Both kinds are measured in turn.
+ * the ratio. The owner is a process of its own, in progress. UCX_TLS chooses the way. Every round measures all kinds in
+ * turn, each time beginning with another one, because each finds caches as the one before has left them.
  */
 #define _GNU_SOURCE
 #include "say.h"
+#include "sgl_bare.h"
 #include "side.h"
+#include "stream.h"
 #include "ticks.h"
 
 #include <signal.h>
@@ -23,11 +27,12 @@
 
 #include <ucp/api/ucp.h>
 
-enum { SECONDS = 60, MOST_ROUNDS = 1000, MOST_KEY = 256 };
+enum { SECONDS = 60, MOST_ROUNDS = 1000, MOST_KEY = 256, STEP = 7919 };
+enum { SINGLE, TOGETHER, BARE, KINDS = BARE + CW_BARE_WAYS };
 
 static struct cw_side side;
 static size_t pieces = 1000, bytes = 4096;
-static int gets, allocated;
+static int gets, allocated, bare;
 
 struct memory {
     uint64_t address;
@@ -72,7 +77,7 @@ static void own(int from, int to)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     cw_side_open(&side, UCP_FEATURE_RMA);
-    params.address = allocated ? NULL : allocate(pieces * bytes);
+    params.address = allocated ? NULL : cw_stream_memory(pieces * bytes);
     cw_side_check("ucp_mem_map", ucp_mem_map(side.context, &params, &memh));
     cw_side_check("ucp_mem_query", ucp_mem_query(memh, &attr));
     memory.address = (uintptr_t)attr.address;
@@ -85,8 +90,14 @@ static void own(int from, int to)
     ucp_rkey_buffer_release(key);
     transfer(1, to, &memory, sizeof(memory)); /* before they meet, for that may read ahead */
     (void)cw_side_meet(&side, from, to);
+    if (bare) {
+        cw_bare_join(false, attr.address);
+    }
     for (;;) {
         ucp_worker_progress(side.worker);
+        if (bare) {
+            cw_bare_serve();
+        }
     }
 }
 
@@ -141,13 +152,24 @@ static void post_all(ucp_ep_h ep, const struct lists *lists)
                              : ucp_put_nbx(ep, &local, pieces, nowhere, UCP_RKEY_INVALID, &param));
 }
 
-static uint64_t measure(ucp_ep_h ep, const struct lists *lists, void (*post)(ucp_ep_h, const struct lists *))
+/* What is measured is chosen by `kind`; the others tell where the owner is. */
+struct target {
+    ucp_ep_h ep;
+    pid_t owner;
+    char *there;
+};
+
+static uint64_t measure(const struct target *target, const struct lists *lists, unsigned kind)
 {
     static const ucp_request_param_t none;
     const uint64_t start = cw_ticks_now();
 
-    post(ep, lists);
-    await("ucp_ep_flush_nbx", ucp_ep_flush_nbx(ep, &none));
+    if (kind >= BARE) {
+        cw_bare_put((enum cw_bare_way)(kind - BARE), target->owner, target->there);
+    } else {
+        (kind == SINGLE ? post_each : post_all)(target->ep, lists);
+        await("ucp_ep_flush_nbx", ucp_ep_flush_nbx(target->ep, &none));
+    }
     cw_watchdog_beat();
     return cw_ticks_now() - start;
 }
@@ -159,24 +181,34 @@ static int by_value(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-static void run(int from, int to, unsigned rounds)
+static double median_us(uint64_t *times, unsigned rounds)
 {
-    static uint64_t single[MOST_ROUNDS], together[MOST_ROUNDS];
-    struct lists lists = {.buffers   = allocate(pieces * sizeof(*lists.buffers)),
-                          .lengths   = allocate(pieces * sizeof(*lists.lengths)),
-                          .addresses = allocate(pieces * sizeof(*lists.addresses)),
-                          .rkeys     = allocate(pieces * sizeof(*lists.rkeys))};
-    char *local        = allocate(pieces * bytes);
+    qsort(times, rounds, sizeof(times[0]), by_value);
+    return (double)times[rounds / 2] * cw_ticks_ns() / 1e3;
+}
+
+static void run(int from, int to, pid_t owner, unsigned rounds)
+{
+    static uint64_t times[KINDS][MOST_ROUNDS];
+    const unsigned kinds = bare ? KINDS : BARE;
+    struct lists lists   = {.buffers   = allocate(pieces * sizeof(*lists.buffers)),
+                            .lengths   = allocate(pieces * sizeof(*lists.lengths)),
+                            .addresses = allocate(pieces * sizeof(*lists.addresses)),
+                            .rkeys     = allocate(pieces * sizeof(*lists.rkeys))};
+    char *local          = cw_stream_memory(pieces * bytes);
+    struct target target;
     struct memory memory;
     ucp_rkey_h rkey;
-    ucp_ep_h ep;
 
     cw_side_open(&side, UCP_FEATURE_RMA);
     transfer(0, from, &memory, sizeof(memory));
-    ep = cw_side_meet(&side, from, to);
-    cw_side_check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(ep, memory.key, &rkey));
+    target = (struct target){cw_side_meet(&side, from, to), owner, (char *)(uintptr_t)memory.address};
+    cw_side_check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(target.ep, memory.key, &rkey));
+    if (bare) {
+        cw_bare_join(true, local);
+    }
     for (size_t i = 0; i < pieces; i++) {
-        const size_t j = (i * 7919) % pieces; /* not in the order of addresses */
+        const size_t j = (i * STEP) % pieces; /* not in the order of addresses */
 
         lists.buffers[i]   = local + i * bytes;
         lists.lengths[i]   = bytes;
@@ -184,26 +216,22 @@ static void run(int from, int to, unsigned rounds)
         lists.rkeys[i]     = rkey;
     }
     for (unsigned i = 0; i < rounds + 3; i++) { /* the first ones warm up */
-        if (i % 2 == 0) {                       /* who comes second finds caches as the first left them */
-            single[i % rounds] = measure(ep, &lists, post_each);
-        }
-        together[i % rounds] = measure(ep, &lists, post_all);
-        if (i % 2 == 1) {
-            single[i % rounds] = measure(ep, &lists, post_each);
+        for (unsigned k = 0; k < kinds; k++) {
+            times[(i + k) % kinds][i % rounds] = measure(&target, &lists, (i + k) % kinds);
         }
     }
-    const unsigned middle = rounds / 2;
+    const double single = median_us(times[SINGLE], rounds), together = median_us(times[TOGETHER], rounds);
 
-    qsort(single, rounds, sizeof(single[0]), by_value);
-    qsort(together, rounds, sizeof(together[0]), by_value);
-    printf("pieces %zu\nbytes %zu\nsingle_us %.1f\ntogether_us %.1f\nratio %.2f\n", pieces, bytes,
-           (double)single[middle] * cw_ticks_ns() / 1e3, (double)together[middle] * cw_ticks_ns() / 1e3,
-           (double)single[middle] / (double)together[middle]);
+    printf("pieces %zu\nbytes %zu\nsingle_us %.1f\ntogether_us %.1f\nratio %.2f\n", pieces, bytes, single, together,
+           single / together);
+    for (unsigned k = BARE; k < kinds; k++) {
+        printf("%s_us %.1f\n", cw_bare_names[k - BARE], median_us(times[k], rounds));
+    }
 }
 
 static int usage(void)
 {
-    fprintf(stderr, "Usage: bench_sgl [-n pieces] [-s bytes] [-r rounds] [-g] [-l]\n");
+    fprintf(stderr, "Usage: bench_sgl [-n pieces] [-s bytes] [-r rounds] [-g] [-l] [-b]\n");
     return 2;
 }
 
@@ -214,7 +242,7 @@ int main(int argc, char **argv)
     pid_t owner;
 
     cw_say_setup("bench_sgl", false);
-    while ((letter = getopt(argc, argv, "n:s:r:gl")) != -1) {
+    while ((letter = getopt(argc, argv, "n:s:r:glb")) != -1) {
         switch (letter) {
         case 'n':
             pieces = strtoul(optarg, NULL, 10);
@@ -231,6 +259,9 @@ int main(int argc, char **argv)
         case 'l':
             allocated = 1;
             break;
+        case 'b':
+            bare = 1;
+            break;
         default:
             return usage();
         }
@@ -238,6 +269,9 @@ int main(int argc, char **argv)
     if (optind != argc || pieces < 1 || pieces > 1000000 || bytes < 1 || bytes > (1u << 20) || rounds < 1 ||
         rounds > MOST_ROUNDS) {
         return usage();
+    }
+    if (bare) {
+        cw_bare_open(pieces, bytes, STEP);
     }
     if (pipe(down) != 0 || pipe(up) != 0 || (owner = fork()) < 0) {
         cw_say_error("no second process");
@@ -252,7 +286,7 @@ int main(int argc, char **argv)
     close(up[1]);
     cw_watchdog_start(SECONDS, 1);
     cw_ticks_start();
-    run(up[0], down[1], (unsigned)rounds);
+    run(up[0], down[1], owner, (unsigned)rounds);
     fflush(stdout);
     kill(owner, SIGKILL);
     waitpid(owner, NULL, 0);

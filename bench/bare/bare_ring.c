@@ -21,9 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "past.h"
 
 enum { BATCH_BYTES = 8 << 20, BATCH_MESSAGES = 30000, AREA = 2 << 20, PACKET = 16 << 10, LINE = 64, PAGE = 4096 };
 enum { LINES = 256, MOST_IN_LINE = 3, MESSAGE = 20 };
@@ -31,7 +29,7 @@ enum { LINES = 256, MOST_IN_LINE = 3, MESSAGE = 20 };
 /* Counters of the consumer: bytes of packets, or lines. */
 struct counters {
     _Alignas(LINE) _Atomic uint64_t done;
-    _Alignas(LINE) _Atomic uint64_t published;   /* bytes of packets */
+    _Alignas(LINE) _Atomic uint64_t published; /* bytes of packets */
 };
 
 struct ring {
@@ -97,19 +95,6 @@ static void start(bool is_ping)
     memset(own, is_ping, size); /* pages of its own */
 }
 
-static void copy_past(char *to, const char *from, size_t length)
-{
-#if defined(__SSE2__)
-    for (; length >= LINE; to += LINE, from += LINE, length -= LINE) {
-        for (unsigned i = 0; i < LINE; i += sizeof(__m128i)) {
-            _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
-        }
-    }
-    _mm_sfence();
-#endif
-    memcpy(to, from, length);
-}
-
 static void await(_Atomic uint64_t *counter, uint64_t least)
 {
     while (atomic_load_explicit(counter, memory_order_acquire) < least) {
@@ -142,7 +127,7 @@ static void put_packets(void)
         const uint64_t end   = position + (length + LINE - 1) / LINE * LINE;
         await(&counters->done, (end > AREA) ? end - AREA : 0);
         if (past) {
-            copy_past(ring->area + place, own + offset, length);
+            cw_copy_past(ring->area + place, own + offset, length);
         } else {
             memcpy(ring->area + place, own + offset, length);
         }
@@ -239,15 +224,15 @@ static void show(void)
 int main(int argc, char **argv)
 {
     static const struct cw_bare bare = {
-        .name = "bare_ring",
-        .open = open_ring,
-        .start = start,
-        .ping = ping,
-        .pong = pong,
+        .name     = "bare_ring",
+        .open     = open_ring,
+        .start    = start,
+        .ping     = ping,
+        .pong     = pong,
         .set_size = set_size,
         .set_kind = set_kind,
         .set_work = set_work,
-        .show = show,
+        .show     = show,
     };
 
     return cw_bare_main(&bare, argc, argv);
