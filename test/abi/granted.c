@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <ucp/api/device/ucp_host.h>
 #include <ucp/api/ucp.h>
 
 #include "finish.h"
@@ -225,6 +226,52 @@ static void access_memory(void)
     must(ucp_mem_unmap(context, memh) == UCS_OK);
 }
 
+/* N22-122, N22-123, N22-127: entries shorter than the header's, the last of which ends there; and counters. */
+static void devices(void)
+{
+    enum { SHORT = offsetof(ucp_device_mem_list_elem_t, local_addr) };
+    char *entries = at_fence(PIECES * (size_t)SHORT);
+    ucp_mem_map_params_t *params = GRANTED(ucp_mem_map_params_t, length,
+                                           UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH);
+    ucp_device_mem_list_params_t *list;
+    ucp_device_counter_params_t *about;
+    ucp_device_remote_mem_list_h remote;
+    ucp_device_local_mem_list_h local;
+    uint64_t counter = 5, mask;
+    ucp_mem_h memh;
+
+    params->address = memory;
+    params->length  = sizeof(memory);
+    must(ucp_mem_map(context, params, &memh) == UCS_OK);
+    for (size_t i = 0; i < PIECES; i++) {
+        mask = UCP_DEVICE_MEM_LIST_ELEM_FIELD_MEMH;
+        memcpy(entries + i * SHORT, &mask, sizeof(mask));
+        memcpy(entries + i * SHORT + offsetof(ucp_device_mem_list_elem_t, memh), &memh, sizeof(memh));
+    }
+    list = GRANTED(ucp_device_mem_list_params_t, elements,
+                   UCP_DEVICE_MEM_LIST_PARAMS_FIELD_ELEMENTS | UCP_DEVICE_MEM_LIST_PARAMS_FIELD_ELEMENT_SIZE |
+                   UCP_DEVICE_MEM_LIST_PARAMS_FIELD_NUM_ELEMENTS | UCP_DEVICE_MEM_LIST_PARAMS_FIELD_WORKER);
+    list->element_size = SHORT;
+    list->num_elements = PIECES;
+    list->worker       = worker;
+    list->elements     = (const void *)entries;
+    must(ucp_device_local_mem_list_create(list, &local) == UCS_ERR_UNSUPPORTED);
+    mask = UCP_DEVICE_MEM_LIST_ELEM_FIELD_RKEY | UCP_DEVICE_MEM_LIST_ELEM_FIELD_EP; /* where no entry has room */
+    memcpy(entries + (PIECES - 1) * SHORT, &mask, sizeof(mask));
+    must(ucp_device_remote_mem_list_create(list, &remote) == UCS_ERR_INVALID_PARAM);
+    must(ucp_device_local_mem_list_create(list, &local) == UCS_ERR_INVALID_PARAM);
+    list = GRANTED(ucp_device_mem_list_params_t, field_mask, 0);
+    must(ucp_device_local_mem_list_create(list, &local) == UCS_ERR_INVALID_PARAM);
+    must(ucp_device_remote_mem_list_create(list, &remote) == UCS_ERR_INVALID_PARAM);
+    about = GRANTED(ucp_device_counter_params_t, field_mask, 0);
+    must(ucp_device_counter_init(worker, about, &counter) == UCS_OK && counter == 0);
+    about           = GRANTED(ucp_device_counter_params_t, mem_type, UCP_DEVICE_COUNTER_PARAMS_FIELD_MEM_TYPE);
+    about->mem_type = UCS_MEMORY_TYPE_HOST;
+    must(ucp_device_counter_init(worker, about, &counter) == UCS_OK);
+    must(ucp_device_counter_read(worker, about, &counter) == 0);
+    must(ucp_mem_unmap(context, memh) == UCS_OK);
+}
+
 static void on_connection(ucp_conn_request_h request, void *arg)
 {
     (void)request;
@@ -260,6 +307,7 @@ int main(int argc, char **argv)
     exchange();
     estimate();
     access_memory();
+    devices();
     if (argc > 1) {
         must(strcmp(argv[1], "listen") == 0);
         listen_for_peers();
