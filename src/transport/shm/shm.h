@@ -91,6 +91,7 @@ struct shm_conn {
     uint8_t peer_state;             /* enum shm_peer_state */
     uint8_t heat;                   /* enum shm_heat, of an OPEN one */
     uint8_t peer_sleeps;            /* the peer may sleep */
+    uint8_t peer_passes;            /* the peer takes descriptors */
     uint8_t watched;                /* shm_held.c: copies still to be watched for sleeps of this thread */
     uint8_t distrusted;             /* the peer's process has kept this one waiting for too long; never reset */
     uint32_t index;                 /* in iface->open */
@@ -136,8 +137,7 @@ struct shm_iface {
     int wakeup;
     int peer_memory;                /* copies between processes are allowed */
     int nt_copies, claims, stalls;  /* rules that UCX_TUNING leaves on */
-    int paused;                     /* no connection can be accepted: the listener is not watched until `accept_again`
-                                     * or the end of a connection of this interface */
+    int paused;                     /* the listener is not watched until `accept_again` or the end of a connection */
     struct cw_alarm accept_again;
     struct cw_alarm dial_again;
     uint64_t dial_delay_ns;         /* the present delay of the WAITING connections */
@@ -167,7 +167,7 @@ struct shm_greeting {
     uint64_t memory_size;           /* with wide areas, or without */
     uint8_t sleeps;                 /* the sender may sleep */
     uint8_t accepted;               /* reply only */
-    uint8_t reserved[6];
+    uint8_t passes, reserved[5];    /* the sender takes descriptors (shm_pass.h); 0 from older releases */
     uint64_t probe_address;         /* address of a word in the sender's process ... */
     uint64_t probe;                 /* ... and its value as long as the connection lives */
     uint64_t target_address;        /* address of another word, for the receiver to write; all three 0: no copies */
@@ -175,7 +175,7 @@ struct shm_greeting {
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 9u
+#define SHM_VERSION 8u
 #define SHM_MAGIC   "CWS1"
 
 static inline int shm_greeting_is_ours(const struct shm_greeting *greeting)

@@ -26,6 +26,7 @@ static uint64_t target;
 
 void cw_shm_peer_offer(struct shm_conn *conn, struct shm_greeting *greeting)
 {
+    greeting->passes = 1;
     if (shm_iface_of(&conn->super)->peer_memory) {
         __atomic_store_n(&conn->probe, cw_random_u64() | 1, __ATOMIC_RELAXED); /* never 0 */
         greeting->probe_address  = (uintptr_t)&conn->probe;
@@ -45,6 +46,7 @@ int cw_shm_peer_take(struct shm_conn *conn, const struct shm_greeting *greeting)
     conn->peer.probe_address = greeting->probe_address;
     conn->peer.probe         = greeting->probe;
     conn->peer_target        = greeting->target_address;
+    conn->peer_passes        = greeting->passes == 1;
     return 1;
 }
 
