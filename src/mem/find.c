@@ -12,8 +12,12 @@ const struct cw_md *cw_md_of_type(ucs_memory_type_t type)
     unsigned i;
 
     for (i = 0; cw_mds[i] != NULL; i++) {
+        if ((unsigned)type >= UCS_MEMORY_TYPE_UNKNOWN ||
+            (cw_mds[i]->only != 0 && !(cw_mds[i]->only & CW_MEMORY_BIT(type)))) {
+            continue; /* a query may look for a driver */
+        }
         cw_mds[i]->query(&attr);
-        if ((unsigned)type < UCS_MEMORY_TYPE_UNKNOWN && (attr.copies & CW_MEMORY_BIT(type))) {
+        if (attr.copies & CW_MEMORY_BIT(type)) {
             return cw_mds[i];
         }
     }

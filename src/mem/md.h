@@ -80,6 +80,7 @@ struct cw_md_window {
 struct cw_md {
     const char *name;
     const char *tls;            /* its name in UCX_TLS; NULL: it is always allowed */
+    uint64_t only;              /* the only memory types that it can have; 0: any */
     void (*query)(struct cw_md_attr *attr);
 
     /* Gives zeroed memory. UCS_ERR_NO_MEMORY: as for cw_memory_allocate. */

@@ -27,10 +27,12 @@ static const struct {
     {"opx", {"ofi", NULL}},
     {"psm3", {"ofi", NULL}},
     {"cuda", {"cuda_copy", "cuda_ipc", "gdr_copy", NULL}},
+    {"rocm", {"rocm_copy", "rocm_ipc", "rocm_gdr", NULL}},
 };
 
 static const char *const memory_family[] = {"posix", "sysv", "xpmem", "knem", "cma", NULL};
 static const char *const cuda_family[]   = {"cuda_copy", "cuda_ipc", "gdr_copy", NULL};
+static const char *const rocm_family[]   = {"rocm_copy", "rocm_ipc", "rocm_gdr", NULL};
 
 static int listed(const char *name, const char *const *list)
 {
@@ -77,7 +79,8 @@ int cw_plan_tls_covered(const char *entry, const char *transport)
 
     return (suffix != NULL && strcmp(suffix, ":aux") == 0) ||
            (strcmp(transport, "posix") == 0 && listed(entry + (entry[0] == '\\'), memory_family)) ||
-           (strcmp(transport, "cuda_copy") == 0 && listed(entry + (entry[0] == '\\'), cuda_family));
+           (strcmp(transport, "cuda_copy") == 0 && listed(entry + (entry[0] == '\\'), cuda_family)) ||
+           (strcmp(transport, "rocm_copy") == 0 && listed(entry + (entry[0] == '\\'), rocm_family));
 }
 
 const char *cw_plan_tls_aliases(const char *transport)

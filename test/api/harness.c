@@ -93,7 +93,8 @@ bool cw_test_self_only(void)
 {
     const char *value = getenv("UCX_TLS");
 
-    return value != NULL && (strcmp(value, "self") == 0 || strcmp(value, "self,cuda") == 0);
+    return value != NULL && (strcmp(value, "self") == 0 || strcmp(value, "self,cuda") == 0 ||
+                             strcmp(value, "self,rocm") == 0);
 }
 
 void cw_test_need_two_workers(void)

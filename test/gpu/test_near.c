@@ -337,6 +337,7 @@ static void test_memory_that_is_freed_meanwhile(void **state)
     }
 }
 
+#if HAS_CONTEXTS
 /* The context of the receiver's memory is destroyed under the copy: the receive fails, and the process goes on. */
 static void test_a_context_that_is_destroyed_meanwhile(void **state)
 {
@@ -355,6 +356,7 @@ static void test_a_context_that_is_destroyed_meanwhile(void **state)
     (void)cw_pair_wait(pair, sent, "a send");
     device_free(from);
 }
+#endif
 
 /* A child that is forked under the copy and ends disturbs nothing. */
 static void test_a_fork_meanwhile(void **state)
@@ -577,7 +579,7 @@ static void test_memory_without_a_handle(void **state)
     assert_null(strstr(strstr(text, "has no handle") + 1, "has no handle"));
 }
 
-/* UCX_TLS without cuda_ipc opens nothing. */
+/* UCX_TLS without cuda_ipc or rocm_ipc opens nothing. */
 static void test_a_setting_forbids_it(void **state)
 {
     struct counts counts;
@@ -588,7 +590,7 @@ static void test_a_setting_forbids_it(void **state)
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     tls = strdup(getenv("UCX_TLS"));
-    assert_int_equal(setenv("UCX_TLS", "self,shm,cuda_copy", 1), 0);
+    assert_int_equal(setenv("UCX_TLS", "self,shm," COPIES, 1), 0);
     counts = receive_all(&peer, "fails");
     assert_int_equal(setenv("UCX_TLS", tls, 1), 0);
     assert_int_equal(counts.opens, 0);
@@ -662,7 +664,9 @@ int main(int argc, char **argv)
         T(test_bytes_beyond_the_allocation),
         T(test_an_allocation_that_wraps_around),
         T(test_memory_that_is_freed_meanwhile),
+#if HAS_CONTEXTS
         T(test_a_context_that_is_destroyed_meanwhile),
+#endif
         T(test_a_fork_meanwhile),
         T(test_an_exit_meanwhile),
         T(test_messages_between_processes),

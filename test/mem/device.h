@@ -10,11 +10,16 @@
 
 #include "ucs/memory/memory_type.h"
 
+#ifndef DEVICE_TYPE /* the type of its memory, and one that no domain of the process has */
+#define DEVICE_TYPE        UCS_MEMORY_TYPE_CUDA
+#define DEVICE_ABSENT_TYPE UCS_MEMORY_TYPE_ROCM
+#endif
+
 /* 1: a memory type that is told is believed. */
 extern const int device_trusts;
 /* 1: a processor that touches its memory ends the program. */
 extern const int device_is_apart;
-/* Types of memory that it has besides UCS_MEMORY_TYPE_CUDA, as a mask. */
+/* Types of memory that it has besides DEVICE_TYPE, as a mask. */
 extern const uint64_t device_other_types;
 
 void device_open(void);

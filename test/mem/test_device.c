@@ -108,7 +108,7 @@ static ucp_request_param_t param_of(const struct memory *memory, size_t turn)
 
     if (turn % 2 != 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-        param.memory_type = memory->on_device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+        param.memory_type = memory->on_device ? DEVICE_TYPE : UCS_MEMORY_TYPE_HOST;
     }
     return param;
 }
@@ -337,7 +337,7 @@ static ucp_rkey_h key_of(struct cw_pair *pair, const struct memory *memory, size
 
     assert_int_equal(ucp_mem_map(pair->rx->context, &params, memh), UCS_OK);
     assert_int_equal(ucp_mem_query(*memh, &attr), UCS_OK);
-    assert_int_equal(attr.mem_type, memory->on_device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST);
+    assert_int_equal(attr.mem_type, memory->on_device ? DEVICE_TYPE : UCS_MEMORY_TYPE_HOST);
     assert_int_equal(ucp_rkey_pack(pair->rx->context, *memh, &packed, &size), UCS_OK);
     assert_true(size <= 64);
     assert_int_equal(ucp_ep_rkey_unpack(pair->tx->ep, packed, &rkey), UCS_OK);
@@ -435,7 +435,7 @@ static void test_mem10_allocated_on_the_gpu(void **state)
                                                  UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
                                    .length = 10000,
                                    .flags = UCP_MEM_MAP_ALLOCATE,
-                                   .memory_type = UCS_MEMORY_TYPE_CUDA};
+                                   .memory_type = DEVICE_TYPE};
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE | UCP_MEM_ATTR_FIELD_ADDRESS};
     ucp_context_attr_t context_attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     ucp_request_param_t param = cw_param_none();
@@ -447,10 +447,10 @@ static void test_mem10_allocated_on_the_gpu(void **state)
     open_pair(pair);
     assert_int_equal(ucp_context_query(pair->tx->context, &context_attr), UCS_OK);
     assert_int_equal(context_attr.memory_types,
-                     UCS_BIT(UCS_MEMORY_TYPE_HOST) | UCS_BIT(UCS_MEMORY_TYPE_CUDA) | device_other_types);
+                     UCS_BIT(UCS_MEMORY_TYPE_HOST) | UCS_BIT(DEVICE_TYPE) | device_other_types);
     assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_OK);
     assert_int_equal(ucp_mem_query(memh, &attr), UCS_OK);
-    assert_int_equal(attr.mem_type, UCS_MEMORY_TYPE_CUDA);
+    assert_int_equal(attr.mem_type, DEVICE_TYPE);
     there.ptr = attr.address;
     fill(&there, 10000, 1);
     blank(&to, 10000);
@@ -463,7 +463,7 @@ static void test_mem10_allocated_on_the_gpu(void **state)
     assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
     check(&to, 10000, 1);
     assert_int_equal(ucp_mem_unmap(pair->tx->context, memh), UCS_OK);
-    params.memory_type = UCS_MEMORY_TYPE_ROCM;
+    params.memory_type = DEVICE_ABSENT_TYPE;
     assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_ERR_NO_MEMORY); /* N22-24 */
     memory_free(&to);
     cw_pair_close(pair);

@@ -51,6 +51,12 @@ static const struct {
     {"ib", "tcp", 0, 0, 0},
     {"ib", "posix", 0, 0, 0},
     {"cuda", "self", 0, 0, 0},
+    {"cuda", "cuda_copy", 1, 1, 0},
+    {"rocm", "rocm_copy", 1, 1, 0},
+    {"rocm", "rocm_ipc", 1, 1, 0},
+    {"rocm", "cuda_copy", 0, 0, 0},
+    {"cuda", "rocm_copy", 0, 0, 0},
+    {"rocm_gdr", "rocm_copy", 0, 0, 1},
 
     /* shared memory is one transport here: sysv asks for it, but ^sysv leaves posix */
     {"sysv", "posix", 1, 0, 1},

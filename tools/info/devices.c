@@ -154,7 +154,23 @@ static void print_copies(void)
 
 /* ---- GPUs ---- */
 
-/* Functions of the CUDA driver. */
+/* A maker's driver, and the names of its functions, which are of equal form. */
+struct maker {
+    const char *domain;
+    const char *files[5];
+    const char *init, *count, *name, *memory;
+};
+
+static const struct maker makers[] = {
+    {"cuda", {"libcuda.so.1"}, "cuInit", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceTotalMem_v2"},
+    {"rocm",
+     {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"},
+     "hipInit",
+     "hipGetDeviceCount",
+     "hipDeviceGetName",
+     "hipDeviceTotalMem"},
+};
+
 struct driver {
     int (*init)(unsigned flags);
     int (*count)(int *count);
@@ -172,22 +188,25 @@ static int find(void *library, const char *name, void *function)
 
 /* Asking for devices loads the driver, as the user of this tool wants to know what is there. Returns how many memory
  * domains were shown. */
-static unsigned print_gpus(void)
+static unsigned print_gpus(const struct maker *maker)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    void *library = NULL;
     struct driver driver;
     char name[128];
     size_t bytes;
     int count, i;
 
-    if (library == NULL || !find(library, "cuInit", &driver.init) ||
-        !find(library, "cuDeviceGetCount", &driver.count) || !find(library, "cuDeviceGetName", &driver.name) ||
-        !find(library, "cuDeviceTotalMem_v2", &driver.memory) || driver.init(0) != 0 || driver.count(&count) != 0 ||
-        count <= 0) {
+    for (i = 0; library == NULL && maker->files[i] != NULL; i++) {
+        library = dlopen(maker->files[i], RTLD_NOW | RTLD_GLOBAL);
+    }
+    if (library == NULL || !find(library, maker->init, &driver.init) || !find(library, maker->count, &driver.count) ||
+        !find(library, maker->name, &driver.name) || !find(library, maker->memory, &driver.memory) ||
+        driver.init(0) != 0 || driver.count(&count) != 0 || count <= 0) {
         return 0;
     }
-    printf("#\n# Memory domain: cuda\n#     Component: cuda\n#             register: unlimited, cost: 0 nsec\n"
-           "#         memory types: cuda (alloc,reg), cuda-managed (alloc,reg)\n#\n");
+    printf("#\n# Memory domain: %s\n#     Component: %s\n#             register: unlimited, cost: 0 nsec\n"
+           "#         memory types: %s (alloc,reg), %s-managed (alloc,reg)\n#\n",
+           maker->domain, maker->domain, maker->domain, maker->domain);
     for (i = 0; i < count; i++) {
         if (driver.name(name, sizeof(name), i) == 0 && driver.memory(&bytes, i) == 0) {
             printf("#         Device: GPU%d\n#           Type: accelerator\n#           name: %s\n"
@@ -195,8 +214,9 @@ static unsigned print_gpus(void)
                    i, name, bytes >> 20);
         }
     }
-    printf("#   < no transport of its own: self and posix use cuda_ipc where both ends are memory of GPUs, and every\n"
-           "#     transport uses cuda_copy >\n#\n");
+    printf("#   < no transport of its own: self and posix use %s_ipc where both ends are memory of GPUs, and every\n"
+           "#     transport uses %s_copy >\n#\n",
+           maker->domain, maker->domain);
     return 1;
 }
 
@@ -229,8 +249,10 @@ int cw_show_devices(const struct cw_info_options *options)
         print_copies();
         shown++;
     }
-    if (only == NULL || strncmp(only, "cuda", 4) == 0) {
-        shown += print_gpus();
+    for (i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
+        if (only == NULL || strncmp(only, makers[i].domain, 4) == 0) {
+            shown += print_gpus(&makers[i]);
+        }
     }
     if (shown == 0) {
         cw_say_note("there is no transport '%s' here; without -t all are shown", only);

@@ -43,6 +43,7 @@ static int area_open(struct cw_buffers *buffers, struct cw_buffers_area *area, c
                      ucs_memory_type_t type, size_t length)
 {
     area->length = length;
+    area->type = type;
     if (params->memory_handle || params->nonblock || type != UCS_MEMORY_TYPE_HOST) {
         if (map(buffers, area, params, type) != 0) {
             return -1;
@@ -109,7 +110,8 @@ int cw_buffers_over(struct cw_buffers *buffers, struct cw_perf_run *run, char *t
 
     *buffers = (struct cw_buffers){
         .link = run->link,
-        .areas = {{.base = targets, .length = targets_length}, {.base = local, .length = local_length}},
+        .areas = {{.base = targets, .length = targets_length, .type = params->recv_memory},
+                  {.base = local, .length = local_length, .type = params->send_memory}},
     };
     if (params->send_memory != UCS_MEMORY_TYPE_HOST || params->recv_memory != UCS_MEMORY_TYPE_HOST) {
         buffers->scratch = malloc(room);
@@ -128,21 +130,25 @@ void cw_buffers_leave(struct cw_buffers *buffers)
 
 /* ---- content ---- */
 
-static bool is_ours(const struct cw_buffers *buffers, const char *buffer)
+/* The area that the address is in; NULL: none. */
+static const struct cw_buffers_area *area_of(const struct cw_buffers *buffers, const char *buffer)
 {
     for (int i = 0; i < 2; i++) {
         if (buffers->areas[i].base != NULL &&
             (uintptr_t)buffer - (uintptr_t)buffers->areas[i].base < buffers->areas[i].length) {
-            return true;
+            return &buffers->areas[i];
         }
     }
-    return false;
+    return NULL;
 }
 
-static void copy(struct cw_buffers *buffers, void *to, const void *from, size_t size)
+/* Between a buffer of an area and memory of the host. */
+static void copy(struct cw_buffers *buffers, const char *buffer, void *to, const void *from, size_t size)
 {
-    if (cw_device_copy(to, from, size) != 0) {
-        cw_link_fail(buffers->link, "the CUDA driver does not copy %zu bytes", size);
+    const struct cw_buffers_area *area = area_of(buffers, buffer);
+
+    if (cw_device_copy((area == NULL) ? UCS_MEMORY_TYPE_HOST : area->type, to, from, size) != 0) {
+        cw_link_fail(buffers->link, "the driver of the GPU does not copy %zu bytes", size);
     }
 }
 
@@ -153,16 +159,16 @@ void cw_buffers_fill(struct cw_buffers *buffers, char *buffer, size_t size, uint
         return;
     }
     cw_pattern_fill(buffers->scratch, size, key);
-    copy(buffers, buffer, buffers->scratch, size);
+    copy(buffers, buffer, buffer, buffers->scratch, size);
 }
 
 /* A message that the library holds is in memory of the host. */
 size_t cw_buffers_search(struct cw_buffers *buffers, const char *buffer, size_t size, uint64_t key)
 {
-    if (buffers->scratch == NULL || !is_ours(buffers, buffer)) {
+    if (buffers->scratch == NULL || area_of(buffers, buffer) == NULL) {
         return cw_pattern_search(buffer, size, key);
     }
-    copy(buffers, buffers->scratch, buffer, size);
+    copy(buffers, buffer, buffers->scratch, buffer, size);
     return cw_pattern_search(buffers->scratch, size, key);
 }
 
@@ -173,5 +179,5 @@ void cw_buffers_clear(struct cw_buffers *buffers, char *buffer, size_t size)
         return;
     }
     memset(buffers->scratch, 0, size);
-    copy(buffers, buffer, buffers->scratch, size);
+    copy(buffers, buffer, buffer, buffers->scratch, size);
 }

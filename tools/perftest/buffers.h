@@ -18,6 +18,7 @@
 struct cw_buffers_area {
     char *base;
     size_t length;
+    ucs_memory_type_t type;
     ucp_mem_h memh; /* NULL: plain memory */
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of a GPU for the tests (-m cuda, -m cuda-managed). The tool loads the CUDA driver at run time, only when a
- * test asks for such memory; the library allocates it, and the tool looks into it with the driver's copies.
+ * Memory of a GPU for the tests (-m cuda, rocm, and either managed). The tool loads the driver of CUDA, or HIP, at run
+ * time, only when a test asks for such memory; the library allocates it, and the tool looks into it with the driver's
+ * copies.
  *
  * Callers: buffers.c, run.c.
  */
@@ -10,11 +11,13 @@
 
 #include <stddef.h>
 
-/* Loads the driver and makes the first GPU current for the calling thread; before the library makes a context. NULL, or
- * what is wrong. */
-const char *cw_device_enter(void);
+#include "ucs/memory/memory_type.h"
 
-/* Copies between any kinds of memory. 0, or -1. */
-int cw_device_copy(void *to, const void *from, size_t length);
+/* Loads the driver for that type of memory and makes the first GPU current for the calling thread; before the library
+ * makes a context. NULL, or what is wrong. */
+const char *cw_device_enter(ucs_memory_type_t type);
+
+/* Copies between memory of that type and of the host. 0, or -1. */
+int cw_device_copy(ucs_memory_type_t type, void *to, const void *from, size_t length);
 
 #endif

@@ -218,12 +218,13 @@ static bool parse_layout(struct cw_perf_params *params, const char *text)
 
 static bool parse_memory_type(const char *text, size_t length, ucs_memory_type_t *type)
 {
-    for (*type = UCS_MEMORY_TYPE_HOST; *type <= UCS_MEMORY_TYPE_CUDA_MANAGED; (*type)++) {
+    for (*type = UCS_MEMORY_TYPE_HOST; *type <= UCS_MEMORY_TYPE_ROCM_MANAGED; (*type)++) {
         if (strlen(cw_memory_name(*type)) == length && strncmp(cw_memory_name(*type), text, length) == 0) {
             return true;
         }
     }
-    cw_say_error("memory type (-m): '%.*s' is not one of host, cuda and cuda-managed", (int)length, text);
+    cw_say_error("memory type (-m): '%.*s' is not one of host, cuda, cuda-managed, rocm and "
+                 "rocm-managed", (int)length, text);
     return false;
 }
 

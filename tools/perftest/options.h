@@ -103,7 +103,7 @@ struct cw_perf_options {
 /* As -m has it. */
 static inline const char *cw_memory_name(ucs_memory_type_t type)
 {
-    static const char *const names[] = {"host", "cuda", "cuda-managed"};
+    static const char *const names[] = {"host", "cuda", "cuda-managed", "rocm", "rocm-managed"};
 
     return names[type];
 }

@@ -53,8 +53,8 @@ static bool numbers_sound(const uint64_t *numbers)
     if (numbers[0] == 0 || numbers[0] > CW_PERF_MAX_PARTS || numbers[1] == 0 || numbers[1] > UINT64_C(1) << 48 ||
         numbers[2] > UINT64_C(1) << 48 || numbers[3] > 1u << 20 || numbers[4] > UCS_THREAD_MODE_MULTI ||
         numbers[5] >= ALL_BITS || numbers[6] > UINT64_C(1) << 40 || numbers[7] > 1u << 20 || numbers[8] == 0 ||
-        numbers[8] > CW_PERF_MAX_THREADS || numbers[9] % 16 > UCS_MEMORY_TYPE_CUDA_MANAGED ||
-        numbers[9] / 16 > UCS_MEMORY_TYPE_CUDA_MANAGED) {
+        numbers[8] > CW_PERF_MAX_THREADS || numbers[9] % 16 > UCS_MEMORY_TYPE_ROCM_MANAGED ||
+        numbers[9] / 16 > UCS_MEMORY_TYPE_ROCM_MANAGED) {
         return false;
     }
     for (uint64_t i = 0; i < numbers[0]; i++) {

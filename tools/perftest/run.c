@@ -79,12 +79,13 @@ static int measure(struct cw_perf_run *run)
 int cw_run_worker(struct cw_perf_run *run, const struct cw_link_config *config, struct cw_oob *oob,
                   char sentence[CW_SENTENCE])
 {
-    const bool on_gpu = run->params.send_memory != UCS_MEMORY_TYPE_HOST ||
-                        run->params.recv_memory != UCS_MEMORY_TYPE_HOST;
-    const char *problem = on_gpu ? cw_device_enter() : NULL; /* before the library looks for a driver */
+    const char *problem = cw_device_enter(run->params.send_memory); /* before the library looks for a driver */
     struct cw_link link;
     int result;
 
+    if (problem == NULL) {
+        problem = cw_device_enter(run->params.recv_memory);
+    }
     if (problem != NULL) {
         snprintf(sentence, CW_SENTENCE, "memory of a GPU (-m): %s", problem);
         if (oob != NULL) {

@@ -52,7 +52,7 @@ void cw_options_usage(const char *program)
            "  -U            wait by probing, so that every message arrives unexpected\n"
            "  -e            endpoint with error handling (this side's alone)\n"
            "  -m <type>[,<type>]  memory that is sent from, and received into (one-sided: each side's own, and that\n"
-           "                which the peer reaches): host, cuda, cuda-managed (host)\n"
+           "                which the peer reaches): host, cuda, rocm, cuda-managed, rocm-managed (host)\n"
            "  -c <list>     bind to these processors, such as 0,2-3\n"
            "  -l            both sides in this process\n"
            "  -p <port>     TCP port on which the two sides meet (13337)\n"

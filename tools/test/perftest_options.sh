@@ -50,7 +50,7 @@ refused -t stream_lat -l -r peek
 refused -t tag_lat -l -i 4096 --verify
 refused -t tag_lat -l -s 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
 refused -l --user-memory -t tag_bw
-refused -t tag_lat -l -m rocm
+refused -t tag_lat -l -m ze-device
 refused -t tag_lat -l -m cuda,marble
 refused -t tag_lat -l -m cuda -z
 refused -t tag_lat -l -p 0

@@ -111,4 +111,4 @@ void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory)
     }
 }
 
-CUDA_SLOTS(cw_md_cuda, cw_cuda_kind, "cuda", "cuda_copy", "cuda_ipc");
+CUDA_SLOTS(cw_md_cuda, cw_cuda_kind, UCS_MEMORY_TYPE_CUDA, "cuda", "cuda_copy", "cuda_ipc");

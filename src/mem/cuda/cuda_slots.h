@@ -17,7 +17,7 @@ void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory);
 
 /* Defines the functions, and the table with its names in UCX_TLS. Where there is no driver no slot is called but query,
  * type_of and forget, or those that a peer can cause fail. */
-#define CUDA_SLOTS(table, kind, name_, tls_, peer_tls_)                                                                \
+#define CUDA_SLOTS(table, kind, type_, name_, tls_, peer_tls_)                                                         \
     static void slot_query(struct cw_md_attr *attr)                                                                    \
     {                                                                                                                  \
         const uint64_t types =                                                                                         \
@@ -103,6 +103,7 @@ void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory);
     const struct cw_md table = {                                                                                       \
         .name      = name_,                                                                                            \
         .tls       = tls_,                                                                                             \
+        .only      = CW_MEMORY_BIT(type_) | CW_MEMORY_BIT(type_##_MANAGED),                                            \
         .query     = slot_query,                                                                                       \
         .allocate  = slot_allocate,                                                                                    \
         .release   = slot_release,                                                                                     \

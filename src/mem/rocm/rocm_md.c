@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * HIP, the runtime of AMD's GPUs (libamdhip64), in the form of the driver table that the code of GPUs calls. Names,
+ * parameters and numbers are those of the HIP runtime API reference; the build needs no file of AMD. Most functions
+ * differ from those of the CUDA driver in their names only, and the numbers of errors, flags and pointer attributes are
+ * equal. Those that differ are adapted here:
+ *
+ * - HIP has no contexts that can be pushed: a thread has a current device, 0 unless it sets another. A context is the
+ *   number of its device, plus one. Leaving it gives the thread back the device that it had.
+ * - hipMemoryType has other values before HIP 6.0.
+ * - A call that fails leaves its error to hipGetLastError, where the program would take it for one of its own; so the
+ *   library takes the errors of its calls away. An earlier one that the program has not asked for is then lost.
+ */
+#include "mem/rocm/rocm_md.h"
+
+#include "mem/cuda/cuda_slots.h"
+
+#define MAX_DEPTH      4
+#define MAX_ATTRIBUTES 16
+
+enum {
+    HIP_VERSION_6      = 60000000, /* hipRuntimeGetVersion: major * 10^7 + minor * 10^5 + patch */
+    HIP_MEMCPY_DEFAULT = 4,        /* hipMemcpyKind: the direction is found from the addresses */
+    HIP5_DEVICE        = 1,        /* hipMemoryType before 6.0; 0 is memory of the host, or not known */
+    HIP6_MANAGED       = 3         /* since 6.0, where 0, 1 and 2 are as in CUmemorytype */
+};
+
+/* Functions that the adapters call. */
+#define HIP_CALLS(CALL)                                                                                                \
+    CALL(int, get_device, hipGetDevice, (int *device))                                                                 \
+    CALL(int, set_device, hipSetDevice, (int device))                                                                  \
+    CALL(int, version, hipRuntimeGetVersion, (int *version))                                                           \
+    CALL(int, attributes, hipDrvPointerGetAttributes, (unsigned count, int *attributes, void **data, cuda_ptr ptr))    \
+    CALL(int, copy, hipMemcpyAsync, (cuda_ptr to, cuda_ptr from, size_t length, int kind, cuda_stream stream))         \
+    CALL(int, last_error, hipGetLastError, (void))                                                                     \
+    CALL(int, peek_error, hipPeekAtLastError, (void))                                                                  \
+    CALL(const char *, name_of, hipGetErrorName, (int result))
+
+/* CALL(function of the driver table, symbol, optional): equal in form. */
+#define HIP_EQUAL_CALLS(CALL)                                                                                          \
+    CALL(device_count, hipGetDeviceCount, 0)                                                                           \
+    CALL(stream_create, hipStreamCreateWithFlags, 0)                                                                   \
+    CALL(stream_synchronize, hipStreamSynchronize, 0)                                                                  \
+    CALL(event_create, hipEventCreateWithFlags, 0)                                                                     \
+    CALL(event_record, hipEventRecord, 0)                                                                              \
+    CALL(event_query, hipEventQuery, 0)                                                                                \
+    CALL(event_synchronize, hipEventSynchronize, 0)                                                                    \
+    CALL(event_destroy, hipEventDestroy, 0)                                                                            \
+    CALL(host_register, hipHostRegister, 0)                                                                            \
+    CALL(host_unregister, hipHostUnregister, 0)                                                                        \
+    CALL(set_async, hipMemsetD8Async, 0)                                                                               \
+    CALL(alloc, hipMalloc, 0)                                                                                          \
+    CALL(alloc_managed, hipMallocManaged, 0)                                                                           \
+    CALL(free, hipFree, 0)                                                                                             \
+    CALL(ipc_get, hipIpcGetMemHandle, 1)                                                                               \
+    CALL(ipc_open, hipIpcOpenMemHandle, 1)                                                                             \
+    CALL(ipc_close, hipIpcCloseMemHandle, 1)
+
+#define MEMBER(type, name, symbol, parameters) type(*name) parameters;
+static struct {
+    HIP_CALLS(MEMBER)
+    int version_number;
+} hip;
+#undef MEMBER
+
+static __thread struct {
+    struct {
+        int device, error; /* that the thread had before it entered */
+    } before[MAX_DEPTH];
+    unsigned depth;
+} entered;
+
+/* For calls that are made without a context; context_pop does it for the others. */
+static int quiet(int result)
+{
+    if (result != CUDA_OK) {
+        (void)hip.last_error();
+    }
+    return result;
+}
+
+/* ---- contexts ---- */
+
+static cuda_context context_of(int device)
+{
+    return (cuda_context)((uintptr_t)(unsigned)device + 1); /* never dereferenced */
+}
+
+static int context_current(cuda_context *context)
+{
+    int device = 0, result = hip.get_device(&device);
+
+    *context = context_of(device);
+    return quiet(result);
+}
+
+static int context_push(cuda_context context)
+{
+    const int device = (int)((uintptr_t)context - 1);
+    int before       = 0, result, error;
+
+    if (entered.depth == MAX_DEPTH) {
+        return CUDA_INVALID_VALUE;
+    }
+    error  = hip.peek_error();
+    result = hip.get_device(&before);
+    if (result == CUDA_OK && before != device) {
+        result = hip.set_device(device);
+    }
+    if (result == CUDA_OK) {
+        entered.before[entered.depth].device  = before;
+        entered.before[entered.depth++].error = error;
+    }
+    return quiet(result);
+}
+
+static int context_pop(cuda_context *context)
+{
+    int result;
+
+    if (entered.depth == 0) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    entered.depth--;
+    if (hip.peek_error() != entered.before[entered.depth].error) {
+        (void)hip.last_error();
+    }
+    result = context_current(context);
+    if (result == CUDA_OK && *context != context_of(entered.before[entered.depth].device)) {
+        result = quiet(hip.set_device(entered.before[entered.depth].device));
+    }
+    return result;
+}
+
+static int context_device(int *device)
+{
+    return quiet(hip.get_device(device));
+}
+
+/* A device never gives way to another one of its number. */
+static int context_id(cuda_context context, unsigned long long *id)
+{
+    *id = (uintptr_t)context;
+    return CUDA_OK;
+}
+
+static int context_version(cuda_context context, unsigned *version)
+{
+    (void)context;
+    *version = (unsigned)hip.version_number;
+    return CUDA_OK;
+}
+
+static int primary_state(int device, unsigned *flags, int *active)
+{
+    (void)device;
+    *flags  = 0;
+    *active = 1;
+    return CUDA_OK;
+}
+
+static int primary_retain(cuda_context *context, int device)
+{
+    *context = context_of(device);
+    return CUDA_OK;
+}
+
+/* ---- memory ---- */
+
+static void translate_type(unsigned *type, unsigned *managed)
+{
+    if (hip.version_number < HIP_VERSION_6) {
+        *type = (*type == HIP5_DEVICE) ? CUDA_MEMORY_DEVICE : 0;
+    } else if (*type == HIP6_MANAGED) {
+        *managed = 1;
+    }
+}
+
+/* HIP answers success for any address, and writes 0 or nothing where it knows no memory; some attributes are written as
+ * smaller numbers. The caller's values are 0 before. A context has no attribute: memory belongs to a device. */
+static int pointer_attributes(unsigned count, int *attributes, void **data, cuda_ptr ptr)
+{
+    int wanted[MAX_ATTRIBUTES];
+    void *places[MAX_ATTRIBUTES];
+    unsigned i, n = 0, none = 0, *type = &none, *managed = &none;
+    int result;
+
+    for (i = 0; i < count && n < MAX_ATTRIBUTES; i++) {
+        if (attributes[i] == CUDA_POINTER_CONTEXT) {
+            *(cuda_context *)data[i] = NULL;
+            continue;
+        }
+        type      = (attributes[i] == CUDA_POINTER_MEMORY_TYPE) ? data[i] : type;
+        managed   = (attributes[i] == CUDA_POINTER_IS_MANAGED) ? data[i] : managed;
+        wanted[n] = attributes[i];
+        places[n] = data[i];
+        n++;
+    }
+    result = hip.attributes(n, wanted, places, ptr);
+    if (result == CUDA_OK) {
+        translate_type(type, managed);
+    }
+    return quiet(result);
+}
+
+static int copy_async(cuda_ptr to, cuda_ptr from, size_t length, cuda_stream stream)
+{
+    return hip.copy(to, from, length, HIP_MEMCPY_DEFAULT, stream);
+}
+
+static int error_name(int result, const char **name)
+{
+    *name = hip.name_of(result);
+    return CUDA_OK;
+}
+
+/* ---- the kind ---- */
+
+#define ADAPTED(type, name, symbol, parameters) {#symbol, offsetof(__typeof__(hip), name), 0},
+#define EQUAL(name, symbol, optional)           {#symbol, offsetof(struct cuda_driver, name), optional},
+static const struct cuda_symbol adapted[] = {HIP_CALLS(ADAPTED)};
+static const struct cuda_symbol equal[]   = {HIP_EQUAL_CALLS(EQUAL)};
+#undef ADAPTED
+#undef EQUAL
+
+static const char *find_hip(void *library, struct cuda_driver *driver)
+{
+    const char *missing = cw_cuda_symbols_find(library, adapted, sizeof(adapted) / sizeof(adapted[0]), &hip);
+
+    *driver = (struct cuda_driver){
+        .pointer_attributes = pointer_attributes,
+        .context_current    = context_current,
+        .context_push       = context_push,
+        .context_pop        = context_pop,
+        .context_device     = context_device,
+        .context_version    = context_version,
+        .context_id         = context_id,
+        .primary_state      = primary_state,
+        .primary_retain     = primary_retain,
+        .copy_async         = copy_async,
+        .error_name         = error_name,
+    };
+    if (missing == NULL) {
+        missing = cw_cuda_symbols_find(library, equal, sizeof(equal) / sizeof(equal[0]), driver);
+    }
+    if (missing == NULL) {
+        (void)hip.version(&hip.version_number);
+    }
+    return missing;
+}
+
+static const char *const files[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", NULL};
+
+static const struct cuda_kind kind = {
+    .number     = CUDA_KIND_ROCM,
+    .name       = "HIP",
+    .allocators = "hipMalloc",
+    .advice     = "install ROCm 5 or later",
+    .device     = UCS_MEMORY_TYPE_ROCM,
+    .managed    = UCS_MEMORY_TYPE_ROCM_MANAGED,
+    .files      = files,
+    .find       = find_hip,
+};
+
+CUDA_SLOTS(cw_md_rocm, kind, UCS_MEMORY_TYPE_ROCM, "rocm", "rocm_copy", "rocm_ipc");

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of AMD GPUs as a memory domain (docs/why/gpu-memory.md): the code of mem/cuda over HIP. It has no memory types
+ * until the program itself has loaded HIP. Tested on a stand-in only. Listed in mem/registry.c.
+ */
+#ifndef CW_MEM_ROCM_MD_H
+#define CW_MEM_ROCM_MD_H
+
+#include "mem/md.h"
+
+extern const struct cw_md cw_md_rocm;
+
+#endif
