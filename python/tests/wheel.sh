@@ -18,6 +18,8 @@ python=$candidate
     echo "SKIPPED: venv, setuptools or wheel are missing (packages python3-venv, python3-setuptools, python3-wheel)."
     exit 77
 }
+# packaging.reproducible compares this build with another one, which a cache of compilations would make the same.
+unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 wheel=$(PYTHON=$python sh "$source/python/build.sh" "$work") || { echo "FAILED: no wheel" >&2; exit 1; }
 rm -rf "$work/venv"
 "$python" -m venv "$work/venv"
