@@ -112,16 +112,17 @@ int cuMemExportToShareableHandle(void *out, cuda_piece handle, int type, unsigne
 }
 
 /* The descriptor stays the program's. */
-int cuMemImportFromShareableHandle(cuda_piece *handle, void *fd, int type)
+int cuMemImportFromShareableHandle(cuda_piece *piece, void *handle, int type)
 {
-    const off_t size    = lseek((int)(intptr_t)fd, 0, SEEK_END);
+    const int fd        = (int)(intptr_t)handle;
+    const off_t size    = lseek(fd, 0, SEEK_END);
     const size_t length = (size_t)size - page();
     char *bytes         = MAP_FAILED;
-    struct piece *piece;
+    struct piece *made;
 
     ENTER();
     if (type == CUDA_HANDLE_DESCRIPTOR && size > (off_t)page()) {
-        bytes = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, (int)(intptr_t)fd, 0);
+        bytes = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     if (bytes == MAP_FAILED) {
         return standin_leave(CUDA_INVALID_VALUE);
@@ -130,8 +131,8 @@ int cuMemImportFromShareableHandle(cuda_piece *handle, void *fd, int type)
         munmap(bytes, (size_t)size);
         return standin_leave(CUDA_INVALID_VALUE);
     }
-    piece   = piece_new(bytes, length, dup((int)(intptr_t)fd));
-    *handle = (uintptr_t)piece;
+    made   = piece_new(bytes, length, dup(fd));
+    *piece = (uintptr_t)made;
     return standin_leave(CUDA_OK);
 }
 
