@@ -5,12 +5,15 @@
  * original. Status 0: every library that was loaded moved a message.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <dlfcn.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <ucp/api/ucp.h>
 
@@ -233,6 +236,59 @@ static int tells(FILE *log, const char *sentence)
     return found;
 }
 
+static ucp_conn_request_h asked;
+
+static void on_request(ucp_conn_request_h request, void *argument)
+{
+    (void)argument;
+    asked = request;
+}
+
+static ucs_status_t failed;
+
+static void on_error(void *argument, ucp_ep_h ep, ucs_status_t status)
+{
+    (void)argument;
+    (void)ep;
+    failed = status;
+}
+
+/* An endpoint of one library to a listener of the other, by its socket address: it ends with an error, and the listener
+ * hands out no connection. */
+static void knock(struct side *side, struct side *peer)
+{
+    struct sockaddr_in address            = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const ucp_listener_params_t listening = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                           UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+                                             .sockaddr     = {(struct sockaddr *)&address, sizeof(address)},
+                                             .conn_handler = {.cb = on_request}};
+    ucp_listener_attr_t attr              = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    ucp_ep_params_t params          = {.field_mask  = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
+                                                      UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                                                      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                       .flags       = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+                                       .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                                       .err_handler = {.cb = on_error}};
+    const ucp_request_param_t force       = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    const time_t end                      = time(NULL) + 30;
+    ucp_listener_h listener;
+    ucp_ep_h ep;
+
+    must(call(peer, ucp_listener_create)(peer->worker, &listening, &listener) == UCS_OK);
+    must(call(peer, ucp_listener_query)(listener, &attr) == UCS_OK);
+    params.sockaddr.addr    = (struct sockaddr *)&attr.sockaddr;
+    params.sockaddr.addrlen = sizeof(address);
+    failed                  = UCS_OK;
+    must(call(side, ucp_ep_create)(side->worker, &params, &ep) == UCS_OK);
+    while (failed == UCS_OK && time(NULL) < end) {
+        call(side, ucp_worker_progress)(side->worker);
+        call(peer, ucp_worker_progress)(peer->worker);
+    }
+    must(failed != UCS_OK && asked == NULL);
+    wait_for(side, call(side, ucp_ep_close_nbx)(ep, &force));
+    call(peer, ucp_listener_destroy)(listener);
+}
+
 /* A job of which one side is the original (NB-97, NB-98): neither ends the other, and ours says what is wrong. */
 static void mixed(const char *ours, const char *other)
 {
@@ -248,6 +304,8 @@ static void mixed(const char *ours, const char *other)
     must(log != NULL && out >= 0 && dup2(fileno(log), STDOUT_FILENO) >= 0);
     must(meet(&mine, &original) == UCS_ERR_UNREACHABLE);
     must(tells(log, "was made by UCX, in its address format") && tells(log, "libucp.so.0"));
+    knock(&original, &mine);
+    must(tells(log, "it does not speak this protocol"));
     must(dup2(out, STDOUT_FILENO) >= 0);
     talk(&mine, 1000);
     talk(&original, 1000);
