@@ -2,7 +2,7 @@
 /*
  * Active message calls (AMS-*, AMR-*, AMD-1). The deprecated send is in compat.c.
  */
-#include "abi/door.h"
+#include "abi/call.h"
 #include "core/mem.h"
 #include "op/am.h"
 #include "op/op_ep.h"
@@ -15,7 +15,7 @@ static ucs_status_t set_handler(ucp_worker_h worker, unsigned id, struct cw_am_h
     ucs_status_t status;
 
     if (!cw_worker_has(worker, UCP_FEATURE_AM)) {
-        return cw_door_feature_missing(call, "UCP_FEATURE_AM");
+        return cw_call_feature_missing(call, "UCP_FEATURE_AM");
     }
     if (flags & ~KNOWN_FLAGS) {
         cw_error("%s knows no flags 0x%x", call, (unsigned)(flags & ~KNOWN_FLAGS));
@@ -38,7 +38,7 @@ ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_ha
     uint64_t mask                = param->field_mask;
     struct cw_am_handler handler = {0};
 
-    if (CW_DOOR_LACKS(worker, "worker")) {
+    if (CW_CALL_LACKS(worker, "worker")) {
         return UCS_ERR_INVALID_PARAM;
     }
     if ((mask & needed) != needed) {
@@ -57,7 +57,7 @@ ucs_status_t ucp_worker_set_am_handler(ucp_worker_h worker, uint16_t id, ucp_am_
 {
     struct cw_am_handler handler = {.old = cb, .arg = arg, .is_old = 1, .is_set = cb != NULL};
 
-    if (CW_DOOR_LACKS(worker, "worker")) {
+    if (CW_CALL_LACKS(worker, "worker")) {
         return UCS_ERR_INVALID_PARAM;
     }
     return set_handler(worker, id, handler, flags, __func__);
@@ -70,10 +70,10 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
     ucs_status_t status;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_AM))) {
-        return cw_door_feature_missing("ucp_am_send_nbx", "UCP_FEATURE_AM");
+        return cw_call_feature_missing("ucp_am_send_nbx", "UCP_FEATURE_AM");
     }
-    status = cw_door_check_param(worker, param, buffer, count);
-    if (cw_unlikely(status != UCS_OK && status != CW_DOOR_DEVICE)) {
+    status = cw_call_check_param(worker, param, buffer, count);
+    if (cw_unlikely(status != UCS_OK && status != CW_CALL_DEVICE)) {
         return status;
     }
     if (cw_unlikely(header_length > 0 && header_length > cw_am_max_header(worker))) {
@@ -97,7 +97,7 @@ static const ucp_request_param_t *choose_way(const ucp_request_param_t *param, u
         !cw_mem_is_imported(param->memh)) {
         return param;
     }
-    cw_door_copy_param(with, param);
+    cw_call_copy_param(with, param);
     with->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     with->flags         = flags | UCP_AM_SEND_FLAG_RNDV;
     return with;
@@ -107,10 +107,10 @@ static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, unsigned id, const void
                                             const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    struct cw_door_device device;
+    struct cw_call_device device;
     ucs_status_ptr_t result;
 
-    param = cw_door_with_device(param, &device);
+    param = cw_call_with_device(param, &device);
     cw_worker_enter(worker);
     result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
     cw_worker_leave(worker);
@@ -127,7 +127,7 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const vo
     ucs_status_ptr_t result;
 
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_DOOR_DEVICE) ? send_device(ep, id, header, header_length, buffer, count, param) :
+        return (status == CW_CALL_DEVICE) ? send_device(ep, id, header, header_length, buffer, count, param) :
                UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
@@ -141,7 +141,7 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const vo
 /* Whether a call is plain: no header, no unusual attribute. `quick`: features whose plain calls go a short way. */
 static CW_INLINE int is_plain(uint64_t quick, size_t header_length, const ucp_request_param_t *param)
 {
-    return (quick & UCP_FEATURE_AM) && header_length == 0 && cw_door_is_plain(param, SEND_UNUSUAL);
+    return (quick & UCP_FEATURE_AM) && header_length == 0 && cw_call_is_plain(param, SEND_UNUSUAL);
 }
 
 /* Whether the message can be written to a cell without a further call. */
@@ -209,9 +209,9 @@ static CW_APART ucs_status_ptr_t recv_data_locked(ucp_worker_h worker, void *dat
 static CW_COLD ucs_status_ptr_t recv_data_device(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
                                                  const ucp_request_param_t *param)
 {
-    struct cw_door_device device;
+    struct cw_call_device device;
 
-    param = cw_door_with_device(param, &device);
+    param = cw_call_with_device(param, &device);
     return worker->mt ? recv_data_locked(worker, data_desc, buffer, count, param) :
            cw_am_recv_data(worker, data_desc, buffer, count, param);
 }
@@ -219,13 +219,13 @@ static CW_COLD ucs_status_ptr_t recv_data_device(ucp_worker_h worker, void *data
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
                                       const ucp_request_param_t *param)
 {
-    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_AM);
+    ucs_status_t status = CW_CALL_NEEDS(worker, UCP_FEATURE_AM);
 
     if (cw_likely(status == UCS_OK)) {
-        status = cw_door_check_param(worker, param, buffer, count);
+        status = cw_call_check_param(worker, param, buffer, count);
     }
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_DOOR_DEVICE) ? recv_data_device(worker, data_desc, buffer, count, param) :
+        return (status == CW_CALL_DEVICE) ? recv_data_device(worker, data_desc, buffer, count, param) :
                UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_am_recv_data(worker, data_desc, buffer, count, param) :
@@ -241,7 +241,7 @@ static CW_APART void data_release_locked(ucp_worker_h worker, void *data)
 
 void ucp_am_data_release(ucp_worker_h worker, void *data)
 {
-    if (CW_DOOR_NEEDS(worker, UCP_FEATURE_AM) != UCS_OK) {
+    if (CW_CALL_NEEDS(worker, UCP_FEATURE_AM) != UCS_OK) {
         return;
     }
     if (cw_likely(!worker->mt)) {

@@ -2,7 +2,7 @@
 /*
  * Atomic operations on remote memory (AMO-*). The old calls are in compat.c.
  */
-#include "abi/door.h"
+#include "abi/call.h"
 #include "op/amo_word.h"
 #include "op/rma.h"
 
@@ -71,14 +71,14 @@ static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffe
         return explain(opcode, buffer, count, address, size, param);
     }
     if (cw_unlikely(!cw_worker_has(ep->worker, (size == sizeof(uint32_t)) ? UCP_FEATURE_AMO32 : UCP_FEATURE_AMO64))) {
-        return cw_door_feature_missing("ucp_atomic_op_nbx",
+        return cw_call_feature_missing("ucp_atomic_op_nbx",
                                        (size == sizeof(uint32_t)) ? "UCP_FEATURE_AMO32" : "UCP_FEATURE_AMO64");
     }
     if (cw_unlikely((param->op_attr_mask | ep->worker->looks) &
-                    (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | CW_DOOR_REMOTE))) {
-        status = cw_door_check_attributes(ep->worker, param);
-        status = (status == UCS_OK) ? cw_door_check_operand(ep->worker, param, buffer, size) : status;
-        status = (status == UCS_OK && has_reply) ? cw_door_check_operand(ep->worker, param, param->reply_buffer, size) :
+                    (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | CW_CALL_REMOTE))) {
+        status = cw_call_check_attributes(ep->worker, param);
+        status = (status == UCS_OK) ? cw_call_check_operand(ep->worker, param, buffer, size) : status;
+        status = (status == UCS_OK && has_reply) ? cw_call_check_operand(ep->worker, param, param->reply_buffer, size) :
                  status;
         if (status != UCS_OK) {
             return status;
@@ -111,7 +111,7 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
                               unsigned size)
 {
-    const uint32_t closer  = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    const uint32_t closer  = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     const uint64_t feature = (size == sizeof(uint64_t)) ? UCP_FEATURE_AMO64 : UCP_FEATURE_AMO32;
 
     return cw_likely((param->op_attr_mask & (needed | closer)) == needed &&

@@ -12,7 +12,7 @@
  */
 #include <ucp/api/ucp.h>
 
-#include "abi/door.h"
+#include "abi/call.h"
 #include "base/log.h"
 
 static void send_trampoline(void *request, ucs_status_t status, void *user_data)
@@ -230,7 +230,7 @@ ucs_status_t ucp_worker_flush(ucp_worker_h worker)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
 
-    if (CW_DOOR_LACKS(worker, "worker")) {
+    if (CW_CALL_LACKS(worker, "worker")) {
         return UCS_ERR_INVALID_PARAM;
     }
     return wait_for(worker, ucp_worker_flush_nbx(worker, &param));
@@ -240,7 +240,7 @@ ucs_status_t ucp_ep_flush(ucp_ep_h ep)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
 
-    if (CW_DOOR_LACKS(ep, "endpoint")) {
+    if (CW_CALL_LACKS(ep, "endpoint")) {
         return UCS_ERR_INVALID_PARAM;
     }
     return wait_for(cw_ep_worker(ep), ucp_ep_flush_nbx(ep, &param));
@@ -253,7 +253,7 @@ void ucp_ep_destroy(ucp_ep_h ep)
     ucp_worker_h worker;
     ucs_status_t status;
 
-    if (CW_DOOR_LACKS(ep, "endpoint")) {
+    if (CW_CALL_LACKS(ep, "endpoint")) {
         return;
     }
     worker  = cw_ep_worker(ep); /* the handle is dead once close returns (CLS-1) */

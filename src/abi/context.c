@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "abi/door.h"
+#include "abi/call.h"
 #include "config/global.h"
 #include "core/context.h"
 #include "op/datatype.h"
@@ -56,17 +56,17 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
 
 void ucp_cleanup(ucp_context_h context)
 {
-    if (CW_DOOR_LACKS(context, "context")) {
+    if (CW_CALL_LACKS(context, "context")) {
         return;
     }
-    if (!cw_door_is_inherited(context, __func__)) {
+    if (!cw_call_is_inherited(context, __func__)) {
         cw_context_end(context);
     }
 }
 
 ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
 {
-    if (CW_DOOR_LACKS(context, "context")) {
+    if (CW_CALL_LACKS(context, "context")) {
         return UCS_ERR_INVALID_PARAM;
     }
     if (attr->field_mask & UCP_ATTR_FIELD_REQUEST_SIZE) {
@@ -82,14 +82,14 @@ ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
         memcpy(attr->name, context->name, sizeof(attr->name));
     }
     if (attr->field_mask & UCP_ATTR_FIELD_DEVICE_COUNTER_SIZE) {
-        attr->device_counter_size = CW_DOOR_COUNTER_SIZE;
+        attr->device_counter_size = CW_CALL_COUNTER_SIZE;
     }
     return UCS_OK;
 }
 
 void ucp_context_print_info(const ucp_context_h context, FILE *stream)
 {
-    if (CW_DOOR_LACKS(context, "context")) {
+    if (CW_CALL_LACKS(context, "context")) {
         return;
     }
     cw_context_print(context, stream);

@@ -4,7 +4,7 @@
  * that a memory domain finds by the address. Memory of a device becomes a datatype of its own (op/datatype.h), so that
  * no layer below accesses it by the processor.
  */
-#include "abi/door.h"
+#include "abi/call.h"
 #include "config/value.h"
 #include "core/mem.h"
 #include "mem/registry.h"
@@ -122,10 +122,10 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
     return (worker->looks == 0) ? UCS_OK : check_ranges(type, told, datatype, buffer, count, told ? 0 : i);
 }
 
-/* The type of the memory for which this thread was last answered CW_DOOR_DEVICE: asking a driver is not cheap. */
+/* The type of the memory for which this thread was last answered CW_CALL_DEVICE: asking a driver is not cheap. */
 static _Thread_local ucs_memory_type_t checked_type;
 
-ucs_status_t cw_door_check_memory(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+ucs_status_t cw_call_check_memory(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count)
 {
     ucs_memory_type_t type;
@@ -135,27 +135,27 @@ ucs_status_t cw_door_check_memory(const ucp_worker_h worker, const ucp_request_p
         return status;
     }
     checked_type = type;
-    return CW_DOOR_DEVICE;
+    return CW_CALL_DEVICE;
 }
 
-ucs_status_t cw_door_check_operand(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+ucs_status_t cw_call_check_operand(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                    size_t size)
 {
     const ucp_request_param_t plain = {.op_attr_mask = param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE,
                                        .memory_type  = param->memory_type};
-    ucs_status_t status             = cw_door_check_memory(worker, &plain, buffer, size);
+    ucs_status_t status             = cw_call_check_memory(worker, &plain, buffer, size);
 
-    if (status == CW_DOOR_DEVICE) {
+    if (status == CW_CALL_DEVICE) {
         cw_error("the operand and the reply buffer of an atomic operation must be memory of the host");
         return UCS_ERR_UNSUPPORTED;
     }
     return status;
 }
 
-const ucp_request_param_t *cw_door_with_device(const ucp_request_param_t *param, struct cw_door_device *device)
+const ucp_request_param_t *cw_call_with_device(const ucp_request_param_t *param, struct cw_call_device *device)
 {
     device->memory = (struct cw_dt_device){.datatype = datatype_of(param), .memory_type = checked_type};
-    cw_door_copy_param(&device->param, param);
+    cw_call_copy_param(&device->param, param);
     device->param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
     device->param.datatype      = cw_dt_make_device(&device->memory);
     return &device->param;

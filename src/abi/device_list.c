@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "abi/door.h"
+#include "abi/call.h"
 #include "mem/copy.h"
 
 /* Whether entries of that size have the member, which their mask names. */
@@ -25,7 +25,7 @@ static ucs_status_t refuse(const char *call, size_t entry, const char *what)
 /* N22-122, N22-123. `needed`: of enum ucp_device_mem_list_params_field. */
 static ucs_status_t check_params(const ucp_device_mem_list_params_t *params, uint64_t needed, const char *call)
 {
-    if (CW_DOOR_LACKS(params, "list")) {
+    if (CW_CALL_LACKS(params, "list")) {
         return UCS_ERR_INVALID_PARAM;
     }
     if ((params->field_mask & needed) != needed || params->elements == NULL || params->num_elements == 0 ||
@@ -158,7 +158,7 @@ static ucs_status_t counter_type(ucp_worker_h worker, const ucp_device_counter_p
                                  ucs_memory_type_t *type_p)
 {
     ucp_request_param_t param = {0};
-    struct cw_door_device device;
+    struct cw_call_device device;
     ucs_status_t status;
 
     if (params != NULL && (params->field_mask & UCP_DEVICE_COUNTER_PARAMS_FIELD_MEMH)) {
@@ -166,10 +166,10 @@ static ucs_status_t counter_type(ucp_worker_h worker, const ucp_device_counter_p
     } else if (params != NULL && (params->field_mask & UCP_DEVICE_COUNTER_PARAMS_FIELD_MEM_TYPE)) {
         param = (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE, .memory_type = params->mem_type};
     }
-    status  = cw_door_check_param(worker, &param, counter, CW_DOOR_COUNTER_SIZE);
+    status  = cw_call_check_param(worker, &param, counter, CW_CALL_COUNTER_SIZE);
     *type_p = UCS_MEMORY_TYPE_HOST;
-    if (status == CW_DOOR_DEVICE) {
-        (void)cw_door_with_device(&param, &device);
+    if (status == CW_CALL_DEVICE) {
+        (void)cw_call_with_device(&param, &device);
         *type_p = device.memory.memory_type;
         status  = UCS_OK;
     }
@@ -182,12 +182,12 @@ ucs_status_t ucp_device_counter_init(ucp_worker_h worker, const ucp_device_count
     ucs_memory_type_t type;
     ucs_status_t status;
 
-    if (CW_DOOR_LACKS(worker, "worker") || CW_DOOR_LACKS(counter_ptr, "counter")) {
+    if (CW_CALL_LACKS(worker, "worker") || CW_CALL_LACKS(counter_ptr, "counter")) {
         return UCS_ERR_INVALID_PARAM;
     }
     status = counter_type(worker, params, counter_ptr, &type);
     return (status != UCS_OK) ? status :
-           cw_mem_copy(counter_ptr, type, &zero, UCS_MEMORY_TYPE_HOST, CW_DOOR_COUNTER_SIZE);
+           cw_mem_copy(counter_ptr, type, &zero, UCS_MEMORY_TYPE_HOST, CW_CALL_COUNTER_SIZE);
 }
 
 uint64_t ucp_device_counter_read(ucp_worker_h worker, const ucp_device_counter_params_t *params, void *counter_ptr)
@@ -195,11 +195,11 @@ uint64_t ucp_device_counter_read(ucp_worker_h worker, const ucp_device_counter_p
     ucs_memory_type_t type;
     uint64_t value = 0;
 
-    if (CW_DOOR_LACKS(worker, "worker") || CW_DOOR_LACKS(counter_ptr, "counter")) {
+    if (CW_CALL_LACKS(worker, "worker") || CW_CALL_LACKS(counter_ptr, "counter")) {
         return 0;
     }
     if (counter_type(worker, params, counter_ptr, &type) != UCS_OK ||
-        cw_mem_copy(&value, UCS_MEMORY_TYPE_HOST, counter_ptr, type, CW_DOOR_COUNTER_SIZE) != UCS_OK) {
+        cw_mem_copy(&value, UCS_MEMORY_TYPE_HOST, counter_ptr, type, CW_CALL_COUNTER_SIZE) != UCS_OK) {
         return 0;
     }
     return value;

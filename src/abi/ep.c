@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "abi/door.h"
+#include "abi/call.h"
 #include "connect/connect.h"
 #include "connect/cm.h"
 #include "connect/path.h"
@@ -62,7 +62,7 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
     unsigned flags = (mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
     ucs_status_t status;
 
-    if (CW_DOOR_LACKS(worker, "worker")) {
+    if (CW_CALL_LACKS(worker, "worker")) {
         return UCS_ERR_INVALID_PARAM;
     }
     CW_PROBE(ep_create, worker, mask, flags);
@@ -105,7 +105,7 @@ ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
     const uint64_t forbidden =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
 
-    if (CW_DOOR_LACKS(ep, "endpoint")) {
+    if (CW_CALL_LACKS(ep, "endpoint")) {
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
     }
     if (params->field_mask & forbidden) {
@@ -140,11 +140,11 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
     ucs_status_ptr_t result;
     ucp_worker_h worker;
 
-    if (CW_DOOR_LACKS(ep, "endpoint")) {
+    if (CW_CALL_LACKS(ep, "endpoint")) {
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
     }
     worker = ep->worker;
-    if (cw_door_is_inherited(worker->context, __func__)) {
+    if (cw_call_is_inherited(worker->context, __func__)) {
         return NULL;
     }
     cw_worker_enter(worker);
@@ -222,7 +222,7 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
 {
     ucs_status_t status = UCS_OK;
 
-    if (CW_DOOR_LACKS(ep, "endpoint")) {
+    if (CW_CALL_LACKS(ep, "endpoint")) {
         return UCS_ERR_INVALID_PARAM;
     }
     cw_worker_enter(ep->worker);
@@ -262,7 +262,7 @@ ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_
     const struct cw_iface *iface;
     unsigned count;
 
-    if (CW_DOOR_LACKS(ep, "endpoint")) {
+    if (CW_CALL_LACKS(ep, "endpoint")) {
         return UCS_ERR_INVALID_PARAM;
     }
     if (!(param->field_mask & UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE) ||
@@ -320,7 +320,7 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 {
     const struct cw_iface *iface;
 
-    if (CW_DOOR_LACKS(ep, "endpoint")) {
+    if (CW_CALL_LACKS(ep, "endpoint")) {
         return;
     }
     cw_worker_enter(ep->worker);

@@ -2,14 +2,14 @@
 /*
  * Listeners and connection requests (CS-*). A connection request belongs to no worker; accept and reject enter one.
  */
-#include "abi/door.h"
+#include "abi/call.h"
 #include "connect/cm.h"
 
 ucs_status_t ucp_listener_create(ucp_worker_h worker, const ucp_listener_params_t *params, ucp_listener_h *listener_p)
 {
     ucs_status_t status;
 
-    if (CW_DOOR_LACKS(worker, "worker")) {
+    if (CW_CALL_LACKS(worker, "worker")) {
         return UCS_ERR_INVALID_PARAM;
     }
     cw_worker_enter(worker);
@@ -22,11 +22,11 @@ void ucp_listener_destroy(ucp_listener_h listener)
 {
     ucp_worker_h worker;
 
-    if (CW_DOOR_LACKS(listener, "listener")) {
+    if (CW_CALL_LACKS(listener, "listener")) {
         return;
     }
     worker = listener->worker;
-    if (cw_door_is_inherited(worker->context, __func__)) {
+    if (cw_call_is_inherited(worker->context, __func__)) {
         return;
     }
     cw_worker_enter(worker);
@@ -36,7 +36,7 @@ void ucp_listener_destroy(ucp_listener_h listener)
 
 ucs_status_t ucp_listener_query(ucp_listener_h listener, ucp_listener_attr_t *attr)
 {
-    if (CW_DOOR_LACKS(listener, "listener")) {
+    if (CW_CALL_LACKS(listener, "listener")) {
         return UCS_ERR_INVALID_PARAM;
     }
     if (attr->field_mask & UCP_LISTENER_ATTR_FIELD_SOCKADDR) {
@@ -47,7 +47,7 @@ ucs_status_t ucp_listener_query(ucp_listener_h listener, ucp_listener_attr_t *at
 
 ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h conn_request)
 {
-    if (CW_DOOR_LACKS(listener, "listener") || CW_DOOR_LACKS(conn_request, "connection request")) {
+    if (CW_CALL_LACKS(listener, "listener") || CW_CALL_LACKS(conn_request, "connection request")) {
         return UCS_ERR_INVALID_PARAM;
     }
     cw_worker_enter(listener->worker);
@@ -58,7 +58,7 @@ ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h con
 
 ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_request_attr_t *attr)
 {
-    if (CW_DOOR_LACKS(conn_request, "connection request")) {
+    if (CW_CALL_LACKS(conn_request, "connection request")) {
         return UCS_ERR_INVALID_PARAM;
     }
     if (attr->field_mask & UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR) {

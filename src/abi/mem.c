@@ -5,13 +5,13 @@
  */
 #include <stdlib.h>
 
-#include "abi/door.h"
+#include "abi/call.h"
 #include "core/mem.h"
 #include "core/rkey.h"
 
 ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memh_p)
 {
-    if (CW_DOOR_LACKS(context, "context")) {
+    if (CW_CALL_LACKS(context, "context")) {
         return UCS_ERR_INVALID_PARAM;
     }
     return cw_mem_map(context, params, memh_p);
@@ -29,7 +29,7 @@ ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh)
 
 ucs_status_t ucp_mem_query(const ucp_mem_h memh, ucp_mem_attr_t *attr)
 {
-    if (CW_DOOR_LACKS(memh, "memory handle")) {
+    if (CW_CALL_LACKS(memh, "memory handle")) {
         return UCS_ERR_INVALID_PARAM;
     }
     return cw_mem_query(memh, attr);
@@ -37,7 +37,7 @@ ucs_status_t ucp_mem_query(const ucp_mem_h memh, ucp_mem_attr_t *attr)
 
 void ucp_mem_print_info(const char *mem_spec, ucp_context_h context, FILE *stream)
 {
-    if (CW_DOOR_LACKS(context, "context")) {
+    if (CW_CALL_LACKS(context, "context")) {
         return;
     }
     cw_mem_print(context, mem_spec, stream);
@@ -45,7 +45,7 @@ void ucp_mem_print_info(const char *mem_spec, ucp_context_h context, FILE *strea
 
 ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advise_params_t *params)
 {
-    if (CW_DOOR_LACKS(memh, "memory handle")) {
+    if (CW_CALL_LACKS(memh, "memory handle")) {
         return UCS_ERR_INVALID_PARAM;
     }
     (void)context;
@@ -68,7 +68,7 @@ ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params,
     uint8_t *bytes;
     size_t length;
 
-    if (CW_DOOR_LACKS(memh, "memory handle")) {
+    if (CW_CALL_LACKS(memh, "memory handle")) {
         return UCS_ERR_INVALID_PARAM;
     }
     bytes = malloc(CW_MEM_EXPORT_MAX);
@@ -104,7 +104,7 @@ ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h
 {
     ucs_status_t status;
 
-    if (CW_DOOR_LACKS(ep, "endpoint") || CW_DOOR_LACKS(rkey_buffer, "packed key")) {
+    if (CW_CALL_LACKS(ep, "endpoint") || CW_CALL_LACKS(rkey_buffer, "packed key")) {
         return UCS_ERR_INVALID_PARAM;
     }
     status = cw_rkey_unpack(ep->worker->context, rkey_buffer, rkey_p);
@@ -123,7 +123,7 @@ ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h
 
 ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p)
 {
-    if (CW_DOOR_LACKS(rkey, "remote key")) {
+    if (CW_CALL_LACKS(rkey, "remote key")) {
         return UCS_ERR_INVALID_PARAM;
     }
     return cw_rkey_ptr(rkey, raddr, addr_p);
@@ -133,7 +133,7 @@ ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h 
                               const ucp_rkey_compare_params_t *params, int *result)
 {
     (void)worker;
-    if (CW_DOOR_LACKS(rkey1, "remote key") || CW_DOOR_LACKS(rkey2, "remote key")) {
+    if (CW_CALL_LACKS(rkey1, "remote key") || CW_CALL_LACKS(rkey2, "remote key")) {
         return UCS_ERR_INVALID_PARAM;
     }
     if (params->field_mask != 0 || result == NULL) {
@@ -146,7 +146,7 @@ ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h 
 
 void ucp_rkey_destroy(ucp_rkey_h rkey)
 {
-    if (CW_DOOR_LACKS(rkey, "remote key")) {
+    if (CW_CALL_LACKS(rkey, "remote key")) {
         return;
     }
     cw_rkey_destroy(rkey);

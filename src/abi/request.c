@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "abi/door.h"
+#include "abi/call.h"
 #include "config/value.h"
 #include "op/send.h"
 #include "op/tag.h"
@@ -69,7 +69,7 @@ static CW_APART void release_other(struct cw_request *req, int keep_callback)
 
 static CW_COLD void release_nothing(int keep_callback)
 {
-    (void)cw_door_is_missing(keep_callback ? "ucp_request_release" : "ucp_request_free", "request");
+    (void)cw_call_is_missing(keep_callback ? "ucp_request_release" : "ucp_request_free", "request");
 }
 
 /* The usual caller is the callback: the request is then given back when the callback has returned. */
@@ -114,7 +114,7 @@ static CW_APART void cancel_locked(ucp_worker_h worker, struct cw_request *req)
 
 void ucp_request_cancel(ucp_worker_h worker, void *request)
 {
-    if (CW_DOOR_LACKS(request, "request")) {
+    if (CW_CALL_LACKS(request, "request")) {
         return;
     }
     if (cw_likely(!worker->mt)) {
@@ -156,7 +156,7 @@ ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
     const struct cw_request *req;
     ucs_status_t status;
 
-    if (CW_DOOR_LACKS(request, "request")) {
+    if (CW_CALL_LACKS(request, "request")) {
         return UCS_ERR_INVALID_PARAM;
     }
     req    = cw_request_of(request);

@@ -2,7 +2,7 @@
 /*
  * Remote memory access: put and get (RMA-*). The deprecated forms are in compat.c.
  */
-#include "abi/door.h"
+#include "abi/call.h"
 #include "base/bytes.h"
 #include "op/rma.h"
 
@@ -52,7 +52,7 @@ static ucs_status_t no_right(enum direction direction, const char *call)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* UCS_OK with *length_p 0: nothing to do. CW_DOOR_DEVICE: as with cw_door_check_param; *length_p is not 0. */
+/* UCS_OK with *length_p 0: nothing to do. CW_CALL_DEVICE: as with cw_call_check_param; *length_p is not 0. */
 static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
                           const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction,
                           const char *call, size_t *length_p)
@@ -60,13 +60,13 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
     ucs_status_t checked = UCS_OK, status;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_RMA))) {
-        return cw_door_feature_missing(call, "UCP_FEATURE_RMA");
+        return cw_call_feature_missing(call, "UCP_FEATURE_RMA");
     }
-    if (cw_unlikely((param->op_attr_mask | worker->looks) & CW_DOOR_CHECKED)) {
-        checked = (direction == GET) ? cw_door_check_buffer(worker, param, buffer, count) :
-                  cw_door_check_local(worker, param, buffer, count);
+    if (cw_unlikely((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED)) {
+        checked = (direction == GET) ? cw_call_check_buffer(worker, param, buffer, count) :
+                  cw_call_check_local(worker, param, buffer, count);
     }
-    status    = (checked == CW_DOOR_DEVICE) ? UCS_OK : checked;
+    status    = (checked == CW_CALL_DEVICE) ? UCS_OK : checked;
     *length_p = count;
     if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) && status == UCS_OK) {
         status = measure(buffer, count, param->datatype, call, length_p);
@@ -93,9 +93,9 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
 static CW_COLD ucs_status_ptr_t move_device(ucp_ep_h ep, void *buffer, size_t count, size_t length, uint64_t address,
                                             ucp_rkey_h rkey, const ucp_request_param_t *param, enum direction direction)
 {
-    struct cw_door_device device;
+    struct cw_call_device device;
 
-    param = cw_door_with_device(param, &device);
+    param = cw_call_with_device(param, &device);
     return (direction == PUT) ? cw_put(ep, buffer, count, length, address, rkey, param) :
            cw_get(ep, buffer, count, length, address, rkey, param);
 }
@@ -106,7 +106,7 @@ static CW_INLINE int is_plain_elsewhere(uint64_t quick, const void *buffer, size
                                         const struct ucp_rkey *rkey, const ucp_request_param_t *param,
                                         unsigned right)
 {
-    const uint32_t other = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+    const uint32_t other = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
 
     return (quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
            buffer != NULL && rkey->local == NULL && cw_rkey_holds(rkey, address, count) &&
@@ -125,11 +125,11 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
                            CW_KEY_WRITE)) {
         return cw_put(ep, buffer, count, count, address, rkey, param);
     }
-    if (cw_unlikely(cw_door_is_sgl(ep, param))) {
-        return cw_door_sgl(ep, buffer, count, address, rkey, param, 0);
+    if (cw_unlikely(cw_call_is_sgl(ep, param))) {
+        return cw_call_sgl(ep, buffer, count, address, rkey, param, 0);
     }
     status = check(ep->worker, buffer, count, address, rkey, param, PUT, "ucp_put_nbx", &length);
-    if (cw_unlikely(status == CW_DOOR_DEVICE)) {
+    if (cw_unlikely(status == CW_CALL_DEVICE)) {
         return move_device(ep, (void *)buffer, count, length, address, rkey, param, PUT);
     }
     return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
@@ -151,11 +151,11 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
             return result;
         }
     }
-    if (cw_unlikely(cw_door_is_sgl(ep, param))) {
-        return cw_door_sgl(ep, buffer, count, address, rkey, param, 1);
+    if (cw_unlikely(cw_call_is_sgl(ep, param))) {
+        return cw_call_sgl(ep, buffer, count, address, rkey, param, 1);
     }
     status = check(worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
-    if (cw_unlikely(status == CW_DOOR_DEVICE)) {
+    if (cw_unlikely(status == CW_CALL_DEVICE)) {
         return move_device(ep, buffer, count, length, address, rkey, param, GET);
     }
     return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
@@ -176,7 +176,7 @@ static CW_INLINE int is_reached(const struct ucp_rkey *rkey, uint64_t address, u
 static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, size_t count, uint64_t address,
                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
-    const uint32_t closer = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const uint32_t closer = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
 
     return cw_likely((quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & closer) && count != 0 &&
                      buffer != NULL && is_reached(rkey, address, count, direction) &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets of many pieces at the door: the descriptors are read under their masks, and nothing is moved before
+ * Public calls of puts and gets of many pieces: the descriptors are read under their masks, and nothing is moved before
  * every element was checked (N22-93 to N22-97).
  */
-#include "abi/door.h"
+#include "abi/call.h"
 #include "core/mem.h"
 #include "core/rkey.h"
 #include "op/sgl.h"
@@ -100,7 +100,7 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
 {
     ucp_request_param_t piece = {.op_attr_mask = param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE};
     ucs_memory_type_t type    = UCS_MEMORY_TYPE_HOST;
-    struct cw_door_device device;
+    struct cw_call_device device;
     ucs_status_t status;
 
     if (memh != NULL) {
@@ -110,9 +110,9 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
     if (piece.op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) {
         piece.memory_type = param->memory_type;
     }
-    status = cw_door_check_param(worker, &piece, sgl->buffers[i], span);
-    if (status == CW_DOOR_DEVICE) {
-        (void)cw_door_with_device(&piece, &device);
+    status = cw_call_check_param(worker, &piece, sgl->buffers[i], span);
+    if (status == CW_CALL_DEVICE) {
+        (void)cw_call_with_device(&piece, &device);
         type   = device.memory.memory_type;
         status = UCS_OK;
     }
@@ -148,7 +148,7 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
     const uint8_t right = is_get ? CW_KEY_READ : CW_KEY_WRITE;
     ucp_worker_h worker = ep->worker;
     const int is_plain  = memhs == NULL && !((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) |
-                                            (worker->looks & CW_DOOR_CHECKED)); /* nothing to check of local memory */
+                                            (worker->looks & CW_CALL_CHECKED)); /* nothing to check of local memory */
     ucs_status_t status = UCS_OK;
     int is_first        = 1;
     size_t i, total = 0, span = 0;
@@ -210,15 +210,15 @@ static ucs_status_t check(const struct ucp_ep *ep, const void *buffer, size_t co
     return check_elements(ep, param, sgl, remote_lengths, memhs, is_get, call);
 }
 
-ucs_status_ptr_t cw_door_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
+ucs_status_ptr_t cw_call_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
                              const ucp_request_param_t *param, int is_get)
 {
     const char *call    = is_get ? "ucp_get_nbx" : "ucp_put_nbx";
-    ucs_status_t status = cw_door_check_flags(param);
+    ucs_status_t status = cw_call_check_flags(param);
     struct cw_sgl sgl;
 
     if (status == UCS_OK && !cw_worker_has(ep->worker, UCP_FEATURE_RMA)) {
-        status = cw_door_feature_missing(call, "UCP_FEATURE_RMA");
+        status = cw_call_feature_missing(call, "UCP_FEATURE_RMA");
     }
     if (status != UCS_OK || count == 0) {
         return UCS_STATUS_PTR(status);

@@ -2,17 +2,17 @@
 /*
  * Stream calls (STR-*).
  */
-#include "abi/door.h"
+#include "abi/call.h"
 #include "op/stream.h"
 
 static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, const void *buffer, size_t count,
                                             const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    struct cw_door_device device;
+    struct cw_call_device device;
     ucs_status_ptr_t result;
 
-    param = cw_door_with_device(param, &device);
+    param = cw_call_with_device(param, &device);
     cw_worker_enter(worker);
     result = cw_stream_send(ep, buffer, count, param);
     cw_worker_leave(worker);
@@ -23,10 +23,10 @@ static CW_COLD ucs_status_ptr_t recv_device(ucp_ep_h ep, void *buffer, size_t co
                                             const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    struct cw_door_device device;
+    struct cw_call_device device;
     ucs_status_ptr_t result;
 
-    param = cw_door_with_device(param, &device);
+    param = cw_call_with_device(param, &device);
     cw_worker_enter(worker);
     result = cw_stream_recv(ep, buffer, count, length, param);
     cw_worker_leave(worker);
@@ -42,17 +42,17 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, s
     ucs_status_ptr_t result;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_STREAM))) {
-        status = cw_door_feature_missing("ucp_stream_send_nbx", "UCP_FEATURE_STREAM");
+        status = cw_call_feature_missing("ucp_stream_send_nbx", "UCP_FEATURE_STREAM");
     }
     if (cw_likely(status == UCS_OK)) {
-        status = cw_door_check_param(worker, param, buffer, count);
+        status = cw_call_check_param(worker, param, buffer, count);
     }
     if (!UCS_STATUS_IS_ERR(status) && (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && param->flags != 0) {
         cw_error("ucp_stream_send_nbx knows no flags, but 0x%x was given", (unsigned)param->flags);
         status = UCS_ERR_INVALID_PARAM; /* STR-2 */
     }
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_DOOR_DEVICE) ? send_device(ep, buffer, count, param) : UCS_STATUS_PTR(status);
+        return (status == CW_CALL_DEVICE) ? send_device(ep, buffer, count, param) : UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
     result = cw_stream_send(ep, buffer, count, param);
@@ -69,7 +69,7 @@ static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, si
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;
 
-    if (!cw_door_is_plain(param, SEND_UNUSUAL)) {
+    if (!cw_call_is_plain(param, SEND_UNUSUAL)) {
         return send_checked(ep, buffer, count, param);
     }
     cw_lock_enter_inline(&worker->lock);
@@ -82,7 +82,7 @@ static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, si
 ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     if (cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) &&
-                  cw_door_is_plain(param, SEND_UNUSUAL))) {
+                  cw_call_is_plain(param, SEND_UNUSUAL))) {
         return cw_likely(cw_stream_has_cell(ep, count)) ? cw_stream_send_cell(ep, buffer, count) :
                cw_stream_send(ep, buffer, count, param);
     }
@@ -98,11 +98,11 @@ static CW_APART ucs_status_ptr_t recv_checked(ucp_ep_h ep, void *buffer, size_t 
     ucs_status_t status;
 
     if (!cw_worker_has(worker, UCP_FEATURE_STREAM)) {
-        return UCS_STATUS_PTR(cw_door_feature_missing("ucp_stream_recv_nbx", "UCP_FEATURE_STREAM"));
+        return UCS_STATUS_PTR(cw_call_feature_missing("ucp_stream_recv_nbx", "UCP_FEATURE_STREAM"));
     }
-    status = cw_door_check_param(worker, param, buffer, count);
+    status = cw_call_check_param(worker, param, buffer, count);
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_DOOR_DEVICE) ? recv_device(ep, buffer, count, length, param) : UCS_STATUS_PTR(status);
+        return (status == CW_CALL_DEVICE) ? recv_device(ep, buffer, count, length, param) : UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
     result = cw_stream_recv(ep, buffer, count, length, param);
@@ -113,7 +113,7 @@ static CW_APART ucs_status_ptr_t recv_checked(ucp_ep_h ep, void *buffer, size_t 
 ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
                                      const ucp_request_param_t *param)
 {
-    return cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) && cw_door_is_plain(param, 0)) ?
+    return cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) && cw_call_is_plain(param, 0)) ?
            cw_stream_recv(ep, buffer, count, length, param) :
            recv_checked(ep, buffer, count, length, param);
 }
@@ -130,7 +130,7 @@ static CW_APART ucs_status_ptr_t recv_data_checked(ucp_ep_h ep, size_t *length)
         return result;
     }
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_STREAM))) {
-        return UCS_STATUS_PTR(cw_door_feature_missing("ucp_stream_recv_data_nb", "UCP_FEATURE_STREAM"));
+        return UCS_STATUS_PTR(cw_call_feature_missing("ucp_stream_recv_data_nb", "UCP_FEATURE_STREAM"));
     }
     cw_worker_enter(worker);
     result = cw_stream_recv_data(ep, length);
@@ -146,7 +146,7 @@ ucs_status_ptr_t ucp_stream_recv_data_nb(ucp_ep_h ep, size_t *length)
 
 ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_eps, size_t max_eps, unsigned int flags)
 {
-    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_STREAM);
+    ucs_status_t status = CW_CALL_NEEDS(worker, UCP_FEATURE_STREAM);
     ssize_t count;
 
     (void)flags; /* reserved (STR-13) */
@@ -174,7 +174,7 @@ ucs_status_t ucp_stream_recv_request_test(void *request, size_t *length_p)
 void ucp_stream_data_release(ucp_ep_h ep, void *data)
 {
     (void)ep;
-    if (!CW_DOOR_LACKS(data, "pointer to stream data")) {
+    if (!CW_CALL_LACKS(data, "pointer to stream data")) {
         cw_stream_data_free(data);
     }
 }

@@ -2,10 +2,10 @@
 /*
  * Tag calls (TAG-*, TPR-*).
  */
-#include "abi/door.h"
+#include "abi/call.h"
 #include "op/tag.h"
 
-/* Out of line, so that without a lock the door saves no registers across the call of the core. */
+/* Out of line, so that without a lock the public call saves no registers across the call of the core. */
 static CW_APART ucs_status_ptr_t send_locked(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                              const ucp_request_param_t *param, int sync)
 {
@@ -22,9 +22,9 @@ static CW_APART ucs_status_ptr_t send_locked(ucp_ep_h ep, const void *buffer, si
 static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                             const ucp_request_param_t *param, int sync)
 {
-    struct cw_door_device device;
+    struct cw_call_device device;
 
-    return send_locked(ep, buffer, count, tag, cw_door_with_device(param, &device), sync);
+    return send_locked(ep, buffer, count, tag, cw_call_with_device(param, &device), sync);
 }
 
 static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
@@ -34,11 +34,11 @@ static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_
     ucs_status_t status;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
-        return UCS_STATUS_PTR(cw_door_feature_missing(call, "UCP_FEATURE_TAG"));
+        return UCS_STATUS_PTR(cw_call_feature_missing(call, "UCP_FEATURE_TAG"));
     }
-    status = cw_door_check_param(worker, param, buffer, count);
+    status = cw_call_check_param(worker, param, buffer, count);
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_DOOR_DEVICE) ? send_device(ep, buffer, count, tag, param, sync) : UCS_STATUS_PTR(status);
+        return (status == CW_CALL_DEVICE) ? send_device(ep, buffer, count, tag, param, sync) : UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_tag_send(ep, buffer, count, tag, param, sync) :
            send_locked(ep, buffer, count, tag, param, sync);
@@ -51,7 +51,7 @@ static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, si
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;
 
-    if (!cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
+    if (!cw_call_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
         return tag_send(ep, buffer, count, tag, param, 0, "ucp_tag_send_nbx");
     }
     cw_lock_enter_inline(&worker->lock);
@@ -64,7 +64,7 @@ ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count,
                                   const ucp_request_param_t *param)
 {
     CW_PROBE(tag_send, ep, count, tag);
-    if (cw_likely((ep->worker->quick & UCP_FEATURE_TAG) && cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
+    if (cw_likely((ep->worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
         return cw_tag_send_plain(ep, buffer, count, tag, param);
     }
     return (ep->worker->quick_locked & UCP_FEATURE_TAG) ? send_shared(ep, buffer, count, tag, param) :
@@ -82,9 +82,9 @@ static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, s
                                       const ucp_request_param_t *param, const char *call)
 {
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
-        return cw_door_feature_missing(call, "UCP_FEATURE_TAG");
+        return cw_call_feature_missing(call, "UCP_FEATURE_TAG");
     }
-    return cw_door_check_param(worker, param, buffer, count);
+    return cw_call_check_param(worker, param, buffer, count);
 }
 
 static CW_APART ucs_status_ptr_t recv_locked(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
@@ -101,10 +101,10 @@ static CW_APART ucs_status_ptr_t recv_locked(ucp_worker_h worker, void *buffer, 
 static CW_COLD ucs_status_ptr_t recv_device(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
                                             ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
-    struct cw_door_device device;
+    struct cw_call_device device;
 
     return recv_locked(worker, buffer, count, tag, tag_mask,
-                       cw_door_with_device(param, &device));
+                       cw_call_with_device(param, &device));
 }
 
 static CW_APART ucs_status_ptr_t recv_any(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
@@ -113,7 +113,7 @@ static CW_APART ucs_status_ptr_t recv_any(ucp_worker_h worker, void *buffer, siz
     ucs_status_t status = check_recv(worker, buffer, count, param, "ucp_tag_recv_nbx");
 
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_DOOR_DEVICE) ? recv_device(worker, buffer, count, tag, tag_mask, param) :
+        return (status == CW_CALL_DEVICE) ? recv_device(worker, buffer, count, tag, tag_mask, param) :
                UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_tag_recv(worker, buffer, count, tag, tag_mask, param) :
@@ -127,7 +127,7 @@ static CW_APART ucs_status_ptr_t recv_shared(ucp_worker_h worker, void *buffer, 
 {
     ucs_status_ptr_t result;
 
-    if (!cw_door_is_plain(param, RECEIVE_UNUSUAL)) {
+    if (!cw_call_is_plain(param, RECEIVE_UNUSUAL)) {
         return recv_any(worker, buffer, count, tag, tag_mask, param);
     }
     cw_lock_enter_inline(&worker->lock);
@@ -140,7 +140,7 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
                                   const ucp_request_param_t *param)
 {
     CW_PROBE(tag_recv, worker, count, tag);
-    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_door_is_plain(param, RECEIVE_UNUSUAL)) ?
+    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, RECEIVE_UNUSUAL)) ?
            cw_tag_recv_plain(worker, buffer, count, tag, tag_mask, param) :
            (worker->quick_locked & UCP_FEATURE_TAG) ?
            recv_shared(worker, buffer, count, tag, tag_mask, param) :
@@ -161,9 +161,9 @@ static CW_APART ucs_status_ptr_t recv_message_locked(ucp_worker_h worker, void *
 static CW_COLD ucs_status_ptr_t recv_message_device(ucp_worker_h worker, void *buffer, size_t count,
                                                     ucp_tag_message_h message, const ucp_request_param_t *param)
 {
-    struct cw_door_device device;
+    struct cw_call_device device;
 
-    param = cw_door_with_device(param, &device);
+    param = cw_call_with_device(param, &device);
     return worker->mt ? recv_message_locked(worker, buffer, count, message, param) :
            cw_tag_recv_message(worker, buffer, count, message, param);
 }
@@ -174,7 +174,7 @@ static CW_APART ucs_status_ptr_t recv_message_any(ucp_worker_h worker, void *buf
     ucs_status_t status = check_recv(worker, buffer, count, param, "ucp_tag_msg_recv_nbx");
 
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_DOOR_DEVICE) ? recv_message_device(worker, buffer, count, message, param) :
+        return (status == CW_CALL_DEVICE) ? recv_message_device(worker, buffer, count, message, param) :
                UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_tag_recv_message(worker, buffer, count, message, param) :
@@ -184,7 +184,7 @@ static CW_APART ucs_status_ptr_t recv_message_any(ucp_worker_h worker, void *buf
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
                                       const ucp_request_param_t *param)
 {
-    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_door_is_plain(param, 0)) ?
+    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, 0)) ?
            cw_tag_recv_message(worker, buffer, count, message, param) :
            recv_message_any(worker, buffer, count, message, param);
 }
@@ -203,7 +203,7 @@ static CW_APART ucp_tag_message_h probe_locked(ucp_worker_h worker, ucp_tag_t ta
 ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,
                                    ucp_tag_recv_info_t *info)
 {
-    if (CW_DOOR_NEEDS(worker, UCP_FEATURE_TAG) != UCS_OK) {
+    if (CW_CALL_NEEDS(worker, UCP_FEATURE_TAG) != UCS_OK) {
         return NULL;
     }
     return cw_likely(!worker->mt) ? cw_tag_probe(worker, tag, tag_mask, remove, info) :

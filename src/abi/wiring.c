@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Joins op/ and connect/ to the core: the core depends on neither (docs/ARCHITECTURE.md). Also the argument checks that
- * several doors share.
+ * several public calls share.
  */
-#include "abi/door.h"
+#include "abi/call.h"
 #include "connect/connect.h"
 #include "connect/further.h"
 #include "connect/cm.h"
@@ -27,7 +27,7 @@ static const struct cw_upcalls upcalls = {
     .closed    = cw_wireup_closed,
 };
 
-const struct cw_worker_handlers cw_door_handlers = {
+const struct cw_worker_handlers cw_call_handlers = {
     .upcalls         = &upcalls,
     .worker_init     = cw_op_worker_init,
     .worker_cleanup  = cw_op_worker_cleanup,
@@ -44,7 +44,7 @@ const struct cw_worker_handlers cw_door_handlers = {
     .worker_gauges   = cw_op_worker_gauges,
 };
 
-int cw_door_is_inherited(const struct ucp_context *context, const char *call)
+int cw_call_is_inherited(const struct ucp_context *context, const char *call)
 {
     static int told;
 
@@ -58,19 +58,19 @@ int cw_door_is_inherited(const struct ucp_context *context, const char *call)
     return 1;
 }
 
-CW_COLD int cw_door_is_missing(const char *call, const char *what)
+CW_COLD int cw_call_is_missing(const char *call, const char *what)
 {
     cw_error("%s does nothing: its %s is NULL", call, what);
     return 1;
 }
 
-ucs_status_t cw_door_feature_missing(const char *call, const char *feature)
+ucs_status_t cw_call_feature_missing(const char *call, const char *feature)
 {
     cw_error("%s needs %s, which was not among the features given to ucp_init", call, feature);
     return UCS_ERR_INVALID_PARAM;
 }
 
-void cw_door_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from)
+void cw_call_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from)
 {
     const uint32_t mask = from->op_attr_mask;
 
@@ -105,7 +105,7 @@ void cw_door_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from
     }
 }
 
-ucs_status_t cw_door_check_flags(const ucp_request_param_t *param)
+ucs_status_t cw_call_check_flags(const ucp_request_param_t *param)
 {
     const uint32_t both = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND;
 
@@ -123,7 +123,7 @@ ucs_status_t cw_door_check_flags(const ucp_request_param_t *param)
 
 static ucs_status_t check_attributes(const ucp_request_param_t *param)
 {
-    ucs_status_t status = cw_door_check_flags(param);
+    ucs_status_t status = cw_call_check_flags(param);
     unsigned class_id;
 
     if (status != UCS_OK) {
@@ -145,7 +145,7 @@ static ucs_status_t check_attributes(const ucp_request_param_t *param)
 
 static ucs_status_t check_remote(const ucp_worker_h worker, const ucp_request_param_t *param)
 {
-    if ((param->op_attr_mask & CW_DOOR_REMOTE) && worker->context->api.has_remote) {
+    if ((param->op_attr_mask & CW_CALL_REMOTE) && worker->context->api.has_remote) {
         cw_error("a description of the remote side belongs to puts and gets of many pieces alone: leave "
                  "UCP_OP_ATTR_FIELD_REMOTE, REMOTE_DATATYPE and REMOTE_COUNT out");
         return UCS_ERR_INVALID_PARAM;
@@ -153,7 +153,7 @@ static ucs_status_t check_remote(const ucp_worker_h worker, const ucp_request_pa
     return UCS_OK;
 }
 
-ucs_status_t cw_door_check_attributes(ucp_worker_h worker, const ucp_request_param_t *param)
+ucs_status_t cw_call_check_attributes(ucp_worker_h worker, const ucp_request_param_t *param)
 {
     ucs_status_t status = check_attributes(param);
 
@@ -185,11 +185,11 @@ static inline int only_datatype(ucp_worker_h worker, const ucp_request_param_t *
 {
     const unsigned classes = 1u << UCP_DATATYPE_CONTIG | 1u << UCP_DATATYPE_IOV | 1u << UCP_DATATYPE_GENERIC;
 
-    return ((param->op_attr_mask | worker->looks) & CW_DOOR_CHECKED) == UCP_OP_ATTR_FIELD_DATATYPE &&
+    return ((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) == UCP_OP_ATTR_FIELD_DATATYPE &&
            (classes >> (param->datatype & UCP_DATATYPE_CLASS_MASK) & 1);
 }
 
-ucs_status_t cw_door_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                  size_t count)
 {
     const ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
@@ -209,10 +209,10 @@ ucs_status_t cw_door_check_local(ucp_worker_h worker, const ucp_request_param_t 
         return UCS_ERR_INVALID_PARAM;
     }
     return cw_likely(!((param->op_attr_mask | worker->looks) & MEMORY_TOLD)) ? UCS_OK :
-           cw_door_check_memory(worker, param, buffer, count);
+           cw_call_check_memory(worker, param, buffer, count);
 }
 
-ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+ucs_status_t cw_call_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count)
 {
     ucs_status_t status;
@@ -220,7 +220,7 @@ ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t
     if (cw_likely(only_datatype(worker, param))) {
         return UCS_OK;
     }
-    status = cw_door_check_local(worker, param, buffer, count);
-    return (status == UCS_OK || status == CW_DOOR_DEVICE) && check_remote(worker, param) != UCS_OK ?
+    status = cw_call_check_local(worker, param, buffer, count);
+    return (status == UCS_OK || status == CW_CALL_DEVICE) && check_remote(worker, param) != UCS_OK ?
            UCS_ERR_INVALID_PARAM : status;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/door.h"
+#include "abi/call.h"
 #include "base/cell_take.h"
 #include "connect/connect.h"
 #include "op/am.h"
@@ -16,18 +16,18 @@
 
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
 {
-    if (CW_DOOR_LACKS(context, "context")) {
+    if (CW_CALL_LACKS(context, "context")) {
         return UCS_ERR_INVALID_PARAM;
     }
-    return cw_worker_new(context, params, &cw_door_handlers, worker_p);
+    return cw_worker_new(context, params, &cw_call_handlers, worker_p);
 }
 
 void ucp_worker_destroy(ucp_worker_h worker)
 {
-    if (CW_DOOR_LACKS(worker, "worker")) {
+    if (CW_CALL_LACKS(worker, "worker")) {
         return;
     }
-    if (cw_door_is_inherited(worker->context, __func__)) {
+    if (cw_call_is_inherited(worker->context, __func__)) {
         return;
     }
     cw_worker_enter(worker);
@@ -80,7 +80,7 @@ ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 {
     ucs_status_t status;
 
-    if (CW_DOOR_LACKS(worker, "worker")) {
+    if (CW_CALL_LACKS(worker, "worker")) {
         return UCS_ERR_INVALID_PARAM;
     }
     cw_worker_enter(worker);
@@ -93,7 +93,7 @@ void ucp_worker_print_info(ucp_worker_h worker, FILE *stream)
 {
     uint8_t bytes[CW_ADDRESS_MAX];
 
-    if (CW_DOOR_LACKS(worker, "worker")) {
+    if (CW_CALL_LACKS(worker, "worker")) {
         return;
     }
     cw_worker_enter(worker);
@@ -112,7 +112,7 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
     struct cw_address decoded;
     ucs_status_t status;
 
-    if (CW_DOOR_LACKS(address, "worker address")) {
+    if (CW_CALL_LACKS(address, "worker address")) {
         return UCS_ERR_INVALID_PARAM;
     }
     status = cw_address_decode(address, &decoded);
@@ -122,7 +122,7 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
     return status;
 }
 
-/* Checks the inbox itself, as the door does for a worker without a lock. */
+/* Checks the inbox itself, as the public call does for a worker without a lock. */
 static CW_INLINE unsigned progress_entered(ucp_worker_h worker)
 {
     struct cw_consumer *inbox = *worker->inbox;
@@ -153,7 +153,7 @@ static CW_APART unsigned progress_locked(ucp_worker_h worker)
 
 unsigned ucp_worker_progress(ucp_worker_h worker)
 {
-    struct cw_consumer *inbox = *worker->door_inbox;
+    struct cw_consumer *inbox = *worker->outer_inbox;
     const uint64_t seen       = cw_cell_look(inbox);
 
     if (cw_likely(cw_cell_is_short(inbox, seen))) {
@@ -167,7 +167,7 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 
 ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)
 {
-    ucs_status_t status = CW_DOOR_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
+    ucs_status_t status = CW_CALL_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
 
     if (status != UCS_OK) {
         return status;
@@ -181,7 +181,7 @@ ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)
 
 ucs_status_t ucp_worker_arm(ucp_worker_h worker)
 {
-    ucs_status_t status = CW_DOOR_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
+    ucs_status_t status = CW_CALL_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
 
     if (status == UCS_OK) {
         cw_worker_enter(worker);
@@ -193,7 +193,7 @@ ucs_status_t ucp_worker_arm(ucp_worker_h worker)
 
 ucs_status_t ucp_worker_wait(ucp_worker_h worker)
 {
-    ucs_status_t status = CW_DOOR_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
+    ucs_status_t status = CW_CALL_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
 
     if (status == UCS_OK) {
         status = ucp_worker_arm(worker);
@@ -213,7 +213,7 @@ void ucp_worker_wait_mem(ucp_worker_h worker, void *address)
 
 ucs_status_t ucp_worker_signal(ucp_worker_h worker)
 {
-    ucs_status_t status = CW_DOOR_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
+    ucs_status_t status = CW_CALL_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
 
     return (status == UCS_OK) ? cw_poller_signal(worker->poller) : status;
 }

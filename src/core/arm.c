@@ -95,7 +95,7 @@ static int look(const struct cw_poller *poller, struct cw_consumer *inbox, uint6
 static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
 {
     const uint64_t spin_ns    = worker->context->config->wakeup_spin_ns;
-    struct cw_consumer *inbox = (*worker->door_inbox == worker->no_inbox) ? NULL : *worker->door_inbox;
+    struct cw_consumer *inbox = (*worker->outer_inbox == worker->no_inbox) ? NULL : *worker->outer_inbox;
     ucs_status_t status       = prepare(worker, (inbox == NULL) ? NULL : inbox->conn->iface);
     int found;
 

@@ -234,7 +234,7 @@ static void find_inbox(struct ucp_worker *worker)
             worker->inbox = &worker->ifaces[i]->inbox;
         }
     }
-    worker->door_inbox = worker->mt ? &worker->no_inbox : worker->inbox;
+    worker->outer_inbox = worker->mt ? &worker->no_inbox : worker->inbox;
 }
 
 ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_t *params,

@@ -91,7 +91,7 @@ struct ucp_worker {
     unsigned num_ifaces;
     struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`; also
                                          * `no_inbox` where packets are traced */
-    struct cw_consumer **door_inbox;    /* `inbox`, for a caller outside the worker; `no_inbox` if calls take a lock */
+    struct cw_consumer **outer_inbox;   /* `inbox`, for a caller outside the worker; `no_inbox` if calls take a lock */
     struct cw_consumer *no_inbox;
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */

@@ -35,7 +35,7 @@ STOPS = {
     "send_shared": "likewise: nothing is in worker->quick",
     "cw_log_emit": "a fault is told",
     "cw_log_emit_limited": "a fault is told",
-    "cw_door_check_buffer": "arguments that need a look: memory handles and types",
+    "cw_call_check_buffer": "arguments that need a look: memory handles and types",
     "cw_trace_request": "events are kept because somebody asked for them",
     "cw_ep_queue": "the message waits, or its endpoint connects first",
     "cw_ep_fail": "the connection broke",

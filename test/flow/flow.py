@@ -31,7 +31,7 @@ REQUIRED = {("shm", "send"), ("tcp", "send"), ("shm", "receive"), ("tcp", "recei
             ("shm", "carried")}
 SKIP = 77
 # Its inline functions are the calls through the slots of transports: no frames of their own.
-DOOR = "src/core/lane.h"
+SLOTS = "src/core/lane.h"
 
 
 class Chain:
@@ -86,17 +86,17 @@ def body(root, path, name):
 
 
 @functools.lru_cache(maxsize=None)
-def doors(root):
+def slot_callers(root):
     """[(function, its code)] of the page whose functions call the slots of transports."""
-    names = [found for found, _, _ in tree.functions(tree.code_only(tree.read(root, DOOR)))]
-    return [(name, body(root, DOOR, name)) for name in names]
+    names = [found for found, _, _ in tree.functions(tree.code_only(tree.read(root, SLOTS)))]
+    return [(name, body(root, SLOTS, name)) for name in names]
 
 
 def calls_slot(root, code, slot):
     """Whether the code calls through the slot, by itself or by a function of that page."""
     call = re.compile(r"\b%s(\[[^\]]*\])?\(" % slot)
     return call.search(code) or any(call.search(inside) and re.search(r"\b%s\(" % name, code)
-                                    for name, inside in doors(root))
+                                    for name, inside in slot_callers(root))
 
 
 @functools.lru_cache(maxsize=None)
@@ -162,7 +162,7 @@ def backtrace(root, output):
         # A compiler cache makes names relative. So are those of the C library's sources, which must not become ours.
         inner = re.match(r"(?:\.\./)+((?:src|test)/\S+)$", path)
         path = os.path.realpath(os.path.join(root, inner.group(1)) if inner is not None else path)
-        if path.startswith(prefix) and path != prefix + DOOR and os.path.exists(path):
+        if path.startswith(prefix) and path != prefix + SLOTS and os.path.exists(path):
             found.append((match.group(1), path[len(prefix):]))
     return found[::-1]
 
@@ -229,8 +229,8 @@ def self_test(root, text):
             for i, f in enumerate(reversed(chain.frames))]
     if compare(root, chain, "\n".join(["#0  0x00 in __libc_send (...) at ../send.c:28"] + real)):
         complaints.append("a backtrace that agrees is refused")
-    door = "#0  0x00 in cw_lane_send_short (...) at %s:1" % os.path.join(os.path.realpath(root), DOOR)
-    if compare(root, chain, "\n".join(real[:2] + [door] + real[2:])):
+    frame = "#0  0x00 in cw_lane_send_short (...) at %s:1" % os.path.join(os.path.realpath(root), SLOTS)
+    if compare(root, chain, "\n".join(real[:2] + [frame] + real[2:])):
         complaints.append("a call through a slot counts as a frame")
     for what, output in (("a frame too few", real[1:]), ("a frame too many", [real[0]] + real), ("nothing", []),
                          ("another function", [real[0].replace(chain.frames[-1][0], "other")] + real[1:])):

@@ -219,7 +219,7 @@ static void a_reply_is_no_hello(void **state)
     assert_false(accepts(bytes, CW_HELLO_LENGTH));
 }
 
-/* A seed of another version would leave the fuzzer before the door. */
+/* A seed of another version would be refused before any packet is read. */
 static void the_seed_of_the_fuzzer_is_a_hello(void **state)
 {
     FILE *seeds    = fopen(CW_SOURCE_DIR "/test/fuzz/corpus/hello.txt", "r");

@@ -326,12 +326,12 @@ int cw_oob_accept_at(struct cw_oob *oob, int listener, int wait_timeout_ms, int 
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof(address);
-    struct cw_oob door = {.fd = listener, .timeout_ms = wait_timeout_ms};
+    struct cw_oob waiting = {.fd = listener, .timeout_ms = wait_timeout_ms};
     uint64_t deadline_ns = deadline_after(wait_timeout_ms);
     int fd = -1;
 
     while (fd < 0) {
-        if (wait_for(&door, POLLIN, deadline_ns) != 0) {
+        if (wait_for(&waiting, POLLIN, deadline_ns) != 0) {
             return cw_oob_fail("no client came within %d seconds", wait_timeout_ms / 1000);
         }
         fd = accept4(listener, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);

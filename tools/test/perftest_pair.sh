@@ -95,7 +95,7 @@ EOP
     grep -q 'ERROR server failed: .*another release (9.7.1, protocol version 7)' "$work/server.err" ||
         fail "no sentence about the other release: $(cat "$work/server.err")"
 
-    # Servers that are something else: another version, impossible lengths, silence, a closed door.
+    # Servers that are something else: another version, impossible lengths, silence, a closed port.
     for kind in version length silence close; do
         python3 - $kind >"$work/fake.port" <<'EOF' &
 import socket, struct, sys, time
