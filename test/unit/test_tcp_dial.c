@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "test_log_lines.h"
 #include "test_tcp_pair.h"
 
 static void test_both_sides_are_greeted(void **state)
@@ -79,27 +80,60 @@ static void test_a_dial_never_reaches_the_wrong_worker(void **state)
     both_end();
 }
 
-/* Somebody begins to answer and does not go on. */
-static void test_a_half_answered_dial_ends(void **state)
+/* A socket of the test at which nobody answers by himself; its port in *port. */
+static int trap_open(uint16_t *port)
 {
-    struct sockaddr_in name = {.sin_family = AF_INET};
-    uint8_t answer[CW_TCP_GREETING_SIZE + 8] = {0}, hello[CW_TCP_GREETING_SIZE];
-    const int trap   = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    socklen_t length = sizeof(name);
-    struct cw_tcp_greeting *greeting;
-    struct cw_tcp_address address;
-    int fd;
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    socklen_t length        = sizeof(name);
+    const int trap          = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    (void)state;
     assert_int_equal(bind(trap, (struct sockaddr *)&name, sizeof(name)), 0);
     assert_int_equal(listen(trap, 1), 0);
     assert_int_equal(getsockname(trap, (struct sockaddr *)&name, &length), 0);
+    *port = ntohs(name.sin_port);
+    return trap;
+}
+
+/* NB-97: nobody knows whether a silent server computes or speaks another protocol; the log says both, once. */
+static void test_a_silent_server_is_told_of(void **state)
+{
+    struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
+    struct link *link;
+    int trap, fd;
+
+    (void)state;
+    trap = trap_open(&to.port);
+    node_configure(&left);
+    left.config.connect_timeout_ns = UINT64_C(20000000);
+    assert_int_equal(node_try_open(&left, NULL), UCS_OK);
+    node_open(&right);
+    link = new_link(&left);
+    log_count_begin();
+    assert_int_equal(tcp->cm->dial_to(left.iface, &to, NULL, "hello", 5, link, &link->conn), UCS_OK);
+    fd = accept(trap, NULL, NULL);
+    DRIVE_UNTIL(&left, &right, log_lines == 1);
+    log_count_end();
+    assert_non_null(strstr(log_text, "took the connection and says nothing"));
+    assert_false(link->opened);
+    assert_int_equal(close(trap) | close(fd), 0);
+    both_end();
+}
+
+/* Somebody begins to answer and does not go on. */
+static void test_a_half_answered_dial_ends(void **state)
+{
+    uint8_t answer[CW_TCP_GREETING_SIZE + 8] = {0}, hello[CW_TCP_GREETING_SIZE];
+    struct cw_tcp_greeting *greeting;
+    struct cw_tcp_address address;
+    int trap, fd;
+
+    (void)state;
     node_configure(&left);
     left.config.keepalive_interval_ns = CW_TIME_INF;
     assert_int_equal(node_try_open(&left, NULL), UCS_OK);
     node_open(&right);
     assert_null(cw_tcp_address_decode(right.address, right.address_length, &address));
-    address.port    = ntohs(name.sin_port);
+    trap            = trap_open(&address.port);
     address.listens = CW_TCP_LISTENS_IPV4;
     assert_int_equal(cw_tcp_address_encode(&address, right.address), right.address_length);
     dialled = dial(&left, &right);
@@ -240,6 +274,7 @@ int main(void)
         test_on(opened, test_a_dial_of_nobody_is_unreachable),
         test_on(opened, test_a_dial_never_reaches_the_wrong_worker),
         test_on(nothing, test_a_half_answered_dial_ends),
+        test_on(nothing, test_a_silent_server_is_told_of),
         test_on(nothing, test_a_dead_candidate_is_followed_by_the_next),
         test_on(opened, test_a_dial_may_be_closed_at_any_stage),
         test_on(nothing, test_ports_come_from_the_range),

@@ -217,6 +217,32 @@ static int send_greeting(struct cw_tcp_conn *conn)
     return 1;
 }
 
+/* A server has not begun to answer. It may compute, and may take any time for that; a server that speaks another
+ * protocol never answers. The connection goes on. */
+static unsigned server_is_silent(struct cw_alarm *alarm)
+{
+    const struct cw_tcp_greeting *greeting = cw_container_of(alarm, struct cw_tcp_greeting, alarm);
+    static struct cw_log_limit limit;
+    char text[CW_NET_TEXT_MAX];
+
+    cw_net_format(&greeting->candidates[greeting->next], text);
+    cw_log_ratelimited(&limit, CW_LOG_WARN,
+                       "the server at %s took the connection and says nothing: either its worker makes no progress, or "
+                       "it uses another implementation of UCP, which this library cannot talk to", text);
+    return 0;
+}
+
+static void await_server(struct cw_tcp_conn *conn)
+{
+    const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+    const uint64_t timeout_ns = iface->settings.connect_timeout_ns, now_ns = cw_clock_ns();
+
+    if (timeout_ns < UINT64_MAX - now_ns) {
+        conn->greeting->alarm.fire = server_is_silent;
+        cw_poller_alarm_set(iface->poller, &conn->greeting->alarm, now_ns + timeout_ns);
+    }
+}
+
 /* The socket is connected: sends the first message. 1: sent. */
 static int greet(struct cw_tcp_conn *conn)
 {
@@ -245,6 +271,9 @@ static int greet(struct cw_tcp_conn *conn)
     }
     cw_tcp_watch_greeting(conn);
     cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, CW_POLL_READ);
+    if (greeting->is_cm) {
+        await_server(conn);
+    }
     return 1;
 }
 
