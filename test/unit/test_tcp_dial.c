@@ -97,6 +97,7 @@ static int trap_open(uint16_t *port)
 /* NB-97: nobody knows whether a silent server computes or speaks another protocol; the log says both, once. */
 static void test_a_silent_server_is_told_of(void **state)
 {
+    static char *devices[]   = {"all"};
     struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
     struct link *link;
     int trap, fd;
@@ -104,6 +105,8 @@ static void test_a_silent_server_is_told_of(void **state)
     (void)state;
     trap = trap_open(&to.port);
     node_configure(&left);
+    left.config.net_devices.names  = devices;
+    left.config.net_devices.count  = 1;
     left.config.connect_timeout_ns = UINT64_C(20000000);
     assert_int_equal(node_try_open(&left, NULL), UCS_OK);
     node_open(&right);
