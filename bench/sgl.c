@@ -183,8 +183,10 @@ static int by_value(const void *left, const void *right)
 
 static double median_us(uint64_t *times, unsigned rounds)
 {
+    const unsigned middle = rounds / 2;
+
     qsort(times, rounds, sizeof(times[0]), by_value);
-    return (double)times[rounds / 2] * cw_ticks_ns() / 1e3;
+    return (double)times[middle] * cw_ticks_ns() / 1e3;
 }
 
 static void run(int from, int to, pid_t owner, unsigned rounds)
