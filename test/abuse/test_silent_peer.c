@@ -409,10 +409,12 @@ static void body_waiting(void *argument)
 
 /* ---- watching costs nothing while both live and nothing is said ---- */
 
+/* It makes progress, too: a program that stops may leave the greeting of a further socket unread. */
 static void calm_second(struct machine *machine)
 {
     join(machine);
     talk(machine);
+    (void)sleep_for(machine, 4 * INTERVAL_MS, NULL);
     meet(machine);
     cw_party_close(&machine->party);
 }
