@@ -34,11 +34,6 @@ static inline uint64_t apply(void *word, enum cw_wire_amo_op op, unsigned size, 
     return cw_amo_apply64(word, op, operand, swap);
 }
 
-static uint64_t apply_packet(void *word, const struct cw_wire_amo *packet)
-{
-    return apply(word, (enum cw_wire_amo_op)packet->op, packet->size, packet->operand, packet->swap);
-}
-
 static int is_aligned(const void *word, unsigned size)
 {
     return ((uintptr_t)word & (size - 1)) == 0;
@@ -77,27 +72,19 @@ static size_t pack(void *dest, size_t max, void *arg)
     return sizeof(struct cw_wire_amo);
 }
 
-ucs_status_t cw_amo_send(struct cw_conn *conn, const struct cw_amo *amo, uint64_t reply_id)
+ucs_status_t cw_amo_send(struct cw_conn *conn, const struct cw_amo *amo)
 {
-    struct cw_wire_amo packet = {.token    = htole64(amo->packet.token),
-                                 .address  = htole64(amo->packet.address),
-                                 .operand  = htole64(amo->packet.operand),
-                                 .swap     = htole64(amo->packet.swap),
-                                 .reply_id = htole64(reply_id),
-                                 .op       = amo->packet.op,
-                                 .size     = amo->packet.size};
-    const size_t payload      = sizeof(packet) - sizeof(packet.token);
+    const size_t payload = sizeof(amo->packet) - sizeof(amo->packet.token);
 
     if (payload <= conn->iface->limits.max_short) {
-        return cw_lane_send_short(conn, CW_PACKET_AMO, packet.token, (const char *)&packet + sizeof(packet.token),
-                                  payload);
+        return cw_lane_send_short(conn, CW_PACKET_AMO, amo->packet.token, &amo->packet.address, payload);
     }
-    return cw_lane_send_bcopy(conn, CW_PACKET_AMO, sizeof(packet), pack, &packet);
+    return cw_lane_send_bcopy(conn, CW_PACKET_AMO, sizeof(amo->packet), pack, (void *)(uintptr_t)&amo->packet);
 }
 
 ucs_status_t cw_amo_send_posted(struct ucp_ep *ep, const struct cw_amo *amo)
 {
-    ucs_status_t status = cw_amo_send(ep->conn, amo, 0);
+    ucs_status_t status = cw_amo_send(ep->conn, amo);
 
     if (status == UCS_OK) {
         cw_op_ep(ep)->rma->sent_mark++;
@@ -108,7 +95,8 @@ ucs_status_t cw_amo_send_posted(struct ucp_ep *ep, const struct cw_amo *amo)
 
 void cw_amo_carry_out(const struct cw_amo *amo, void *word)
 {
-    const uint64_t before = apply_packet(word, &amo->packet);
+    const uint64_t before = apply(word, (enum cw_wire_amo_op)amo->packet.op, amo->packet.size,
+                                  le64toh(amo->packet.operand), le64toh(amo->packet.swap));
 
     if (amo->reply != NULL) {
         store(amo->reply, amo->packet.size, before);
@@ -121,7 +109,7 @@ static CW_INLINE const struct cw_protocol *choose(const struct ucp_ep *ep, const
     const unsigned size                     = amo->packet.size;
     unsigned remote                         = 0;
 
-    if (amo->rkey != NULL && cw_amo_word(amo->rkey, amo->packet.address, size) != NULL) {
+    if (amo->rkey != NULL && cw_amo_word(amo->rkey, cw_amo_address(amo), size) != NULL) {
         remote = CW_REMOTE_MAPPED;
     }
     if (cw_unlikely(amo->device != NULL)) {
@@ -152,7 +140,7 @@ static void amo_release(struct cw_request *request)
     struct cw_amo *amo = cw_request_state(request);
 
     if (amo->packet.reply_id != 0) {
-        cw_idmap_remove(&request->worker->ids, amo->packet.reply_id);
+        cw_idmap_remove(&request->worker->ids, le64toh(amo->packet.reply_id));
         if (cw_op_ep(request->ep)->rma != NULL) {
             cw_op_ep(request->ep)->rma->replies--;
         }
@@ -172,7 +160,7 @@ static ucs_status_t post_now(struct ucp_ep *ep, const struct cw_amo *amo)
     if (!cw_ep_ready(ep) || !cw_list_empty(&rma->queue) || rma->running || amo->device != NULL) {
         return CW_AGAIN;
     }
-    status = cw_rma_admit_packets(rma, amo->packet.address, amo->packet.size);
+    status = cw_rma_admit_packets(rma, cw_amo_address(amo), amo->packet.size);
     status = (status == UCS_OK) ? cw_amo_send_posted(ep, amo) : status;
     if (status == UCS_OK) {
         cw_count_message(ep->worker, CW_COUNT_AMO_SENT, amo->packet.size);
@@ -264,10 +252,10 @@ static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_o
                                            void *reply, unsigned size, uint64_t address, struct ucp_rkey *rkey,
                                            const ucp_request_param_t *param)
 {
-    struct cw_amo amo = {.packet = {.token   = rkey->key.token,
-                                    .address = address,
-                                    .operand = value,
-                                    .swap    = swap,
+    struct cw_amo amo = {.packet = {.token   = htole64(rkey->key.token),
+                                    .address = htole64(address),
+                                    .operand = htole64(value),
+                                    .swap    = htole64(swap),
                                     .op      = (uint8_t)op,
                                     .size    = (uint8_t)size},
                          .rkey   = rkey,
@@ -334,7 +322,7 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
         cw_log_ratelimited(&limit, CW_LOG_ERROR,
                            "worker %016llx refused an atomic of endpoint %p at 0x%llx: %s; the memory was unmapped, or "
                            "the key does not allow it",
-                           (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, (unsigned long long)amo->packet.address,
+                           (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, (unsigned long long)cw_amo_address(amo),
                            ucs_status_string(status));
     }
     cw_list_remove(&request->link);
@@ -355,7 +343,7 @@ static ucs_status_t carry_out(struct ucp_context *context, const struct cw_wire_
         return status;
     }
     if (is_aligned(word, packet->size)) {
-        *before_p = apply_packet(word, packet);
+        *before_p = apply(word, (enum cw_wire_amo_op)packet->op, packet->size, packet->operand, packet->swap);
     } else {
         status = UCS_ERR_INVALID_PARAM;
     }

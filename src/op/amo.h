@@ -20,14 +20,19 @@ struct cw_amo_device {
     uint8_t loops;                  /* the operation is a loop of compare and swap */
 };
 
-/* The state of the request. Numbers are in host order. */
+/* The state of the request. */
 struct cw_amo {
-    struct cw_wire_amo packet;
+    struct cw_wire_amo packet;   /* as it goes over the wire */
     const struct ucp_rkey *rkey; /* NULL: by packets only */
     void *reply;                 /* NULL: the posting form */
     struct cw_amo_device *device; /* the device that carries it out; NULL: a processor */
     uint32_t generation;
 };
+
+static inline uint64_t cw_amo_address(const struct cw_amo *amo)
+{
+    return le64toh(amo->packet.address);
+}
 
 _Static_assert(sizeof(struct cw_amo) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
@@ -42,9 +47,9 @@ static inline char *cw_amo_word(const struct ucp_rkey *rkey, uint64_t address, u
 
 /* Carries out the operation by this CPU, on a word in this process, and writes the reply. */
 void cw_amo_carry_out(const struct cw_amo *amo, void *word);
-/* Sends the operation to the owner; if `reply_id` is 0, the owner sends no answer. Both functions return the status of
- * the transport. */
-ucs_status_t cw_amo_send(struct cw_conn *conn, const struct cw_amo *amo, uint64_t reply_id);
+/* Sends the operation to the owner; if the packet's `reply_id` is 0, the owner sends no answer. Both functions return
+ * the status of the transport. */
+ucs_status_t cw_amo_send(struct cw_conn *conn, const struct cw_amo *amo);
 ucs_status_t cw_amo_send_posted(struct ucp_ep *ep, const struct cw_amo *amo);
 
 #endif

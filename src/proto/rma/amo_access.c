@@ -35,7 +35,8 @@ static uint64_t made_of(const struct cw_amo *amo, uint64_t before)
 {
     uint64_t word = before;
 
-    (void)cw_amo_apply64(&word, (enum cw_wire_amo_op)amo->packet.op, amo->packet.operand, amo->packet.swap);
+    (void)cw_amo_apply64(&word, (enum cw_wire_amo_op)amo->packet.op, le64toh(amo->packet.operand),
+                         le64toh(amo->packet.swap));
     return word;
 }
 
@@ -75,9 +76,9 @@ static ucs_status_t go_on(struct cw_request *request)
     const unsigned bit                    = 1u << op_of(amo);
     const int fetches                     = amo->reply != NULL || !(limits->posted & bit);
     struct cw_access *access              = device->access;
-    struct cw_access_target to            = {.address = amo->packet.address};
+    struct cw_access_target to            = {.address = cw_amo_address(amo)};
     enum cw_access_op op                  = op_of(amo);
-    uint64_t operand = amo->packet.operand, compare = 0;
+    uint64_t operand = le64toh(amo->packet.operand), compare = 0;
     ucs_status_t status;
 
     if (domain->kind->read_part(domain, device->part, device->part_length, &device->region, &to.key) != UCS_OK) {
@@ -85,7 +86,7 @@ static ucs_status_t go_on(struct cw_request *request)
     }
     if (op == CW_ACCESS_CSWAP) {
         compare = operand;
-        operand = amo->packet.swap;
+        operand = le64toh(amo->packet.swap);
     }
     device->loops = ((fetches ? limits->fetching : limits->posted) & bit) == 0;
     if (device->loops) {
@@ -102,7 +103,7 @@ static ucs_status_t start(struct cw_request *request)
 {
     struct cw_amo *amo  = cw_request_state(request);
     struct cw_rma *rma  = cw_op_ep(request->ep)->rma;
-    ucs_status_t status = cw_rma_admit(rma, amo->packet.address, amo->packet.size, 1);
+    ucs_status_t status = cw_rma_admit(rma, cw_amo_address(amo), amo->packet.size, 1);
 
     if (status != UCS_OK) {
         return status;

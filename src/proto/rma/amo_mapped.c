@@ -19,12 +19,12 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 static ucs_status_t start(struct cw_request *request)
 {
     struct cw_amo *amo  = cw_request_state(request);
-    char *word          = cw_amo_word(amo->rkey, amo->packet.address, amo->packet.size);
+    char *word          = cw_amo_word(amo->rkey, cw_amo_address(amo), amo->packet.size);
     ucs_status_t status = UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol
                                                 * sees that as well */
 
     if (cw_likely(word != NULL)) {
-        status = cw_rma_admit(cw_op_ep(request->ep)->rma, amo->packet.address, amo->packet.size, 1);
+        status = cw_rma_admit(cw_op_ep(request->ep)->rma, cw_amo_address(amo), amo->packet.size, 1);
     }
     if (status == UCS_OK) {
         cw_amo_carry_out(amo, word);

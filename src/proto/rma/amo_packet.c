@@ -30,12 +30,13 @@ static ucs_status_t send_fetching(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    status = cw_amo_send(request->ep->conn, amo, id);
+    amo->packet.reply_id = htole64(id);
+    status               = cw_amo_send(request->ep->conn, amo);
     if (status != UCS_OK) {
         cw_idmap_remove(&request->worker->ids, id);
+        amo->packet.reply_id = 0;
         return status;
     }
-    amo->packet.reply_id = id;
     rma->replies++;
     return UCS_INPROGRESS;
 }
@@ -43,7 +44,7 @@ static ucs_status_t send_fetching(struct cw_request *request)
 static ucs_status_t start(struct cw_request *request)
 {
     const struct cw_amo *amo = cw_request_state(request);
-    ucs_status_t status      = cw_rma_admit_packets(cw_op_ep(request->ep)->rma, amo->packet.address, amo->packet.size);
+    ucs_status_t status      = cw_rma_admit_packets(cw_op_ep(request->ep)->rma, cw_amo_address(amo), amo->packet.size);
 
     if (status != UCS_OK) {
         return status;
