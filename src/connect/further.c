@@ -33,7 +33,8 @@ static int address_of(const struct ucp_ep *ep, struct cw_address *address)
     return bytes != NULL && cw_address_decode(bytes, address) == UCS_OK;
 }
 
-static void find_paths(const struct ucp_worker *worker, const struct cw_address *address, struct paths *paths)
+static void find_paths(const struct ucp_worker *worker, int by_access, const struct cw_address *address,
+                       struct paths *paths)
 {
     struct cw_address_entry entry;
     struct cw_iface *iface;
@@ -43,7 +44,7 @@ static void find_paths(const struct ucp_worker *worker, const struct cw_address 
     paths->count = 0;
     for (i = 0; i < worker->num_ifaces; i++) {
         iface = worker->ifaces[i];
-        for (j = 0; cw_iface_carries_bulk(iface) && cw_address_get(address, j, &entry); j++) {
+        for (j = 0; cw_lanes_suit(iface, by_access) && cw_address_get(address, j, &entry); j++) {
             if (paths->count < MAX_PATHS && entry.wire_id == cw_iface_wire_id(iface) &&
                 cw_iface_reachable(iface, entry.bytes, entry.length, &why)) {
                 paths->entries[paths->count] = entry;
@@ -66,7 +67,7 @@ static unsigned plan_failover(const struct ucp_ep *ep, const struct paths *paths
     return cw_plan_lanes(paths->plan, paths->count, &limits, planned);
 }
 
-static unsigned plan(const struct ucp_worker *worker, const struct paths *paths, struct cw_plan_lane *planned)
+static unsigned plan_packets(const struct ucp_worker *worker, const struct paths *paths, struct cw_plan_lane *planned)
 {
     const struct cw_config *config          = worker->context->config;
     const double path_ratio                 = config->multi_path_ratio;
@@ -75,6 +76,24 @@ static unsigned plan(const struct ucp_worker *worker, const struct paths *paths,
                                                .path_ratio = (path_ratio < 0) ? 1 : path_ratio};
 
     return cw_plan_lanes(paths->plan, paths->count, &limits, planned);
+}
+
+/* One connection uses the whole of a device, so lanes for accesses take different devices, and one of them alone gains
+ * nothing over the message lane. */
+static unsigned plan_access(const struct ucp_worker *worker, const struct paths *paths, struct cw_plan_lane *planned)
+{
+    const struct cw_plan_lane_limits limits = {.wanted     = cw_lanes_wanted(worker),
+                                               .max_ratio  = worker->context->config->multi_lane_max_ratio,
+                                               .path_ratio = 0};
+    const unsigned count                    = cw_plan_lanes(paths->plan, paths->count, &limits, planned);
+
+    return (count < 2) ? 0 : count;
+}
+
+static unsigned plan(const struct ucp_worker *worker, int by_access, const struct paths *paths,
+                     struct cw_plan_lane *planned)
+{
+    return by_access ? plan_access(worker, paths, planned) : plan_packets(worker, paths, planned);
 }
 
 static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const struct paths *paths,
@@ -111,6 +130,7 @@ static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const str
 
 unsigned cw_further_dial(struct ucp_ep *ep, int dial)
 {
+    const int by_access = cw_lanes_access(ep);
     struct cw_plan_lane planned[CW_MAX_LANES];
     struct cw_further_lane *lane;
     struct cw_address address;
@@ -120,8 +140,9 @@ unsigned cw_further_dial(struct ucp_ep *ep, int dial)
     if (!address_of(ep, &address)) {
         return 0;
     }
-    find_paths(ep->worker, &address, &paths);
-    count = (cw_failover_of(ep) != NULL) ? plan_failover(ep, &paths, planned) : plan(ep->worker, &paths, planned);
+    find_paths(ep->worker, by_access, &address, &paths);
+    count = (cw_failover_of(ep) != NULL) ? plan_failover(ep, &paths, planned)
+                                         : plan(ep->worker, by_access, &paths, planned);
     for (i = 0; dial && i < count && i < ep->lanes->max; i++) {
         lane = &ep->lanes->further[i];
         if (lane->state == CW_FURTHER_NONE && cw_clock_ns() >= lane->retry_ns) {
@@ -141,19 +162,19 @@ int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *ifa
         !cw_failover_suits(ep->worker, iface) || !address_of(ep, &address)) {
         return 0;
     }
-    find_paths(ep->worker, &address, &paths);
+    find_paths(ep->worker, 0, &address, &paths);
     return plan_failover(ep, &paths, planned) >= 2;
 }
 
-unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address,
+unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address, int by_access,
                          struct cw_further_told told[CW_MAX_LANES])
 {
     struct cw_plan_lane planned[CW_MAX_LANES];
     struct paths paths;
     unsigned count, i;
 
-    find_paths(worker, address, &paths);
-    count = plan(worker, &paths, planned);
+    find_paths(worker, by_access, address, &paths);
+    count = plan(worker, by_access, &paths, planned);
     for (i = 0; i < count; i++) {
         told[i] = (struct cw_further_told){
             .iface = worker->ifaces[paths.plan[planned[i].path].iface], .way = planned[i].way, .why = planned[i].why};
@@ -177,7 +198,7 @@ static const char *check(const struct ucp_ep *ep, const struct cw_conn *conn, co
     }
     lane = &ep->lanes->further[hello->lane - 1];
     if (hello->lane > ep->lanes->max || lane->state != CW_FURTHER_NONE || lane->generation != hello->generation ||
-        !cw_iface_carries_bulk(conn->iface)) {
+        !cw_lanes_suit(conn->iface, cw_lanes_access(ep))) {
         return "there is no such lane to be opened";
     }
     return NULL;
@@ -241,8 +262,8 @@ void cw_further_room(struct cw_conn *conn)
     cw_failover_room(ep, conn);
 }
 
-/* After bytes that are no packet on one lane the bytes of the others cannot be trusted either, so the endpoint
- * fails. */
+/* After bytes that are no packet on one lane the bytes of the others cannot be trusted either, so the endpoint fails. A
+ * lane for accesses carries no packets; there the status tells that its device refused something. */
 void cw_further_closed(struct cw_conn *conn, ucs_status_t status)
 {
     struct ucp_ep *ep            = conn->user;
@@ -251,7 +272,7 @@ void cw_further_closed(struct cw_conn *conn, ucs_status_t status)
     if (cw_failover_closed(ep, conn, status)) {
         return;
     }
-    if (lane != NULL && status == UCS_ERR_IO_ERROR) {
+    if (lane != NULL && status == UCS_ERR_IO_ERROR && conn->iface->domain == NULL) {
         cw_ep_fail(ep, status);
     } else if (lane != NULL) {
         cw_lanes_lost(ep->lanes, lane, (conn->end != NULL) ? conn->end : "its connection has ended");

@@ -18,13 +18,13 @@ unsigned cw_further_dial(struct ucp_ep *ep, int dial);
 int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *iface);
 
 /* For info texts: the further lanes that an endpoint to this address gets for long messages, puts and gets, the best
- * ones first. Returns how many there are. */
+ * ones first. `by_access`: devices move them. Returns how many there are. */
 struct cw_further_told {
     const struct cw_iface *iface;
     unsigned way; /* the number of this pair among several pairs of addresses */
     const char *why;
 };
-unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address,
+unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address, int by_access,
                          struct cw_further_told told[CW_MAX_LANES]);
 
 /* Handles the hello of a further lane that came on `conn`. Returns the answer of the upcall `accept`. */

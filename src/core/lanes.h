@@ -2,8 +2,9 @@
 /*
  * Further lanes of an endpoint (docs/why/lanes.md). The message lane, ep->conn, carries all packets whose order
  * matters. Further lanes carry placed packets: pieces of rendezvous and answers to gets, which name their target and
- * may come in any order. The side that dialled the message lane opens them when the first long message needs them. If
- * a lane cannot be opened, or ends, the endpoint works without it.
+ * may come in any order. Where the device of the message lane accesses the peer's memory, they carry such accesses, by
+ * several devices (op/stripes.h), and no packets. The side that dialled the message lane opens them when the first long
+ * message needs them. If a lane cannot be opened, or ends, the endpoint works without it.
  *
  *      NONE --dialled--> DIALING --accepted--> OPEN --its end, silence--> ENDED --the peer has closed it, too--> NONE
  *        `--accepted here------------------------^                          (and is of the next generation then)
@@ -16,6 +17,7 @@
 #define CW_CORE_LANES_H
 
 #include "core/ep.h"
+#include "core/lane_access.h"
 #include "wire/lane.h"
 
 enum cw_further_state { CW_FURTHER_NONE, CW_FURTHER_DIALING, CW_FURTHER_OPEN, CW_FURTHER_ENDED };
@@ -101,6 +103,9 @@ struct cw_conn *cw_lanes_choose(struct ucp_ep *ep, size_t left, unsigned rails, 
 /* Sends a placed packet on the lane `conn`. CW_HOLD: a further lane has no room. */
 ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, const void *header,
                            const struct iovec *iov, unsigned count, struct cw_completion *completion);
+/* A payload of this length is to be moved by accesses of at most `max` bytes: begins to open further lanes if it is
+ * worth them, or those that are missing. */
+void cw_lanes_expect(struct ucp_ep *ep, size_t length, size_t max);
 /* Dials lanes again that could not be opened, or that ended, if it is time. */
 void cw_lanes_look_for(struct cw_lanes *lanes);
 /* Sends lost packets again, as far as there is room. */
@@ -116,6 +121,16 @@ struct cw_further_lane *cw_lanes_find(const struct ucp_ep *ep, const struct cw_c
 static inline unsigned cw_lane_index(const struct cw_lanes *lanes, const struct cw_further_lane *lane)
 {
     return (unsigned)(lane - lanes->further) + 1;
+}
+/* Whether devices move the long messages of an open endpoint by accesses to the peer's memory. */
+static inline int cw_lanes_access(const struct ucp_ep *ep)
+{
+    return cw_lane_peer_domain(ep->conn) != 0;
+}
+/* Whether a lane over this interface takes a share of long messages. */
+static inline int cw_lanes_suit(const struct cw_iface *iface, int by_access)
+{
+    return by_access ? iface->domain != NULL : cw_iface_carries_bulk(iface);
 }
 /* A long message is to be sent: begins to open further lanes, if the endpoint may have any. */
 void cw_lanes_want(struct ucp_ep *ep);

@@ -132,13 +132,26 @@ void cw_lanes_look_for(struct cw_lanes *lanes)
     }
 }
 
+static void want(struct ucp_ep *ep, size_t length, size_t max)
+{
+    if (ep->lanes == NULL && !ep->conn->lanes_asked && length >= ((max < CW_LANES_WORTH) ? max : CW_LANES_WORTH)) {
+        cw_lanes_want(ep);
+    }
+}
+
+void cw_lanes_expect(struct ucp_ep *ep, size_t length, size_t max)
+{
+    want(ep, length, max);
+    if (ep->lanes != NULL) {
+        cw_lanes_look_for(ep->lanes);
+    }
+}
+
 struct cw_conn *cw_lanes_choose(struct ucp_ep *ep, size_t left, unsigned rails, size_t *piece_p)
 {
     const size_t max = ep->conn->iface->limits.max_placed;
 
-    if (ep->lanes == NULL && !ep->conn->lanes_asked && left >= ((max < CW_LANES_WORTH) ? max : CW_LANES_WORTH)) {
-        cw_lanes_want(ep);
-    }
+    want(ep, left, max);
     *piece_p = max;
     if (ep->lanes == NULL) {
         return ep->conn;

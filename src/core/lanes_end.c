@@ -159,6 +159,7 @@ void cw_lanes_lost(struct cw_lanes *lanes, struct cw_further_lane *lane, const c
                 cw_iface_device(lane->conn->iface), why);
     }
     drop(lanes, lane);
+    cw_ep_release_held_later(ep); /* an access that waited for room of this lane takes another one */
     tell_end(lanes, lane);
     if (!settle(lanes, lane)) {
         impossible(lanes, lane);

@@ -46,7 +46,8 @@ struct cw_remote_key {
     uint64_t word[2];
 };
 
-/* The region of a key, for all domains. The peer sent it with the part, so it is not to be trusted. */
+/* The region of a key, for all domains; each registration covers it. The peer sent it with the part, so it is not to be
+ * trusted. */
 struct cw_domain_range {
     uint64_t address;
     uint64_t length; /* at least 1; address + length does not wrap around */

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "core/ep.h"
+#include "op/stripes.h"
 #include "plan/protocol.h"
 
 /* A get through memory of the transport; each such get has its own completion and its own destination. */
@@ -52,6 +53,7 @@ struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct
 void cw_access_free(struct cw_access *access)
 {
     if (access != NULL) {
+        cw_stripes_free(access->stripes);
         cw_mem_use_end(&access->use);
     }
     free(access);
@@ -79,15 +81,14 @@ static size_t smaller(size_t a, size_t b)
     return (a < b) ? a : b;
 }
 
-static size_t next(const struct cw_access *access, size_t max_in_place, size_t max_copied, const void *memory,
-                   uint64_t remote, size_t left, int *in_place_p)
+static size_t next(const struct cw_access_limits *limits, const struct cw_memh *memh, size_t max_in_place,
+                   size_t max_copied, const void *memory, uint64_t remote, size_t left, int *in_place_p)
 {
-    const size_t wanted = access->request->ep->conn->iface->limits.access.alignment;
-    const size_t unit   = (wanted > 0) ? wanted : 1;
+    const size_t unit   = (limits->alignment > 0) ? limits->alignment : 1;
     const size_t before = (uintptr_t)memory % unit;
 
     *in_place_p = 0;
-    if (access->use.memh == NULL || left < unit || max_in_place < unit || before != remote % unit) {
+    if (memh == NULL || limits->max_iov == 0 || left < unit || max_in_place < unit || before != remote % unit) {
         return smaller(left, max_copied);
     }
     if (before > 0) {
@@ -97,22 +98,20 @@ static size_t next(const struct cw_access *access, size_t max_in_place, size_t m
     return smaller(left, max_in_place) / unit * unit;
 }
 
-size_t cw_access_next_put(const struct cw_access *access, const void *memory, uint64_t remote, size_t left,
-                          int *in_place_p)
+size_t cw_access_next_put(const struct cw_conn *lane, const struct cw_memh *memh, const void *memory, uint64_t remote,
+                          size_t left, int *in_place_p)
 {
-    const struct cw_access_limits *limits = &access->request->ep->conn->iface->limits.access;
+    const struct cw_access_limits *limits = &lane->iface->limits.access;
 
-    return next(access, (limits->max_iov > 0) ? limits->max_put_zcopy : 0, limits->max_put_bcopy, memory, remote, left,
-                in_place_p);
+    return next(limits, memh, limits->max_put_zcopy, limits->max_put_bcopy, memory, remote, left, in_place_p);
 }
 
-size_t cw_access_next_get(const struct cw_access *access, const void *memory, uint64_t remote, size_t left,
-                          int *in_place_p)
+size_t cw_access_next_get(const struct cw_conn *lane, const struct cw_memh *memh, const void *memory, uint64_t remote,
+                          size_t left, int *in_place_p)
 {
-    const struct cw_access_limits *limits = &access->request->ep->conn->iface->limits.access;
+    const struct cw_access_limits *limits = &lane->iface->limits.access;
 
-    return next(access, (limits->max_iov > 0) ? limits->max_get_zcopy : 0, limits->max_get_bcopy, memory, remote, left,
-                in_place_p);
+    return next(limits, memh, limits->max_get_zcopy, limits->max_get_bcopy, memory, remote, left, in_place_p);
 }
 
 ucs_status_t cw_access_taken(struct cw_access *access, ucs_status_t status)

@@ -13,19 +13,22 @@
 #include "core/rkey.h"
 #include "core/request.h"
 
+struct cw_stripes;
+
 /* The accesses of one request. It exists from the first access until the release of the request. */
 struct cw_access {
     struct cw_completion completion;
     struct cw_request *request;
     void (*ended)(struct cw_request *request, ucs_status_t status);
     struct cw_mem_use use;      /* the local memory; without a handle, the transport copies the data */
+    struct cw_stripes *stripes; /* the lanes that share the accesses; NULL: the message lane alone */
     ucs_status_t status;        /* of the first access that failed */
     uint8_t all_begun;          /* no further access follows */
     unsigned flags;             /* of every access of a put */
     uint64_t result;            /* the answer to an atomic operation */
     uint64_t receive_id;        /* of a message that the device writes: the receiver's id of it */
     uint64_t address;           /* and its place in the receiver's memory */
-    struct cw_remote_key key;
+    struct cw_remote_key key;   /* of a message: the peer's memory for the device of the message lane */
 };
 
 /* Returns whether the device of the endpoint's lane reaches the memory of the key. The endpoint must be open. */
@@ -44,13 +47,13 @@ void cw_access_free(struct cw_access *access);
  * mapped, or by a registration for this request alone. */
 void cw_access_use(struct cw_access *access, const void *memory, size_t length, unsigned rights);
 
-/* Returns how many of the `left` bytes between `memory` and `remote` the next access moves. *in_place_p tells whether
- * the device accesses `memory` itself, which the handle and the device's limits for addresses and lengths must allow.
- * 0: the device does not reach the memory. */
-size_t cw_access_next_put(const struct cw_access *access, const void *memory, uint64_t remote, size_t left,
-                          int *in_place_p);
-size_t cw_access_next_get(const struct cw_access *access, const void *memory, uint64_t remote, size_t left,
-                          int *in_place_p);
+/* Returns how many of the `left` bytes between `memory` and `remote` the next access over the lane moves. `memh`: the
+ * registration of `memory`, or NULL. *in_place_p tells whether the device accesses `memory` itself, which the handle
+ * and the device's limits for addresses and lengths must allow. 0: the device does not reach the memory. */
+size_t cw_access_next_put(const struct cw_conn *lane, const struct cw_memh *memh, const void *memory, uint64_t remote,
+                          size_t left, int *in_place_p);
+size_t cw_access_next_get(const struct cw_conn *lane, const struct cw_memh *memh, const void *memory, uint64_t remote,
+                          size_t left, int *in_place_p);
 /* Counts an access if `status`, the answer of the transport's function, says that the transport took it. Returns UCS_OK
  * then, else `status`. */
 ucs_status_t cw_access_taken(struct cw_access *access, ucs_status_t status);

@@ -345,6 +345,16 @@ static void deliver_offer(const struct cw_am_handler *handler, struct message *m
     }
 }
 
+/* Without memory for the keys the message comes in packets. */
+static void keep_keys(struct cw_am_desc *desc, const struct cw_offer *offer)
+{
+    desc->keys = (offer->num_keys > 0) ? malloc(sizeof(*desc->keys)) : NULL;
+    if (desc->keys != NULL) {
+        *desc->keys    = offer->keys;
+        desc->num_keys = offer->num_keys & 7u;
+    }
+}
+
 ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
 {
     const struct cw_am_handler *handler;
@@ -387,8 +397,7 @@ ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     desc->in.total = offer.length;
     desc->send_id  = offer.send_id;
     desc->address  = offer.address;
-    desc->key      = offer.key;
-    desc->has_key  = offer.has_key & 1;
+    keep_keys(desc, &offer);
     cw_incoming_add(&desc->in, ep);
     deliver_offer(handler, &message, desc);
     return UCS_OK;

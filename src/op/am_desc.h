@@ -48,16 +48,16 @@ struct cw_am_desc {
             char *growing;      /* PIECES: memory for the data of a long message; NULL: the data lies behind this */
             uint64_t room;      /* bytes of data for which that memory has room */
         };
-        struct cw_remote_key key; /* ANNOUNCED, if has_key is set */
+        struct cw_offer_keys *keys; /* ANNOUNCED: NULL, or memory to free */
     };
     uint32_t header_length;
     ucs_status_t status;        /* LOST: the reason */
     uint32_t magic;
     uint16_t handler;
     uint8_t flags;
-    uint8_t state : 6;
-    uint8_t has_key : 1;        /* the announcement has a key */
+    uint8_t state : 4;
     uint8_t in_handler : 1;
+    uint8_t num_keys : 3;       /* ANNOUNCED */
 };
 
 static inline void *cw_am_desc_data(struct cw_am_desc *desc)
@@ -103,11 +103,15 @@ _Static_assert(sizeof(struct cw_am_recv_state) <= CW_REQUEST_STATE_SIZE, "state 
 
 static inline struct cw_offer cw_am_desc_offer(const struct cw_am_desc *desc)
 {
-    return (struct cw_offer){.length  = desc->in.total,
-                             .send_id = desc->send_id,
-                             .address = desc->address,
-                             .key     = desc->key,
-                             .has_key = desc->has_key};
+    struct cw_offer offer = {.length   = desc->in.total,
+                             .send_id  = desc->send_id,
+                             .address  = desc->address,
+                             .num_keys = desc->num_keys};
+
+    if (desc->num_keys > 0) {
+        offer.keys = *desc->keys;
+    }
+    return offer;
 }
 
 #endif

@@ -32,7 +32,7 @@ struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data
         return NULL;
     }
     desc  = cw_am_desc_of(memory + front);
-    *desc = (struct cw_am_desc){.memory = memory, .magic = CW_AM_DESC_MAGIC, .state = (uint8_t)state & 0x3f};
+    *desc = (struct cw_am_desc){.memory = memory, .magic = CW_AM_DESC_MAGIC, .state = (uint8_t)state & 0xf};
     cw_list_init(&desc->in.link);
     return desc;
 }
@@ -40,9 +40,7 @@ struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data
 void cw_am_desc_free(struct cw_am_desc *desc)
 {
     desc->magic = 0;
-    if (!desc->has_key) {
-        free(desc->growing);
-    }
+    free(desc->growing); /* or its keys */
     free(desc->memory);
 }
 

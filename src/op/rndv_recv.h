@@ -20,17 +20,25 @@
 #include "core/ep.h"
 #include "mem/domain.h"
 #include "op/datatype.h"
+#include "wire/key.h"
 #include "wire/packet.h"
 
-/* An announcement, in host order. */
+/* Keys of the sender's memory, each for the device that leads to that domain of the sender. The first one is for the
+ * device of the message lane. */
+struct cw_offer_keys {
+    struct cw_remote_key key[CW_KEY_MEMORY_PARTS];
+    uint8_t domain[CW_KEY_MEMORY_PARTS];
+};
+
 struct cw_rndv_recv;
 
+/* An announcement, in host order. */
 struct cw_offer {
     uint64_t length;
     uint64_t send_id;
     uint64_t address;
-    struct cw_remote_key key; /* key of the sender's memory for the device of the lane */
-    uint8_t has_key;
+    uint8_t num_keys; /* 0: the device of the message lane cannot read the message */
+    struct cw_offer_keys keys;
 };
 
 static inline struct cw_offer cw_offer_decode(const struct cw_wire_rts *rts)

@@ -8,40 +8,70 @@
 #include "core/ep.h"
 #include "mem/md.h"
 #include "op/choice.h"
+#include "core/lanes.h"
 #include "op/op.h"
+#include "op/stripes.h"
+
+const struct cw_remote_key *cw_offer_key(const struct cw_offer_keys *keys, unsigned count, unsigned domain)
+{
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        if (keys->domain[i] == domain) {
+            return &keys->key[i];
+        }
+    }
+    return NULL;
+}
+
+/* Takes the key for the device of this lane, unless the offer has it. A part for no lane is passed over. */
+static ucs_status_t take_key(struct cw_offer *offer, const struct cw_conn *lane, const struct cw_key_memory *memory)
+{
+    const unsigned number              = cw_lane_peer_domain(lane);
+    const struct cw_domain_range range = {.address = memory->address, .length = memory->length};
+    const struct cw_domain *domain     = lane->iface->domain;
+    size_t length                      = 0;
+    const uint8_t *part                = (number == 0) ? NULL : cw_key_find_part(&memory->parts, number, &length);
+
+    if (part == NULL || offer->num_keys == CW_KEY_MEMORY_PARTS ||
+        cw_offer_key(&offer->keys, offer->num_keys, number) != NULL) {
+        return UCS_OK;
+    }
+    if (domain->kind->read_part(domain, part, length, &range, &offer->keys.key[offer->num_keys]) != UCS_OK) {
+        return UCS_ERR_IO_ERROR;
+    }
+    offer->keys.domain[offer->num_keys++] = (uint8_t)number;
+    return UCS_OK;
+}
 
 ucs_status_t cw_offer_take_memory(const struct ucp_ep *ep, struct cw_offer *offer, const void *bytes, size_t length)
 {
-    const unsigned number = cw_lane_peer_domain(ep->conn);
     struct cw_key_memory memory;
-    struct cw_domain_range range;
-    const uint8_t *part;
-    size_t part_length;
+    ucs_status_t status;
+    unsigned i;
 
     if (length == 0) {
         return UCS_OK;
     }
-    if (number == 0 || cw_key_memory_decode(bytes, length, &memory) != UCS_OK || offer->length > memory.length ||
-        offer->address - memory.address > memory.length - offer->length || offer->address < memory.address) {
+    if (cw_lane_peer_domain(ep->conn) == 0 || cw_key_memory_decode(bytes, length, &memory) != UCS_OK ||
+        offer->length > memory.length || offer->address - memory.address > memory.length - offer->length ||
+        offer->address < memory.address) {
         return UCS_ERR_IO_ERROR;
     }
-    part = cw_key_find_part(&memory.parts, number, &part_length);
-    if (part == NULL) {
-        return UCS_OK; /* the memory is named for other devices only */
+    status = take_key(offer, ep->conn, &memory);
+    for (i = 0; status == UCS_OK && offer->num_keys > 0 && ep->lanes != NULL && i < ep->lanes->max; i++) {
+        if (ep->lanes->further[i].state == CW_FURTHER_OPEN) {
+            status = take_key(offer, ep->lanes->further[i].conn, &memory);
+        }
     }
-    range          = (struct cw_domain_range){.address = memory.address, .length = memory.length};
-    offer->has_key = 1;
-    return (ep->conn->iface->domain->kind->read_part(ep->conn->iface->domain, part, part_length, &range, &offer->key) ==
-            UCS_OK)
-               ? UCS_OK
-               : UCS_ERR_IO_ERROR;
+    return status;
 }
 
 const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const struct cw_offer *offer,
                                                      const struct cw_dt_cursor *cursor)
 {
     struct cw_domain *domain = ep->conn->iface->domain;
-    const unsigned table     = cw_choice_table(CW_PROTO_RNDV, offer->has_key ? CW_REMOTE_ACCESS : 0);
+    const unsigned table     = cw_choice_table(CW_PROTO_RNDV, (offer->num_keys > 0) ? CW_REMOTE_ACCESS : 0);
     const struct cw_protocol *protocol;
     uint32_t bits = CW_DATA_CONTIG;
 
@@ -99,6 +129,9 @@ struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_
         cw_request_put(request);
         return NULL;
     }
+    if (fetch->num_keys > 0) {
+        fetch->access->key = fetch->keys->key[0];
+    }
     request->release = release;
     request->send    = protocol->start;
     cw_request_release(request, 1);
@@ -117,6 +150,24 @@ ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned r
                                       &fetch->access->use)
                : cw_mem_use_begin(request->ep->worker->context, domain, fetch->memory, fetch->length, rights,
                                   &fetch->access->use);
+}
+
+static const struct cw_remote_key *find_key(const void *arg, unsigned domain)
+{
+    const struct cw_rndv_recv_device *fetch = arg;
+
+    return cw_offer_key(fetch->keys, fetch->num_keys, domain);
+}
+
+void cw_rndv_recv_device_share(struct cw_request *request)
+{
+    struct cw_rndv_recv_device *fetch = cw_request_state(request);
+
+    if (fetch->num_keys > 1) {
+        cw_stripes_begin(fetch->access, fetch->memory, fetch->length, CW_RIGHT_LOCAL_WRITE,
+                         cw_lanes_for_rndv(request->worker));
+        cw_stripes_keys(fetch->access, find_key, fetch);
+    }
 }
 
 ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)

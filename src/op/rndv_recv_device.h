@@ -18,7 +18,8 @@ struct cw_rndv_recv_device {
     uint64_t length;
     uint64_t offset;          /* bytes for which accesses have begun */
     uint64_t address;         /* of the sender's memory */
-    struct cw_remote_key key; /* its key for the device of the lane */
+    const struct cw_offer_keys *keys; /* and its keys; the receive has them */
+    unsigned num_keys;
     uint64_t send_id;
     uint64_t receive_id;
     uint8_t is_written; /* the sender's device writes, with the key of the receive's memory */
@@ -32,6 +33,9 @@ _Static_assert(sizeof(struct cw_rndv_recv_device) <= CW_REQUEST_STATE_SIZE, "sta
  * the protocol. */
 ucs_status_t cw_offer_take_memory(const struct ucp_ep *ep, struct cw_offer *offer, const void *bytes, size_t length);
 
+/* The key for that domain of the sender, or NULL. */
+const struct cw_remote_key *cw_offer_key(const struct cw_offer_keys *keys, unsigned count, unsigned domain);
+
 /* The protocol by which a device moves the message; NULL: packets carry it. */
 const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const struct cw_offer *offer,
                                                      const struct cw_dt_cursor *cursor);
@@ -44,8 +48,10 @@ struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_
 ucs_status_t cw_rndv_recv_device_written(struct cw_request *request, ucs_status_t status);
 
 /* For protocols: cw_rndv_recv_device_register registers the memory of the receive with these rights (enum
- * cw_domain_rights); cw_rndv_recv_device_offer tells the sender to write there. */
+ * cw_domain_rights) for the message lane; cw_rndv_recv_device_offer tells the sender to write there. */
 ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned rights);
+/* Lets the devices of several lanes share the reading, where there are such lanes and keys for them. */
+void cw_rndv_recv_device_share(struct cw_request *request);
 ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request);
 
 #endif

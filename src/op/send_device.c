@@ -9,7 +9,9 @@
 #include "op/access.h"
 #include "op/choice.h"
 #include "op/op_ep.h"
+#include "core/lanes.h"
 #include "op/send.h"
+#include "op/stripes.h"
 
 static void ended(struct cw_request *request, ucs_status_t status);
 
@@ -45,27 +47,73 @@ static int is_to_be_read(const struct cw_request *request, const struct cw_send 
                ->reads;
 }
 
-size_t cw_send_device_name(struct cw_request *request, uint8_t bytes[CW_KEY_MEMORY_MAX])
+/* Registers the memory for the device of the message lane, and for those of further lanes. 0: no device reads it. */
+static int begin_to_be_read(struct cw_request *request)
 {
-    struct cw_send *send     = cw_request_state(request);
-    struct cw_domain *domain = request->ep->conn->iface->domain;
-    uint8_t parts[CW_KEY_PARTS_MAX];
-    struct cw_key_memory memory;
+    struct cw_send *send   = cw_request_state(request);
+    struct cw_conn *lane   = request->ep->conn;
+    const unsigned rails   = cw_lanes_for_rndv(request->worker);
     struct cw_mem_use *use;
 
-    if (!send->on_device) { /* this is the first attempt */
-        if (!is_to_be_read(request, send) || !begin(request)) {
-            return 0;
-        }
-        if (cw_mem_use_begin(request->worker->context, domain, send->cursor.contig, send->cursor.length,
-                             CW_RIGHT_REMOTE_READ, &send->access->use) != UCS_OK) {
-            cw_send_device_end(send);
-            return 0;
-        }
+    if (!is_to_be_read(request, send) || !begin(request)) {
+        return 0;
     }
     use = &send->access->use;
-    memory = (struct cw_key_memory){.address = use->range.address, .length = use->range.length, .parts.bytes = parts};
-    memory.parts.length = cw_mem_add_part(use->memh, parts, 0);
+    if (cw_mem_use_begin(request->worker->context, lane->iface->domain, send->cursor.contig, send->cursor.length,
+                         CW_RIGHT_REMOTE_READ, use) != UCS_OK) {
+        cw_send_device_end(send);
+        return 0;
+    }
+    if (rails > 1) {
+        cw_lanes_expect(request->ep, send->cursor.length, lane->iface->limits.access.max_get_zcopy);
+        /* all registrations cover the range that is announced */
+        cw_stripes_begin(send->access, (const void *)(uintptr_t)use->range.address, use->range.length,
+                         CW_RIGHT_REMOTE_READ, rails);
+    }
+    return 1;
+}
+
+/* The registration of the message in this domain, or NULL. */
+static const struct cw_memh *named_in(const struct cw_access *access, const struct cw_domain *domain)
+{
+    const struct cw_stripes *stripes = access->stripes;
+    unsigned i;
+
+    if (access->use.memh->domain == domain) {
+        return access->use.memh;
+    }
+    for (i = 0; stripes != NULL && i < stripes->count; i++) {
+        if (stripes->stripe[i].memh->domain == domain) {
+            return stripes->stripe[i].memh;
+        }
+    }
+    return NULL;
+}
+
+size_t cw_send_device_name(struct cw_request *request, size_t room, uint8_t bytes[CW_KEY_MEMORY_MAX])
+{
+    const struct ucp_context *context = request->worker->context;
+    struct cw_send *send              = cw_request_state(request);
+    uint8_t parts[CW_KEY_PARTS_MAX];
+    struct cw_key_memory memory = {.parts.bytes = parts};
+    const struct cw_memh *memh;
+    unsigned i;
+
+    if (!send->on_device && !begin_to_be_read(request)) { /* this is the first attempt */
+        return 0;
+    }
+    if (room < CW_KEY_MEMORY_MAX) { /* the part of the message lane has room */
+        cw_stripes_free(send->access->stripes);
+        send->access->stripes = NULL;
+    }
+    memory.address = send->access->use.range.address;
+    memory.length  = send->access->use.range.length;
+    for (i = 0; i < context->num_domains; i++) {
+        memh = named_in(send->access, context->domains[i]);
+        if (memh != NULL) {
+            memory.parts.length = cw_mem_add_part(memh, parts, memory.parts.length);
+        }
+    }
     return cw_key_memory_encode(&memory, bytes);
 }
 
@@ -113,7 +161,7 @@ static ucs_status_t write_some(struct cw_request *request)
     size_t length;
     int in_place;
 
-    length = cw_access_next_put(access, memory, to.address, send->cursor.length - offset, &in_place);
+    length = cw_access_next_put(lane, access->use.memh, memory, to.address, send->cursor.length - offset, &in_place);
     if (length == 0) {
         return UCS_ERR_UNSUPPORTED;
     }

@@ -49,10 +49,11 @@ static size_t pack_rts(void *dest, size_t max, void *arg)
 static void name_memory(struct cw_request *request, size_t header, struct announcement *announcement)
 {
     const struct cw_send *send = announcement->send;
+    const size_t max           = request->ep->conn->iface->limits.max_bcopy;
 
     if (cw_unlikely(request->ep->conn->iface->domain != NULL) && send->kind->names_memory &&
-        header + CW_KEY_MEMORY_MAX <= request->ep->conn->iface->limits.max_bcopy) {
-        announcement->memory_length = cw_send_device_name(request, announcement->memory);
+        header + CW_KEY_MEMORY_LEAST <= max) {
+        announcement->memory_length = cw_send_device_name(request, max - header, announcement->memory);
     }
 }
 

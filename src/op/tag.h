@@ -23,8 +23,8 @@ struct ucp_recv_desc {
     };
     uint64_t id;                     /* names the send that waits for an answer; 0: none waits */
     uint64_t address;                /* announced: the sender's address of the message */
-    uint8_t announced : 1;           /* by rendezvous: no bytes arrived; data[] has room for a struct cw_remote_key */
-    uint8_t has_key : 1;             /* data[] holds that key */
+    uint8_t announced : 1;           /* by rendezvous: no bytes arrived */
+    uint8_t num_keys : 3;            /* 0, or data[] holds a struct cw_offer_keys */
     uint8_t queued;                  /* in the matcher */
     uint8_t lost : 1;                /* the connection broke before the message was complete */
     uint8_t left : 1;                /* message complete, sender gone; counted in op_state->left */

@@ -82,17 +82,17 @@ void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc)
 
 ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request)
 {
-    struct cw_offer offer           = {.length  = desc->in.total,
-                                       .send_id = desc->id,
-                                       .address = desc->address,
-                                       .has_key = desc->has_key};
+    struct cw_offer offer           = {.length   = desc->in.total,
+                                       .send_id  = desc->id,
+                                       .address  = desc->address,
+                                       .num_keys = desc->num_keys};
     struct cw_tag_recv_state *state = cw_request_state(request);
     struct ucp_ep *ep               = desc->in.ep;
     struct ucp_worker *worker       = ep->worker;
     ucs_status_t status;
 
-    if (offer.has_key) {
-        memcpy(&offer.key, desc->data, sizeof(offer.key));
+    if (offer.num_keys > 0) {
+        memcpy(&offer.keys, desc->data, sizeof(offer.keys));
     }
     status = cw_rndv_recv_start(ep, &offer, request, &state->cursor);
     cw_incoming_detach(&desc->in);
@@ -468,21 +468,22 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
 /* Keeps an announcement that no receive matches. */
 static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct cw_offer *offer)
 {
+    const size_t keys = (offer->num_keys > 0) ? sizeof(offer->keys) : 0;
     struct ucp_recv_desc *desc;
 
     if (cw_unlikely(!cw_ep_keep(ep, CW_KEPT_ONE))) {
         cw_rndv_recv_refuse(ep, offer, UCS_ERR_EXCEEDS_LIMIT); /* tells the sender the reason */
         return UCS_ERR_EXCEEDS_LIMIT;
     }
-    desc = make_desc(ep, offer->length, sizeof(offer->key) + CW_TAG_REVOCABLE, offer->send_id);
+    desc = make_desc(ep, offer->length, keys + CW_TAG_REVOCABLE, offer->send_id);
     if (desc == NULL) {
         cw_ep_let_go(ep, CW_KEPT_ONE);
         return UCS_ERR_NO_MEMORY;
     }
     desc->announced = 1;
     desc->address   = offer->address;
-    desc->has_key   = offer->has_key & 1;
-    memcpy(desc->data, &offer->key, sizeof(offer->key));
+    desc->num_keys  = offer->num_keys & 7u;
+    cw_bytes_copy_any(desc->data, &offer->keys, keys);
     if (!cw_tag_desc_revocable(ep, desc)) {
         cw_tag_desc_free(ep->worker, desc);
         cw_ep_let_go(ep, CW_KEPT_ONE);

@@ -5,6 +5,7 @@
  */
 #include "config/config.h"
 #include "op/rndv_recv_device.h"
+#include "op/stripes.h"
 #include "proto/proto.h"
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -26,37 +27,50 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
            (is_set || input->rndv_scheme == CW_RNDV_AUTO || input->rndv_scheme == CW_RNDV_RKEY_PTR);
 }
 
+/* Begins one access. UCS_OK: a lane took it. */
+static ucs_status_t read_some(struct cw_rndv_recv_device *fetch)
+{
+    struct cw_access *access   = fetch->access;
+    char *to                   = fetch->memory + fetch->offset;
+    struct cw_stripe_way way   = {.length = 0};
+    ucs_status_t status        = cw_stripes_next(access, fetch->length - fetch->offset, &way);
+    struct cw_access_target from;
+    struct cw_access_iov iov;
+    size_t length;
+    int in_place;
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    from   = (struct cw_access_target){.address = fetch->address + fetch->offset, .key = *way.key};
+    length = cw_access_next_get(way.lane, way.memh, to, from.address, way.length, &in_place);
+    if (length == 0) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    iov    = (struct cw_access_iov){to, length, way.memh};
+    status = in_place ? cw_lane_get_zcopy(way.lane, &iov, 1, &from, 0, &access->completion)
+                      : cw_access_get_bcopy(access, way.lane, length, to, &from);
+    status = cw_stripes_taken(access, &way, length, status);
+    if (status == UCS_OK) {
+        fetch->offset += length;
+    }
+    return status;
+}
+
 static ucs_status_t go_on(struct cw_request *request)
 {
     struct cw_rndv_recv_device *fetch = cw_request_state(request);
     struct cw_access *access          = fetch->access;
-    struct cw_conn *lane              = request->ep->conn;
-    struct cw_access_target from      = {.key = fetch->key};
-    struct cw_access_iov iov          = {.memh = access->use.memh};
     ucs_status_t status;
-    size_t length;
-    int in_place;
 
     while (fetch->offset < fetch->length && access->status == UCS_OK) {
-        from.address = fetch->address + fetch->offset;
-        iov.address  = fetch->memory + fetch->offset;
-        length       = cw_access_next_get(access, iov.address, from.address, fetch->length - fetch->offset, &in_place);
-        if (length == 0) {
-            access->status = UCS_ERR_UNSUPPORTED;
-            break;
-        }
-        iov.length = length;
-        status     = in_place ? cw_lane_get_zcopy(lane, &iov, 1, &from, 0, &access->completion)
-                              : cw_access_get_bcopy(access, lane, length, iov.address, &from);
-        status     = cw_access_taken(access, status);
-        if (status == CW_AGAIN) {
+        status = read_some(fetch);
+        if (status == CW_AGAIN || status == CW_HOLD) {
             return status;
         }
         if (status != UCS_OK) {
             access->status = status;
-            break;
         }
-        fetch->offset += length;
     }
     return cw_access_begun(access);
 }
@@ -69,6 +83,7 @@ static ucs_status_t start(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
+    cw_rndv_recv_device_share(request);
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->length);
     request->send = go_on;
     return go_on(request);

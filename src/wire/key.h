@@ -92,8 +92,10 @@ struct cw_key_memory {
     struct cw_key_parts parts;
 };
 
-#define CW_KEY_MEMORY_HEAD 16u
-#define CW_KEY_MEMORY_MAX  (CW_KEY_MEMORY_HEAD + 17u) /* with one part */
+#define CW_KEY_MEMORY_HEAD  16u
+#define CW_KEY_MEMORY_PARTS 4u /* so many devices at most share a message */
+#define CW_KEY_MEMORY_LEAST (CW_KEY_MEMORY_HEAD + 17u) /* room for one part of any length */
+#define CW_KEY_MEMORY_MAX   (CW_KEY_MEMORY_HEAD + CW_KEY_MEMORY_PARTS * 17u)
 
 /* Returns the length; 0: there is no room for the parts. */
 size_t cw_key_memory_encode(const struct cw_key_memory *memory, uint8_t bytes[CW_KEY_MEMORY_MAX]);

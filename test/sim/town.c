@@ -30,18 +30,6 @@ static int has_devices(void)
     return getenv("CW_SIM_RDMA") != NULL;
 }
 
-static void add_devices(struct cw_sim_knobs *knobs, uint64_t seed)
-{
-    knobs->rdma                       = 1;
-    knobs->max_access                 = 300 + seed * 7919 % 70000;
-    knobs->all_atomics                = seed % 3 == 0;
-    knobs->max_mrs                    = (seed % 5 == 0) ? 9 : 0;
-    knobs->alignment                  = (seed % 4 == 1) ? (size_t)8 << seed % 2 : 0;
-    knobs->on_demand                  = seed % 5 == 2 && seed % 7 != 0;
-    knobs->chance[CW_SIM_DRY]         = (seed % 4) * 10000;
-    knobs->chance[CW_SIM_NO_REGISTER] = (seed % 7 == 0) ? 300000 : 0;
-}
-
 /* What UCX_TLS is to be: the simulated network, or those of the system with the same programs on it. */
 static const char *transports(void)
 {
@@ -53,6 +41,26 @@ static const char *transports(void)
 int cw_town_is_simulated(void)
 {
     return strncmp(transports(), "sim", 3) == 0;
+}
+
+/* CW_SIM_LANES: long messages go in pieces over further lanes, between one and three devices of each worker, and these
+ * lanes are cut all the time, with and without a word. Nothing may be seen of that. */
+static int has_lanes(void)
+{
+    return getenv("CW_SIM_LANES") != NULL && cw_town_is_simulated();
+}
+
+static void add_devices(struct cw_sim_knobs *knobs, uint64_t seed)
+{
+    knobs->rdma                       = has_lanes() ? 2 + (unsigned)(seed % 2) : 1;
+    knobs->ratio                      = 1 + (unsigned)(seed % 4);
+    knobs->max_access                 = 300 + seed * 7919 % 70000;
+    knobs->all_atomics                = seed % 3 == 0;
+    knobs->max_mrs                    = (seed % 5 == 0) ? 9 : 0;
+    knobs->alignment                  = (seed % 4 == 1) ? (size_t)8 << seed % 2 : 0;
+    knobs->on_demand                  = seed % 5 == 2 && seed % 7 != 0;
+    knobs->chance[CW_SIM_DRY]         = (seed % 4) * 10000;
+    knobs->chance[CW_SIM_NO_REGISTER] = (seed % 7 == 0) ? 300000 : 0;
 }
 
 /* In place of the system's: what the library draws follows from the seed, too. */
@@ -74,13 +82,6 @@ uint64_t cw_clock_ns(void)
     }
     library_clock_ns += 100000;
     return library_clock_ns;
-}
-
-/* CW_SIM_LANES: long messages go in pieces over further lanes, between one and three devices of each worker, and these
- * lanes are cut all the time, with and without a word. Nothing may be seen of that. */
-static int has_lanes(void)
-{
-    return getenv("CW_SIM_LANES") != NULL && cw_town_is_simulated();
 }
 
 /* CW_SIM_FAILOVER, beside CW_SIM_LANES: endpoints without error handling are in mode FAILOVER, and any lane is cut,

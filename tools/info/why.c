@@ -15,6 +15,7 @@
 #include "connect/further.h"
 #include "core/ep.h"
 #include "core/lane_cm.h"
+#include "core/lanes.h"
 #include "endpoint.h"
 #include "os/net.h"
 #include "say.h"
@@ -118,14 +119,15 @@ static void tell_further_lanes(const struct cw_why *why)
     const struct ucp_worker *worker = why->side.worker;
     struct cw_further_told told[CW_MAX_LANES];
     char rndv[CW_WHY_SETTING_MAX], rma[CW_WHY_SETTING_MAX];
+    const int by_access = why->chosen->domain != NULL;
     unsigned count = 0, i;
 
-    if (why->address.uid == worker->uid || why->chosen->limits.max_placed == 0) {
+    if (why->address.uid == worker->uid || !cw_lanes_suit(why->chosen, by_access)) {
         printf("# Further lanes for long operations: none, as %s moves them without the network\n#\n",
                why->chosen->transport->name);
         return;
     }
-    count = cw_further_tell(worker, &why->address, told);
+    count = cw_further_tell(worker, &why->address, by_access, told);
     printf("# Further lanes for long operations (%s, %s):%s\n", cw_why_setting(why, CW_SETTING_max_rndv_rails, rndv),
            cw_why_setting(why, CW_SETTING_max_rma_rails, rma),
            (count == 0) ? " none: no way to the peer gains something over the first, or the settings want one" : "");

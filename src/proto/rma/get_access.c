@@ -36,7 +36,7 @@ static ucs_status_t read_some(struct cw_request *request, const struct cw_access
     size_t length;
     int in_place;
 
-    length = cw_access_next_get(access, to, from->address, left, &in_place);
+    length = cw_access_next_get(conn, access->use.memh, to, from->address, left, &in_place);
     if (length == 0) {
         return UCS_ERR_IO_ERROR; /* the device could do this when the get began */
     }

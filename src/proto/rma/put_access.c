@@ -46,7 +46,7 @@ static ucs_status_t write_some(struct cw_request *request, const struct cw_acces
     size_t length;
     int in_place;
 
-    length = cw_access_next_put(access, memory, to->address, left, &in_place);
+    length = cw_access_next_put(conn, access->use.memh, memory, to->address, left, &in_place);
     if (length == 0) {
         return UCS_ERR_IO_ERROR; /* the device could do this when the put began */
     }

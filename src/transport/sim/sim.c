@@ -85,7 +85,9 @@ static ucs_status_t open_as(const struct cw_transport *transport, const struct c
         cw_sim_rdma_limits(world, &iface->iface.limits.access);
     }
     if (transport->access != NULL) {
+        iface->device                  = (unsigned)(params->devices->name[strlen("simrdma")] - '0');
         iface->iface.limits.max_placed = 0;
+        iface->iface.limits.bandwidth_bps *= (iface->device == 0 && world->knobs.ratio > 0) ? world->knobs.ratio : 1;
     }
     cw_list_init(&iface->links[0]);
     cw_list_init(&iface->links[1]);

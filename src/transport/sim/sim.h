@@ -39,6 +39,7 @@ enum cw_sim_fault {
 };
 
 #define CW_SIM_ALWAYS 1000000u
+#define CW_SIM_MAX_RDMA 4u
 
 struct cw_sim_knobs {
     size_t max_short;
@@ -55,6 +56,7 @@ struct cw_sim_knobs {
     uint64_t dial_timeout_ns;
     uint64_t step_ns;
     unsigned rdma;                  /* number of RDMA devices, transport "simrdma", instead of "sim" */
+    unsigned ratio;                 /* the first of them has this many times the bandwidth of the others; 0: once */
     size_t max_access;              /* each of them: greatest length of one access; */
     int all_atomics;                /* they have all atomic operations, else only those of InfiniBand; */
     unsigned max_mrs;               /* registrations of a device; 0: any number */
@@ -85,6 +87,7 @@ struct cw_sim_stats {
     uint64_t accesses;              /* accesses that RDMA devices took */
     uint64_t gets;                  /* of these, accesses that read, */
     uint64_t puts;                  /* and accesses that write */
+    uint64_t bytes_of[CW_SIM_MAX_RDMA]; /* bytes that each device of the origins accessed */
     uint64_t registered;            /* registrations that were made, */
     uint64_t deregistered;          /* registrations that were ended, */
     uint64_t no_register;           /* and registrations that were refused */

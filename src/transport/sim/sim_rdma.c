@@ -357,6 +357,7 @@ static ucs_status_t submit(struct cw_conn *base, struct cw_sim_access *access, s
     world->stats.accesses++;
     world->stats.gets += access->what == CW_SIM_GET;
     world->stats.puts += access->what == CW_SIM_PUT;
+    world->stats.bytes_of[cw_sim_iface(base->iface)->device] += access->length;
     return UCS_INPROGRESS;
 }
 

@@ -170,7 +170,7 @@ struct cw_sim_world *cw_sim_world_new(uint64_t seed, const struct cw_sim_knobs *
         cw_sim_knobs_default(&world->knobs);
     }
     cw_sim_must(world->knobs.max_iov <= CW_SIM_MAX_IOV && world->knobs.budget > 0 &&
-                world->knobs.delay_min_ns <= world->knobs.delay_max_ns,
+                world->knobs.delay_min_ns <= world->knobs.delay_max_ns && world->knobs.rdma <= CW_SIM_MAX_RDMA,
                 "the knobs are out of range");
     the_world = world;
     return world;

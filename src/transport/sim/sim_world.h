@@ -124,6 +124,7 @@ struct cw_sim_iface {
     struct cw_sim_event *heap;
     struct cw_list links[2];            /* dialled and accepted ones, struct cw_sim_link */
     unsigned number;
+    unsigned device;                    /* the number of the RDMA device, from 0 */
     unsigned place;                     /* place in world->busy, from 1; 0: it is not there */
     unsigned num_conns;
     uint8_t armed;

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Implementation of op/stripes.h.
+ */
+#include "op/stripes.h"
+
+#include <stdlib.h>
+
+#include "core/lanes.h"
+
+#define LEAST_PIECE (64u << 10)
+
+/* The further lane of a stripe, while it is the one that the stripe was made for; otherwise NULL. */
+static struct cw_further_lane *lane_of(const struct ucp_ep *ep, const struct cw_stripe *stripe)
+{
+    struct cw_further_lane *lane = NULL;
+
+    if (ep->lanes != NULL && stripe->lane != 0) {
+        lane = &ep->lanes->further[stripe->lane - 1];
+    }
+    return (lane != NULL && lane->state == CW_FURTHER_OPEN && lane->generation == stripe->generation) ? lane : NULL;
+}
+
+/* A registration that the request has in that domain, or NULL. */
+static const struct cw_memh *registered(const struct cw_access *access, const struct cw_domain *domain)
+{
+    const struct cw_stripes *stripes = access->stripes;
+    unsigned i;
+
+    if (access->use.memh != NULL && access->use.memh->domain == domain) {
+        return access->use.memh;
+    }
+    for (i = 0; i < stripes->count; i++) {
+        if (stripes->stripe[i].memh->domain == domain) {
+            return stripes->stripe[i].memh;
+        }
+    }
+    return NULL;
+}
+
+static void add(struct cw_access *access, const struct cw_further_lane *lane, const void *memory, size_t length,
+                unsigned rights)
+{
+    struct ucp_ep *ep        = access->request->ep;
+    struct cw_domain *domain = lane->conn->iface->domain;
+    struct cw_stripe *stripe = &access->stripes->stripe[access->stripes->count];
+
+    *stripe = (struct cw_stripe){.memh       = registered(access, domain),
+                                 .generation = lane->generation,
+                                 .lane       = (uint8_t)cw_lane_index(ep->lanes, lane)};
+    if (stripe->memh == NULL) {
+        if (cw_mem_use_begin(ep->worker->context, domain, memory, length, rights, &stripe->use) != UCS_OK) {
+            return;
+        }
+        stripe->memh = stripe->use.memh;
+    }
+    access->stripes->count++;
+}
+
+void cw_stripes_begin(struct cw_access *access, const void *memory, size_t length, unsigned rights, unsigned rails)
+{
+    const struct cw_lanes *lanes = access->request->ep->lanes;
+    const struct cw_further_lane *lane;
+    unsigned i;
+
+    rails = (rails < CW_KEY_MEMORY_PARTS) ? rails : CW_KEY_MEMORY_PARTS;
+    if (lanes == NULL || rails < 2) {
+        return;
+    }
+    access->stripes = calloc(1, sizeof(*access->stripes));
+    for (i = 0; access->stripes != NULL && i < lanes->max && access->stripes->count < rails; i++) {
+        lane = &lanes->further[i];
+        if (lane->state == CW_FURTHER_OPEN && cw_lane_peer_domain(lane->conn) != 0) {
+            add(access, lane, memory, length, rights);
+        }
+    }
+    if (access->stripes != NULL && access->stripes->count < 2) {
+        cw_stripes_free(access->stripes);
+        access->stripes = NULL;
+    }
+}
+
+void cw_stripes_keys(struct cw_access *access, const struct cw_remote_key *(*find)(const void *arg, unsigned domain),
+                     const void *arg)
+{
+    struct cw_stripes *stripes = access->stripes;
+    const struct cw_further_lane *lane;
+    const struct cw_remote_key *key;
+    unsigned i, kept = 0;
+
+    for (i = 0; stripes != NULL && i < stripes->count; i++) {
+        lane = lane_of(access->request->ep, &stripes->stripe[i]);
+        key  = (lane == NULL) ? NULL : find(arg, cw_lane_peer_domain(lane->conn));
+        if (key == NULL) {
+            stripes->stripe[i].lane = 0; /* its registration stays, because another stripe may use it */
+        } else {
+            stripes->stripe[i].key = *key;
+            kept++;
+        }
+    }
+    if (stripes != NULL && kept < 2) {
+        cw_stripes_free(stripes);
+        access->stripes = NULL;
+    }
+}
+
+static size_t piece_of(const struct ucp_ep *ep, size_t left, double share)
+{
+    const size_t chunk = ep->worker->context->config->min_rndv_chunk_size;
+    const size_t least = (chunk < LEAST_PIECE) ? LEAST_PIECE : chunk;
+    const size_t most  = (chunk > CW_LANES_PIECE) ? chunk : CW_LANES_PIECE;
+    size_t piece       = (size_t)((double)left * share);
+
+    piece = (piece < least) ? least : (piece > most) ? most : piece;
+    return (left < piece || left - piece < least / 2) ? left : piece;
+}
+
+static double bandwidth_of(const struct cw_further_lane *lane)
+{
+    const double bps = lane->conn->iface->limits.bandwidth_bps;
+
+    return (bps > 1) ? bps : 1;
+}
+
+static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, size_t left, struct cw_stripe_way *way)
+{
+    struct cw_further_lane *lane, *best = NULL;
+    struct cw_stripe *stripe;
+    double sum = 0, ends, first_end = 0;
+    size_t piece;
+    unsigned i;
+
+    for (i = 0; i < stripes->count; i++) {
+        lane = lane_of(ep, &stripes->stripe[i]);
+        sum += (lane == NULL) ? 0 : bandwidth_of(lane);
+    }
+    for (i = 0; i < stripes->count; i++) {
+        stripe = &stripes->stripe[i];
+        lane   = lane_of(ep, stripe);
+        if (lane == NULL) {
+            continue;
+        }
+        piece = piece_of(ep, left, bandwidth_of(lane) / sum);
+        ends  = ((double)stripe->taken + (double)piece) / bandwidth_of(lane);
+        if (best == NULL || ends < first_end) {
+            best      = lane;
+            first_end = ends;
+            *way      = (struct cw_stripe_way){lane->conn, stripe, stripe->memh, &stripe->key, piece};
+        }
+    }
+    if (best == NULL) {
+        return UCS_ERR_CONNECTION_RESET;
+    }
+    return best->full ? CW_HOLD : UCS_OK;
+}
+
+ucs_status_t cw_stripes_next(struct cw_access *access, size_t left, struct cw_stripe_way *way)
+{
+    struct ucp_ep *ep = access->request->ep;
+
+    if (cw_unlikely(access->stripes != NULL)) {
+        return next_stripe(ep, access->stripes, left, way);
+    }
+    *way = (struct cw_stripe_way){ep->conn, NULL, access->use.memh, &access->key, left};
+    return UCS_OK;
+}
+
+ucs_status_t cw_stripes_taken(struct cw_access *access, const struct cw_stripe_way *way, size_t length,
+                              ucs_status_t status)
+{
+    struct cw_further_lane *lane;
+
+    if (way->stripe == NULL) {
+        return cw_access_taken(access, status);
+    }
+    if (status == CW_AGAIN) {
+        lane = cw_lanes_find(access->request->ep, way->lane);
+        if (lane != NULL) {
+            lane->full = 1; /* `room` follows, or the end of the lane */
+        }
+        return CW_HOLD;
+    }
+    way->stripe->taken += (status == UCS_INPROGRESS) ? length : 0;
+    return cw_access_taken(access, status);
+}
+
+void cw_stripes_free(struct cw_stripes *stripes)
+{
+    unsigned i;
+
+    for (i = 0; stripes != NULL && i < stripes->count; i++) {
+        cw_mem_use_end(&stripes->stripe[i].use);
+    }
+    free(stripes);
+}

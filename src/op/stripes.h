@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Accesses of one request over several lanes (core/lanes.h): each lane's device needs its own registration of the local
+ * memory and its own key of the peer's. Each access goes to the lane whose share, by bandwidth, would be moved first.
+ * Without stripes all accesses go over the message lane. A lane that ends takes no further access; the accesses that
+ * were under way there end with an error, as does then the whole request.
+ */
+#ifndef CW_OP_STRIPES_H
+#define CW_OP_STRIPES_H
+
+#include "core/ep.h"
+#include "op/access.h"
+
+struct cw_stripe {
+    struct cw_mem_use use;       /* zero where another use of the request has the domain's registration */
+    const struct cw_memh *memh;  /* the local memory in the domain of the lane */
+    struct cw_remote_key key;
+    uint64_t taken;              /* bytes of the accesses that the lane took */
+    uint16_t generation;
+    uint8_t lane;                /* the number of the further lane; 0: there is no key for it */
+};
+
+struct cw_stripes {
+    unsigned count;
+    struct cw_stripe stripe[CW_KEY_MEMORY_PARTS];
+};
+
+/* The way of the next access. */
+struct cw_stripe_way {
+    struct cw_conn *lane;
+    struct cw_stripe *stripe; /* NULL: the message lane */
+    const struct cw_memh *memh;
+    const struct cw_remote_key *key;
+    size_t length; /* for this lane now, at most */
+};
+
+/* Registers the memory for up to `rails` further lanes that devices access memory by. access->stripes is NULL where
+ * there are less than two. */
+void cw_stripes_begin(struct cw_access *access, const void *memory, size_t length, unsigned rights, unsigned rails);
+/* The lanes for which `find` has no key take no access; `domain` is the number of the peer's domain. */
+void cw_stripes_keys(struct cw_access *access,
+                     const struct cw_remote_key *(*find)(const void *arg, unsigned domain), const void *arg);
+/* CW_HOLD: the best lane has no room; UCS_ERR_CONNECTION_RESET: none of the lanes is open any more. */
+ucs_status_t cw_stripes_next(struct cw_access *access, size_t left, struct cw_stripe_way *way);
+/* As cw_access_taken, for an access of `length` bytes over that way. */
+ucs_status_t cw_stripes_taken(struct cw_access *access, const struct cw_stripe_way *way, size_t length,
+                              ucs_status_t status);
+/* No access is under way. NULL is allowed and does nothing. */
+void cw_stripes_free(struct cw_stripes *stripes);
+
+#endif

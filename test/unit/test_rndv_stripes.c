@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Announced messages that several devices share (op/stripes.h): how much each of them moves, what happens where one
+ * fails, and announcements with several parts that lie.
+ */
+#include "test_rndv_device.h"
+
+#include "test_log_lines.h"
+
+enum { LENGTH = 100000, LONG = 4 << 20 };
+
+static char long_out[LONG], long_in[LONG + 1];
+
+static void open_many(unsigned devices, unsigned ratio, const char *rails)
+{
+    device.rdma  = devices;
+    device.ratio = ratio;
+    setenv("UCX_MAX_RNDV_RAILS", rails, 1);
+    begin("get_zcopy");
+}
+
+static void end_many(void)
+{
+    end();
+    unsetenv("UCX_MAX_RNDV_RAILS");
+    device.rdma  = 0;
+    device.ratio = 0;
+}
+
+static void send_long(size_t length, ucs_status_t *sent_p, ucs_status_t *received_p)
+{
+    const ucp_request_param_t param = {0};
+    ucs_status_ptr_t send, receive;
+
+    for (size_t i = 0; i < length; i++) {
+        long_out[i] = (char)(i * 7 + i / 251);
+    }
+    memset(long_in, 0x55, length + 1);
+    receive     = ucp_tag_recv_nbx(sides[1].worker, long_in, LONG, TAG, UINT64_MAX, &param);
+    send        = ucp_tag_send_nbx(sides[0].ep, long_out, length, TAG, &param);
+    *sent_p     = wait_for(send);
+    *received_p = wait_for(receive);
+}
+
+static void send_long_well(size_t length)
+{
+    ucs_status_t sent, received;
+
+    send_long(length, &sent, &received);
+    assert_int_equal(sent, UCS_OK);
+    assert_int_equal(received, UCS_OK);
+    assert_memory_equal(long_in, long_out, length);
+    assert_int_equal(long_in[length], 0x55);
+    assert_int_equal(failures, 0);
+}
+
+/* The first long message opens the lanes; all are open after it. */
+static void warm_up(void)
+{
+    send_long_well(LONG);
+    for (int i = 0; i < 1000; i++) {
+        progress();
+    }
+}
+
+/* Devices share a message by their bandwidths (UCX_MAX_RNDV_RAILS), and nobody sends packets of it. */
+static void test_shared_by_bandwidth(void **state)
+{
+    static const struct {
+        unsigned devices, ratio, named;
+        const char *rails;
+        double share; /* of the first device */
+    } cases[] = {{2, 1, 2, "2", 0.5}, {2, 3, 2, "2", 0.75}, {3, 2, 3, "3", 0.5}, {3, 1, 2, "2", 0.5}, {2, 3, 1, "1", 1},
+                 {1, 1, 1, "2", 1}};
+    uint64_t first, all;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        open_many(cases[i].devices, cases[i].ratio, cases[i].rails);
+        warm_up();
+        first = stats().bytes_of[0];
+        all   = first + stats().bytes_of[1] + stats().bytes_of[2];
+        send_long_well(LONG);
+        first = stats().bytes_of[0] - first;
+        all   = stats().bytes_of[0] + stats().bytes_of[1] + stats().bytes_of[2] - all;
+        assert_int_equal(all, LONG); /* each byte once */
+        assert_true((double)first > (cases[i].share - 0.13) * LONG && (double)first < (cases[i].share + 0.13) * LONG);
+        assert_int_equal(counts[CW_PACKET_RNDV_DATA] + counts[CW_PACKET_RNDV_READY], 0);
+        assert_int_equal(lengths[CW_PACKET_TAG_RTS],
+                         sizeof(struct cw_wire_tag_rts) + CW_KEY_MEMORY_HEAD + cases[i].named * 5);
+        end_many();
+    }
+}
+
+static size_t accesses_fail(uint8_t *bytes, size_t length)
+{
+    (void)bytes;
+    cw_sim_set_fault(world, CW_SIM_ACCESS, device.max_access != 0 ? CW_SIM_ALWAYS : 300000);
+    return length;
+}
+
+/* A stripe that fails costs its lane and no other one: the message comes in packets, whole and once, and the next one
+ * goes by what is left, until the lane is there again. */
+static void test_a_stripe_fails(void **state)
+{
+    unsigned in_packets = 0;
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        device.max_access = (i % 2 == 0); /* all of them fail, or some */
+        open_many(2, 1, "2");
+        warm_up();
+        change_id = CW_PACKET_TAG_RTS;
+        change    = accesses_fail;
+        send_long_well(LENGTH + LENGTH * (size_t)i);
+        in_packets += counts[CW_PACKET_RNDV_DATA] > 0;
+        change = NULL;
+        cw_sim_set_fault(world, CW_SIM_ACCESS, 0);
+        send_long_well(LONG);
+        send_long_well(LONG / 2);
+        end_many();
+    }
+    device.max_access = 0;
+    assert_true(in_packets >= 4);
+}
+
+static size_t second_part_gone(uint8_t *bytes, size_t length)
+{
+    (void)bytes;
+    return length - 5;
+}
+
+static size_t second_key_lies(uint8_t *bytes, size_t length)
+{
+    bytes[length - 1] ^= 0x80;
+    return length;
+}
+
+static size_t second_of_no_lane(uint8_t *bytes, size_t length)
+{
+    bytes[length - 5] = 0x93; /* domain 9 */
+    return length;
+}
+
+/* Parts that are missing, for no lane, or wrong: the message comes by one device or in packets, once. */
+static void test_parts_that_do_not_help(void **state)
+{
+    static const change_fn changes[] = {second_part_gone, second_key_lies, second_of_no_lane};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        open_many(2, 1, "2");
+        warm_up();
+        change_id = CW_PACKET_TAG_RTS;
+        change    = changes[i];
+        send_long_well(LONG);
+        assert_int_equal(counts[CW_PACKET_RNDV_DATA] > 0, changes[i] == second_key_lies);
+        end_many();
+    }
+}
+
+static size_t second_is_first(uint8_t *bytes, size_t length)
+{
+    memcpy(bytes + length - 5, bytes + length - 10, 5);
+    return length;
+}
+
+static size_t second_comes_first(uint8_t *bytes, size_t length)
+{
+    uint8_t first[5];
+
+    memcpy(first, bytes + length - 10, 5);
+    memcpy(bytes + length - 10, bytes + length - 5, 5);
+    memcpy(bytes + length - 5, first, 5);
+    return length;
+}
+
+static size_t second_cut(uint8_t *bytes, size_t length)
+{
+    (void)bytes;
+    return length - 2;
+}
+
+static size_t second_too_long(uint8_t *bytes, size_t length)
+{
+    bytes[length - 5] |= 0x0f;
+    return length;
+}
+
+static size_t second_of_another_length(uint8_t *bytes, size_t length)
+{
+    bytes[length - 5]++; /* a part that no domain of this kind writes */
+    bytes[length] = 0;
+    return length + 1;
+}
+
+static size_t more_behind(uint8_t *bytes, size_t length)
+{
+    bytes[length] = 0x30; /* a part of domain 3 without its byte */
+    return length + 1;
+}
+
+/* Two parts that contradict themselves cost the connection, and nothing of the receive is touched. */
+static void test_two_parts_that_lie(void **state)
+{
+    static const change_fn changes[] = {second_is_first, second_comes_first,       second_cut,
+                                        second_too_long, second_of_another_length, more_behind};
+    ucs_status_ptr_t send, receive;
+    const ucp_request_param_t param = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        open_many(2, 1, "2");
+        warm_up();
+        memset(long_in, 0x55, sizeof(long_in));
+        receive   = ucp_tag_recv_nbx(sides[1].worker, long_in, LONG, TAG, UINT64_MAX, &param);
+        change_id = CW_PACKET_TAG_RTS;
+        change    = changes[i];
+        send      = ucp_tag_send_nbx(sides[0].ep, long_out, LONG, TAG, &param);
+        assert_true(wait_for(send) < 0);
+        assert_int_equal(sides[1].ep->state, CW_EP_FAILED);
+        assert_int_equal(ucp_request_check_status(receive), UCS_INPROGRESS);
+        assert_int_equal(long_in[0], 0x55);
+        ucp_request_cancel(sides[1].worker, receive);
+        assert_int_equal(wait_for(receive), UCS_ERR_CANCELED);
+        end_many();
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    log_count_begin();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shared_by_bandwidth),
+        cmocka_unit_test(test_a_stripe_fails),
+        cmocka_unit_test(test_parts_that_do_not_help),
+        cmocka_unit_test(test_two_parts_that_lie),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
