@@ -152,11 +152,13 @@ ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned r
                                   &fetch->access->use);
 }
 
-static const struct cw_remote_key *find_key(const void *arg, unsigned domain)
+static int find_key(const void *arg, const struct cw_conn *lane, struct cw_remote_key *key)
 {
     const struct cw_rndv_recv_device *fetch = arg;
+    const struct cw_remote_key *found = cw_offer_key(fetch->keys, fetch->num_keys, cw_lane_peer_domain(lane));
 
-    return cw_offer_key(fetch->keys, fetch->num_keys, domain);
+    *key = (found == NULL) ? *key : *found;
+    return found != NULL;
 }
 
 void cw_rndv_recv_device_share(struct cw_request *request)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/lanes.h"
+#include "op/rma.h"
 
 #define LEAST_PIECE (64u << 10)
 
@@ -38,6 +39,14 @@ static const struct cw_memh *registered(const struct cw_access *access, const st
     return NULL;
 }
 
+static void done(struct cw_completion *completion, ucs_status_t status)
+{
+    struct cw_stripe *stripe = cw_container_of(completion, struct cw_stripe, completion);
+
+    stripe->failed |= status != UCS_OK;
+    stripe->access->completion.done(&stripe->access->completion, status);
+}
+
 static void add(struct cw_access *access, const struct cw_further_lane *lane, const void *memory, size_t length,
                 unsigned rights)
 {
@@ -45,7 +54,9 @@ static void add(struct cw_access *access, const struct cw_further_lane *lane, co
     struct cw_domain *domain = lane->conn->iface->domain;
     struct cw_stripe *stripe = &access->stripes->stripe[access->stripes->count];
 
-    *stripe = (struct cw_stripe){.memh       = registered(access, domain),
+    *stripe = (struct cw_stripe){.completion = {done},
+                                 .access     = access,
+                                 .memh       = registered(access, domain),
                                  .generation = lane->generation,
                                  .lane       = (uint8_t)cw_lane_index(ep->lanes, lane)};
     if (stripe->memh == NULL) {
@@ -80,28 +91,73 @@ void cw_stripes_begin(struct cw_access *access, const void *memory, size_t lengt
     }
 }
 
-void cw_stripes_keys(struct cw_access *access, const struct cw_remote_key *(*find)(const void *arg, unsigned domain),
-                     const void *arg)
+void cw_stripes_keys(struct cw_access *access, cw_stripes_find find, const void *arg)
 {
     struct cw_stripes *stripes = access->stripes;
     const struct cw_further_lane *lane;
-    const struct cw_remote_key *key;
     unsigned i, kept = 0;
 
     for (i = 0; stripes != NULL && i < stripes->count; i++) {
         lane = lane_of(access->request->ep, &stripes->stripe[i]);
-        key  = (lane == NULL) ? NULL : find(arg, cw_lane_peer_domain(lane->conn));
-        if (key == NULL) {
-            stripes->stripe[i].lane = 0; /* its registration stays, because another stripe may use it */
-        } else {
-            stripes->stripe[i].key = *key;
+        if (lane != NULL && find(arg, lane->conn, &stripes->stripe[i].key)) {
             kept++;
+        } else {
+            stripes->stripe[i].lane = 0; /* its registration stays, because another stripe may use it */
         }
     }
     if (stripes != NULL && kept < 2) {
         cw_stripes_free(stripes);
         access->stripes = NULL;
     }
+}
+
+static int key_of(const void *arg, const struct cw_conn *lane, struct cw_remote_key *key)
+{
+    const struct ucp_rkey *rkey = arg;
+    struct cw_access_target target;
+
+    if (!cw_rkey_target(rkey, lane, rkey->key.address, &target)) {
+        return 0;
+    }
+    *key = target.key;
+    return 1;
+}
+
+void cw_stripes_for_key(struct cw_access *access, const struct ucp_rkey *rkey, const void *memory, size_t length,
+                        unsigned rights, size_t max)
+{
+    const unsigned rails = cw_lanes_for_rma(access->request->worker);
+
+    if (rails > 1 && access->use.memh != NULL) {
+        cw_lanes_expect(access->request->ep, length, max);
+        cw_stripes_begin(access, memory, length, rights, rails);
+        cw_stripes_keys(access, key_of, rkey);
+    }
+}
+
+ucs_status_t cw_stripes_give_up(struct cw_access *access)
+{
+    struct ucp_ep *ep          = access->request->ep;
+    struct cw_stripes *stripes = access->stripes;
+    struct cw_further_lane *lane;
+    unsigned i;
+
+    for (i = 0; i < stripes->count; i++) {
+        if (stripes->stripe[i].failed && stripes->stripe[i].lane != 0 && ep->lanes != NULL) {
+            lane = &ep->lanes->further[stripes->stripe[i].lane - 1];
+            if (lane->generation == stripes->stripe[i].generation) {
+                cw_lanes_lost(ep->lanes, lane, "an access has failed"); /* does nothing if it is lost already */
+            }
+            if (lane->generation == stripes->stripe[i].generation) {
+                return CW_HOLD;
+            }
+        }
+    }
+    cw_stripes_free(stripes);
+    access->stripes   = NULL;
+    access->status    = UCS_OK;
+    access->all_begun = 0;
+    return UCS_OK;
 }
 
 static size_t piece_of(const struct ucp_ep *ep, size_t left, double share)
@@ -145,7 +201,9 @@ static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, s
         if (best == NULL || ends < first_end) {
             best      = lane;
             first_end = ends;
-            *way      = (struct cw_stripe_way){lane->conn, stripe, stripe->memh, &stripe->key, piece};
+            *way      = (struct cw_stripe_way){lane->conn,   stripe,
+                                               stripe->memh, &stripe->key,
+                                               &stripe->completion, piece};
         }
     }
     if (best == NULL) {
@@ -161,7 +219,7 @@ ucs_status_t cw_stripes_next(struct cw_access *access, size_t left, struct cw_st
     if (cw_unlikely(access->stripes != NULL)) {
         return next_stripe(ep, access->stripes, left, way);
     }
-    *way = (struct cw_stripe_way){ep->conn, NULL, access->use.memh, &access->key, left};
+    *way = (struct cw_stripe_way){ep->conn, NULL, access->use.memh, &access->key, &access->completion, left};
     return UCS_OK;
 }
 
@@ -182,6 +240,30 @@ ucs_status_t cw_stripes_taken(struct cw_access *access, const struct cw_stripe_w
     }
     way->stripe->taken += (status == UCS_INPROGRESS) ? length : 0;
     return cw_access_taken(access, status);
+}
+
+ucs_status_t cw_stripes_begun(struct cw_access *access, ucs_status_t status,
+                              ucs_status_t (*repeat)(struct cw_request *request))
+{
+    if (status == CW_AGAIN || status == CW_HOLD || (status != UCS_OK && access->stripes == NULL)) {
+        return status;
+    }
+    access->status = (access->status == UCS_OK) ? status : access->status;
+    status         = cw_access_begun(access);
+    if (status != UCS_OK && status != UCS_INPROGRESS && access->stripes != NULL) {
+        access->request->send = repeat;
+        return repeat(access->request);
+    }
+    return status;
+}
+
+ucs_status_t cw_stripes_started(struct cw_request *request, ucs_status_t status)
+{
+    if (status != CW_HOLD) {
+        return status;
+    }
+    cw_ep_wait(request->ep, &request->ep->held, request);
+    return CW_RMA_OWNED;
 }
 
 void cw_stripes_free(struct cw_stripes *stripes)

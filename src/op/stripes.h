@@ -12,11 +12,14 @@
 #include "op/access.h"
 
 struct cw_stripe {
+    struct cw_completion completion; /* of its accesses */
+    struct cw_access *access;
     struct cw_mem_use use;       /* zero where another use of the request has the domain's registration */
     const struct cw_memh *memh;  /* the local memory in the domain of the lane */
     struct cw_remote_key key;
     uint64_t taken;              /* bytes of the accesses that the lane took */
     uint16_t generation;
+    uint8_t failed;              /* one of its accesses ended with an error */
     uint8_t lane;                /* the number of the further lane; 0: there is no key for it */
 };
 
@@ -31,20 +34,37 @@ struct cw_stripe_way {
     struct cw_stripe *stripe; /* NULL: the message lane */
     const struct cw_memh *memh;
     const struct cw_remote_key *key;
+    struct cw_completion *completion;
     size_t length; /* for this lane now, at most */
 };
+
+/* Writes the key for the device of the lane; 0: there is none. */
+typedef int (*cw_stripes_find)(const void *arg, const struct cw_conn *lane, struct cw_remote_key *key);
 
 /* Registers the memory for up to `rails` further lanes that devices access memory by. access->stripes is NULL where
  * there are less than two. */
 void cw_stripes_begin(struct cw_access *access, const void *memory, size_t length, unsigned rights, unsigned rails);
-/* The lanes for which `find` has no key take no access; `domain` is the number of the peer's domain. */
-void cw_stripes_keys(struct cw_access *access,
-                     const struct cw_remote_key *(*find)(const void *arg, unsigned domain), const void *arg);
+/* The lanes for which `find` has no key take no access. */
+void cw_stripes_keys(struct cw_access *access, cw_stripes_find find, const void *arg);
+/* For a put or a get of a key: opens lanes if it is long enough, and divides it where they are there. */
+void cw_stripes_for_key(struct cw_access *access, const struct ucp_rkey *rkey, const void *memory, size_t length,
+                        unsigned rights, size_t max);
+/* After a request with stripes has ended with an error: no access follows it any more that a device of a failed lane
+ * still carries out. CW_HOLD: the peer has not closed that lane yet. UCS_OK: the request may begin anew, over the
+ * message lane. */
+ucs_status_t cw_stripes_give_up(struct cw_access *access);
 /* CW_HOLD: the best lane has no room; UCS_ERR_CONNECTION_RESET: none of the lanes is open any more. */
 ucs_status_t cw_stripes_next(struct cw_access *access, size_t left, struct cw_stripe_way *way);
 /* As cw_access_taken, for an access of `length` bytes over that way. */
 ucs_status_t cw_stripes_taken(struct cw_access *access, const struct cw_stripe_way *way, size_t length,
                               ucs_status_t status);
+/* The end of an attempt whose last access was answered by `status`: as cw_access_begun, or the status.
+ * With stripes an error makes `repeat` the next attempt, once no access is under way. */
+ucs_status_t cw_stripes_begun(struct cw_access *access, ucs_status_t status,
+                              ucs_status_t (*repeat)(struct cw_request *request));
+/* The end of the first attempt of a one-sided operation. The queue of such operations does not wait for a further lane:
+ * the operation leaves it for that of the endpoint. */
+ucs_status_t cw_stripes_started(struct cw_request *request, ucs_status_t status);
 /* No access is under way. NULL is allowed and does nothing. */
 void cw_stripes_free(struct cw_stripes *stripes);
 

@@ -48,7 +48,7 @@ static ucs_status_t read_some(struct cw_rndv_recv_device *fetch)
         return UCS_ERR_UNSUPPORTED;
     }
     iov    = (struct cw_access_iov){to, length, way.memh};
-    status = in_place ? cw_lane_get_zcopy(way.lane, &iov, 1, &from, 0, &access->completion)
+    status = in_place ? cw_lane_get_zcopy(way.lane, &iov, 1, &from, 0, way.completion)
                       : cw_access_get_bcopy(access, way.lane, length, to, &from);
     status = cw_stripes_taken(access, &way, length, status);
     if (status == UCS_OK) {

@@ -225,6 +225,9 @@ static void open_worker(struct cw_town *town, struct cw_person *person)
     if (has_devices()) {
         announce_to_devices(town, config);
     }
+    if (has_devices() && has_lanes()) { /* an atomic operation of a device needs a lane that leads to that device */
+        must(town, ucp_config_modify(config, "ATOMIC_MODE", "cpu"), "ucp_config_modify");
+    }
     must(town, ucp_init(&params, config, &person->context), "ucp_init");
     ucp_config_release(config);
     must(town, ucp_worker_create(person->context, &worker_params, &person->worker), "ucp_worker_create");

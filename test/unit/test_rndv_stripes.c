@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Announced messages that several devices share (op/stripes.h): how much each of them moves, what happens where one
- * fails, and announcements with several parts that lie.
+ * Announced messages, puts and gets that several devices share (op/stripes.h): how much each of them moves, what
+ * happens where one fails, and announcements with several parts that lie.
  */
 #include "test_rndv_device.h"
 
@@ -227,6 +227,120 @@ static void test_two_parts_that_lie(void **state)
     }
 }
 
+/* ---- puts and gets ---- */
+
+static ucp_mem_h mapped;
+static ucp_rkey_h key;
+
+/* The second side gives the first one its memory. */
+static void open_memory(unsigned ratio, const char *rails)
+{
+    const ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                      .address    = long_in,
+                                      .length     = sizeof(long_in)};
+    const ucp_request_param_t param = {0};
+    void *packed;
+    size_t length;
+
+    setenv("UCX_MAX_RMA_RAILS", rails, 1);
+    open_many(2, ratio, "1");
+    assert_int_equal(ucp_mem_map(sides[1].context, &map, &mapped), UCS_OK);
+    assert_int_equal(ucp_rkey_pack(sides[1].context, mapped, &packed, &length), UCS_OK);
+    assert_int_equal(wait_for(ucp_ep_flush_nbx(sides[0].ep, &param)), UCS_OK);
+    assert_int_equal(ucp_ep_rkey_unpack(sides[0].ep, packed, &key), UCS_OK);
+    ucp_rkey_buffer_release(packed);
+}
+
+static void end_memory(void)
+{
+    ucp_rkey_destroy(key);
+    assert_int_equal(ucp_mem_unmap(sides[1].context, mapped), UCS_OK);
+    end_many();
+    unsetenv("UCX_MAX_RMA_RAILS");
+}
+
+static void access_well(int is_put, size_t length)
+{
+    const ucp_request_param_t param = {0};
+    char *from = is_put ? long_out : long_in, *to = is_put ? long_in : long_out;
+    ucs_status_ptr_t request;
+
+    for (size_t i = 0; i < length; i++) {
+        from[i] = (char)(i * 11 + i / 251 + (size_t)is_put);
+    }
+    memset(to, 0x55, length);
+    request = is_put ? ucp_put_nbx(sides[0].ep, from, length, (uint64_t)(uintptr_t)to, key, &param)
+                     : ucp_get_nbx(sides[0].ep, to, length, (uint64_t)(uintptr_t)from, key, &param);
+    assert_int_equal(wait_for(request), UCS_OK);
+    assert_int_equal(wait_for(ucp_ep_flush_nbx(sides[0].ep, &param)), UCS_OK);
+    assert_memory_equal(to, from, length);
+    assert_int_equal(failures, 0);
+}
+
+/* UCX_MAX_RMA_RAILS: two devices divide a put or a get by their bandwidths; with 1 there is one. */
+static void test_puts_and_gets_are_shared(void **state)
+{
+    static const struct {
+        const char *rails;
+        unsigned ratio;
+        double share;
+    } cases[] = {{"2", 1, 0.5}, {"2", 3, 0.75}, {"1", 3, 1}};
+    uint64_t first, all;
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        open_memory(cases[i / 2].ratio, cases[i / 2].rails);
+        access_well(i % 2, LONG);
+        for (int round = 0; round < 1000; round++) {
+            progress();
+        }
+        first = stats().bytes_of[0];
+        all   = first + stats().bytes_of[1];
+        access_well(i % 2, LONG);
+        first = stats().bytes_of[0] - first;
+        all   = stats().bytes_of[0] + stats().bytes_of[1] - all;
+        assert_int_equal(all, LONG); /* each byte once */
+        assert_true((double)first > (cases[i / 2].share - 0.13) * LONG &&
+                    (double)first < (cases[i / 2].share + 0.13) * LONG);
+        assert_int_equal(counts[CW_PACKET_PUT] + counts[CW_PACKET_GET], 0);
+        end_memory();
+    }
+}
+
+/* After a failed access all is moved again by the message lane, once the peer has closed the lane that failed, so that
+ * nothing lands late. A put that follows at once is not overwritten. */
+static void test_a_put_or_get_fails(void **state)
+{
+    const ucp_request_param_t param = {0};
+    ucs_status_ptr_t request;
+    unsigned repeated = 0;
+    uint64_t all;
+
+    (void)state;
+    for (int i = 0; i < 24; i++) {
+        open_memory(1, "2");
+        access_well(i % 2, LONG);
+        for (int round = 0; round < 1000; round++) {
+            progress();
+        }
+        all     = stats().bytes_of[0] + stats().bytes_of[1];
+        request = (i % 2) ? ucp_put_nbx(sides[0].ep, long_out, LONG, (uint64_t)(uintptr_t)long_in, key, &param)
+                          : ucp_get_nbx(sides[0].ep, long_out, LONG, (uint64_t)(uintptr_t)long_in, key, &param);
+        cw_sim_set_fault(world, CW_SIM_ACCESS, (i < 12) ? CW_SIM_ALWAYS : 50000);
+        for (int round = 0; round < 40 && stats().faults[CW_SIM_ACCESS] == 0; round++) {
+            progress();
+        }
+        cw_sim_set_fault(world, CW_SIM_ACCESS, 0);
+        assert_int_equal(wait_for(request), UCS_OK);
+        repeated += stats().bytes_of[0] + stats().bytes_of[1] - all > LONG;
+        assert_memory_equal(long_in, long_out, LONG);
+        access_well(1, LONG);
+        access_well(0, LENGTH);
+        end_memory();
+    }
+    assert_true(repeated >= 12);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -241,6 +355,8 @@ int main(void)
         cmocka_unit_test(test_a_stripe_fails),
         cmocka_unit_test(test_parts_that_do_not_help),
         cmocka_unit_test(test_two_parts_that_lie),
+        cmocka_unit_test(test_puts_and_gets_are_shared),
+        cmocka_unit_test(test_a_put_or_get_fails),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

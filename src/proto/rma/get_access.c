@@ -5,6 +5,7 @@
  */
 #include "op/access.h"
 #include "op/get.h"
+#include "op/stripes.h"
 #include "proto/proto.h"
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -18,32 +19,61 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     return (ask->remote & CW_REMOTE_ACCESS) && ask->force != CW_FORCE_EAGER && ask->data == CW_DATA_CONTIG;
 }
 
+static ucs_status_t go_on(struct cw_request *request);
+
+/* The attempt of a get of which an access over a further lane failed: all is read again, by the message lane. */
+static ucs_status_t repeat(struct cw_request *request)
+{
+    struct cw_get *get        = cw_request_state(request);
+    const ucs_status_t status = cw_stripes_give_up(get->access);
+
+    if (status == UCS_OK) {
+        cw_dt_rewind(&get->cursor);
+        request->send = go_on;
+        return go_on(request);
+    }
+    return status;
+}
+
 static void ended(struct cw_request *request, ucs_status_t status)
 {
+    const struct cw_get *get = cw_request_state(request);
+
     cw_list_remove(&request->link);
+    if (status != UCS_OK && get->access->stripes != NULL && request->ep->state == CW_EP_OPEN) {
+        request->send = repeat;
+        cw_ep_queue(request->ep, request);
+        cw_ep_reap_later(request->ep); /* which sends from the queue */
+        return;
+    }
     cw_request_complete(request, status);
 }
 
-static ucs_status_t read_some(struct cw_request *request, const struct cw_access_target *from)
+/* Begins one access. UCS_OK: a lane took it. */
+static ucs_status_t read_some(struct cw_get *get)
 {
-    struct cw_get *get                    = cw_request_state(request);
-    struct cw_access *access              = get->access;
-    struct cw_conn *conn                  = request->ep->conn;
-    const size_t left                     = get->cursor.length - get->cursor.offset;
-    char *to                              = get->cursor.contig + get->cursor.offset;
+    struct cw_access *access   = get->access;
+    const size_t offset        = get->cursor.offset;
+    char *to                   = get->cursor.contig + offset;
+    struct cw_stripe_way way   = {.length = 0};
+    ucs_status_t status        = cw_stripes_next(access, get->cursor.length - offset, &way);
+    struct cw_access_target from;
     struct cw_access_iov iov;
-    ucs_status_t status;
     size_t length;
     int in_place;
 
-    length = cw_access_next_get(conn, access->use.memh, to, from->address, left, &in_place);
+    if (status != UCS_OK) {
+        return status;
+    }
+    from   = (struct cw_access_target){.address = get->address + offset, .key = *way.key};
+    length = cw_access_next_get(way.lane, way.memh, to, from.address, way.length, &in_place);
     if (length == 0) {
         return UCS_ERR_IO_ERROR; /* the device could do this when the get began */
     }
-    iov    = (struct cw_access_iov){to, length, access->use.memh};
-    status = in_place ? cw_lane_get_zcopy(conn, &iov, 1, from, 0, &access->completion)
-                                    : cw_access_get_bcopy(access, conn, length, to, from);
-    status = cw_access_taken(access, status);
+    iov    = (struct cw_access_iov){to, length, way.memh};
+    status = in_place ? cw_lane_get_zcopy(way.lane, &iov, 1, &from, 0, way.completion)
+                      : cw_access_get_bcopy(access, way.lane, length, to, &from);
+    status = cw_stripes_taken(access, &way, length, status);
     if (status == UCS_OK) {
         cw_dt_skip(&get->cursor, length);
     }
@@ -52,21 +82,18 @@ static ucs_status_t read_some(struct cw_request *request, const struct cw_access
 
 static ucs_status_t go_on(struct cw_request *request)
 {
-    struct cw_get *get = cw_request_state(request);
-    struct cw_access_target from;
-    ucs_status_t status;
+    struct cw_get *get       = cw_request_state(request);
+    struct cw_access *access = get->access;
+    ucs_status_t status      = UCS_OK;
 
-    while (get->cursor.offset < get->cursor.length) {
-        if (!cw_rkey_target(get->rkey, request->ep->conn, get->address + get->cursor.offset, &from)) {
-            return UCS_ERR_IO_ERROR; /* the device could do this when the get began */
-        }
-        status = read_some(request, &from);
+    while (get->cursor.offset < get->cursor.length && (access->stripes == NULL || access->status == UCS_OK)) {
+        status = read_some(get);
         if (status != UCS_OK) {
-            return status;
+            break;
         }
     }
-    status = cw_access_begun(get->access);
-    if (status == UCS_INPROGRESS) {
+    status = cw_stripes_begun(access, status, repeat);
+    if (status == UCS_INPROGRESS && access->stripes == NULL && !get->fetching) { /* writes can wait in the device */
         get->fetching = 1;
         cw_op_ep(request->ep)->rma->num_fetching++;
     }
@@ -79,6 +106,7 @@ static ucs_status_t start(struct cw_request *request)
     struct cw_rma *rma                    = cw_op_ep(request->ep)->rma;
     const struct cw_access_limits *limits = &request->ep->conn->iface->limits.access;
     ucs_status_t status                   = cw_rma_admit(rma, get->address, get->cursor.length, 0);
+    struct cw_access_target from;
 
     if (status != UCS_OK) {
         return status;
@@ -87,14 +115,20 @@ static ucs_status_t start(struct cw_request *request)
     if (get->access == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
+    if (!cw_rkey_target(get->rkey, request->ep->conn, get->address, &from)) {
+        return UCS_ERR_IO_ERROR; /* the device could do this when it was asked */
+    }
+    get->access->key = from.key;
     if (get->cursor.length > limits->max_get_bcopy && limits->max_get_zcopy > 0 && limits->max_iov > 0) {
         cw_access_use(get->access, get->cursor.contig, get->cursor.length, CW_RIGHT_LOCAL_WRITE);
+        cw_stripes_for_key(get->access, get->rkey, get->cursor.contig, get->cursor.length, CW_RIGHT_LOCAL_WRITE,
+                           limits->max_get_zcopy);
     }
     request->send = go_on;
     get->late     = 1;
     cw_rma_late_add(rma, get->address, get->cursor.length);
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, get->cursor.length);
-    return go_on(request);
+    return cw_stripes_started(request, go_on(request));
 }
 
 const struct cw_protocol cw_proto_get_access = {.query = query, .start = start};

@@ -5,6 +5,7 @@
  */
 #include "op/access.h"
 #include "op/put.h"
+#include "op/stripes.h"
 #include "proto/proto.h"
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -18,10 +19,33 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     return (ask->remote & CW_REMOTE_ACCESS) && ask->force != CW_FORCE_EAGER;
 }
 
+static ucs_status_t go_on(struct cw_request *request);
+
+/* The attempt of a put of which an access over a further lane failed: all is written again, by the message lane. */
+static ucs_status_t repeat(struct cw_request *request)
+{
+    struct cw_send *send      = cw_request_state(request);
+    const ucs_status_t status = cw_stripes_give_up(send->access);
+
+    if (status == UCS_OK) {
+        cw_dt_rewind(&send->cursor);
+        request->send = go_on;
+        return go_on(request);
+    }
+    return status;
+}
+
 static void ended(struct cw_request *request, ucs_status_t status)
 {
     struct cw_send *send = cw_request_state(request);
 
+    if (status != UCS_OK && send->access->stripes != NULL && request->ep->state == CW_EP_OPEN) {
+        request->send = repeat;
+        cw_list_remove(&request->link);
+        cw_ep_queue(request->ep, request);
+        cw_ep_reap_later(request->ep); /* which sends from the queue */
+        return;
+    }
     send->phase = CW_SEND_SENT;
     cw_send_finish(request, status);
 }
@@ -33,30 +57,33 @@ static size_t pack(void *dest, size_t max, void *arg)
     return cw_dt_pack(&send->cursor, dest, max);
 }
 
-static ucs_status_t write_some(struct cw_request *request, const struct cw_access_target *to)
+/* Begins one access. UCS_OK: a lane took it. */
+static ucs_status_t write_some(struct cw_send *send)
 {
-    struct cw_send *send                  = cw_request_state(request);
-    struct cw_access *access              = send->access;
-    struct cw_conn *conn                  = request->ep->conn;
-    const size_t left                     = send->cursor.length - send->cursor.offset;
-    const int is_flat                     = send->cursor.class_id == UCP_DATATYPE_CONTIG;
-    const char *memory                    = is_flat ? send->cursor.contig + send->cursor.offset : NULL;
+    struct cw_access *access   = send->access;
+    const size_t offset        = send->cursor.offset;
+    const int is_flat          = send->cursor.class_id == UCP_DATATYPE_CONTIG;
+    char *memory               = is_flat ? send->cursor.contig + offset : NULL;
+    struct cw_stripe_way way   = {.length = 0};
+    ucs_status_t status        = cw_stripes_next(access, send->cursor.length - offset, &way);
+    struct cw_access_target to;
     struct cw_access_iov iov;
-    ucs_status_t status;
     size_t length;
     int in_place;
 
-    length = cw_access_next_put(conn, access->use.memh, memory, to->address, left, &in_place);
+    if (status != UCS_OK) {
+        return status;
+    }
+    to     = (struct cw_access_target){.address = send->put.address + offset, .key = *way.key};
+    length = cw_access_next_put(way.lane, way.memh, memory, to.address, way.length, &in_place);
     if (length == 0) {
         return UCS_ERR_IO_ERROR; /* the device could do this when the put began */
     }
-    if (!in_place) {
-        return cw_access_taken(access, cw_lane_put_bcopy(conn, length, pack, send, to, access->flags,
-                                                         &access->completion));
-    }
-    iov    = (struct cw_access_iov){send->cursor.contig + send->cursor.offset, length, access->use.memh};
-    status = cw_access_taken(access, cw_lane_put_zcopy(conn, &iov, 1, to, access->flags, &access->completion));
-    if (status == UCS_OK) {
+    iov    = (struct cw_access_iov){memory, length, way.memh};
+    status = in_place ? cw_lane_put_zcopy(way.lane, &iov, 1, &to, access->flags, way.completion)
+                      : cw_lane_put_bcopy(way.lane, length, pack, send, &to, access->flags, way.completion);
+    status = cw_stripes_taken(access, &way, length, status);
+    if (status == UCS_OK && in_place) {
         cw_dt_skip(&send->cursor, length);
     }
     return status;
@@ -64,20 +91,17 @@ static ucs_status_t write_some(struct cw_request *request, const struct cw_acces
 
 static ucs_status_t go_on(struct cw_request *request)
 {
-    struct cw_send *send = cw_request_state(request);
-    struct cw_access_target to;
-    ucs_status_t status;
+    struct cw_send *send     = cw_request_state(request);
+    struct cw_access *access = send->access;
+    ucs_status_t status      = UCS_OK;
 
-    while (send->cursor.offset < send->cursor.length) {
-        if (!cw_rkey_target(send->put.rkey, request->ep->conn, send->put.address + send->cursor.offset, &to)) {
-            return UCS_ERR_IO_ERROR; /* the device could do this when the put began */
-        }
-        status = write_some(request, &to);
+    while (send->cursor.offset < send->cursor.length && (access->stripes == NULL || access->status == UCS_OK)) {
+        status = write_some(send);
         if (status != UCS_OK) {
-            return status;
+            break;
         }
     }
-    return cw_access_begun(send->access);
+    return cw_stripes_begun(access, status, repeat);
 }
 
 static int is_plain(const struct cw_send *send, const struct cw_access_limits *limits)
@@ -90,6 +114,8 @@ static ucs_status_t start(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
     struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
+    const struct cw_access_limits *limits = &request->ep->conn->iface->limits.access;
+    struct cw_access_target to;
     unsigned flags;
     ucs_status_t status  = cw_rma_admit_device(rma, send->put.address, send->cursor.length, &flags);
 
@@ -102,14 +128,22 @@ static ucs_status_t start(struct cw_request *request)
         return UCS_ERR_NO_MEMORY;
     }
     send->access->flags = flags;
-    if (is_plain(send, &request->ep->conn->iface->limits.access)) {
+    if (!cw_rkey_target(send->put.rkey, request->ep->conn, send->put.address, &to)) {
+        return UCS_ERR_IO_ERROR; /* the device could do this when it was asked */
+    }
+    send->access->key = to.key;
+    if (is_plain(send, limits)) {
         cw_access_use(send->access, send->cursor.contig, send->cursor.length, 0);
+        if (flags == 0) { /* other lanes know nothing of the fetches of the message lane */
+            cw_stripes_for_key(send->access, send->put.rkey, send->cursor.contig, send->cursor.length, 0,
+                               limits->max_put_zcopy);
+        }
     }
     send->kind    = &cw_put_access_kind;
     request->send = go_on;
     rma->async_puts++;
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, send->cursor.length);
-    return go_on(request);
+    return cw_stripes_started(request, go_on(request));
 }
 
 const struct cw_protocol cw_proto_put_access = {.query = query, .start = start};
