@@ -58,6 +58,7 @@ struct cw_failover {
     uint8_t owes_here;             /* the carrier had no room for HERE or TAKEN */
     uint8_t answers;               /* to probes, since something was confirmed */
     uint8_t probed;                /* an answer is missing */
+    uint8_t unanswered;            /* questions to the carrier since it last answered, MAX_STRIKES at most */
     uint8_t missing;               /* lanes to be dialled again: bit i stands for lane i + 1 */
     uint8_t doubtful;              /* lanes on which the peer was asked or told something, and was not heard since */
     uint8_t strikes[CW_MAX_LANES]; /* answers by the carrier since a lane became doubtful */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The move of a message lane to another carrier (core/failover.h), and its silence: if nothing is confirmed for a
- * while, this side asks on the further lanes. A peer that answers twice, and has handled nothing in between, shows that
- * the carrier is cut. Impossible numbers end the endpoint.
+ * while, or the carrier does not answer, this side asks on the further lanes. A peer that answers twice, and has
+ * handled nothing in between, shows that the carrier is cut. Impossible numbers end the endpoint.
  */
 #include "core/failover.h"
 
@@ -127,13 +127,14 @@ static void seek(struct cw_failover *failover)
 /* The carrier is left; nothing that still comes by it is handled. */
 static void begin(struct cw_failover *failover, ucs_status_t status)
 {
-    failover->carrier   = NULL;
-    failover->candidate = NULL;
-    failover->owes_here = 0;
-    failover->status    = status;
-    failover->moved_ns  = cw_clock_ns();
-    failover->answers   = 0;
-    failover->probed    = 0;
+    failover->carrier    = NULL;
+    failover->candidate  = NULL;
+    failover->owes_here  = 0;
+    failover->status     = status;
+    failover->moved_ns   = cw_clock_ns();
+    failover->answers    = 0;
+    failover->probed     = 0;
+    failover->unanswered = 0;
     cw_ep_owes(failover->ep);
     if (failover->ep->peer_ended) {
         cw_ep_fail(failover->ep, status); /* its worker is being destroyed: no lane survives */
@@ -308,12 +309,22 @@ static void on_alive_carrier(struct cw_failover *failover)
     struct cw_further_lane *lane;
     unsigned i;
 
+    failover->unanswered = 0;
+    if (cw_list_empty(&failover->packets)) {
+        failover->answers = 0;
+    }
     for (i = 0; i < CW_MAX_LANES; i++) {
         lane = lane_at(failover->ep, i);
         if (lane != NULL && (failover->doubtful & 1u << i) && ++failover->strikes[i] > MAX_STRIKES) {
             cw_lanes_lost(failover->ep->lanes, lane, "nothing comes through any more");
         }
     }
+}
+
+/* Whether the carrier may be cut: it owes a confirmation, or answers. */
+static int owes_sign(const struct cw_failover *failover)
+{
+    return !cw_list_empty(&failover->packets) || failover->unanswered == MAX_STRIKES;
 }
 
 static ucs_status_t on_alive(struct cw_failover *failover, const struct cw_conn *conn, const struct cw_wire_move *move)
@@ -336,7 +347,7 @@ static ucs_status_t on_alive(struct cw_failover *failover, const struct cw_conn 
         return UCS_OK;
     }
     failover->heard = conn;
-    if (failover->probed && !cw_list_empty(&failover->packets)) {
+    if (failover->probed && owes_sign(failover)) {
         failover->probed = 0;
         if (++failover->answers >= MAX_ANSWERS) {
             is_silent(failover);
@@ -419,7 +430,7 @@ static void probe(struct cw_failover *failover, uint64_t now_ns)
     struct cw_further_lane *lane;
     unsigned i;
 
-    if (cw_list_empty(&failover->packets) || now_ns - failover->moved_ns < SILENT_NS) {
+    if (!owes_sign(failover) || now_ns - failover->moved_ns < SILENT_NS) {
         return;
     }
     for (i = 0; i < CW_MAX_LANES; i++) {
@@ -429,6 +440,12 @@ static void probe(struct cw_failover *failover, uint64_t now_ns)
             (void)tell_on(failover, lane, CW_WIRE_MOVE_PROBE);
         }
     }
+}
+
+/* No room comes from a lane that is cut, even if an answer from before the cut has cleared it of doubt. */
+static int is_stuck(const struct cw_further_lane *lane)
+{
+    return lane->full && cw_list_empty(&lane->kept);
 }
 
 /* Compares the lanes that are doubtful with the carrier. */
@@ -441,12 +458,18 @@ static void doubt(struct cw_failover *failover)
         lane = lane_at(failover->ep, i);
         if (lane == NULL || lane->conn == failover->carrier) {
             failover->doubtful &= (uint8_t) ~(1u << i);
-        } else if (failover->doubtful & 1u << i) {
+            continue;
+        }
+        if (is_stuck(lane)) {
+            suspect(failover, lane);
+        }
+        if (failover->doubtful & 1u << i) {
             (void)cw_failover_tell(failover, lane->conn, CW_WIRE_MOVE_PROBE);
         }
     }
     if (failover->doubtful != 0) {
         (void)cw_failover_tell(failover, failover->carrier, CW_WIRE_MOVE_PROBE);
+        failover->unanswered += failover->unanswered < MAX_STRIKES;
     }
 }
 

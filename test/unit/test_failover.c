@@ -513,6 +513,68 @@ static void lies_are_refused(void **state)
     }
 }
 
+/* The first further lane has no room, and nothing else is under way. */
+static struct cw_further_lane *fill_second(void)
+{
+    struct cw_further_lane *lane;
+
+    open_ep(1);
+    lane       = cw_lanes_find(ep, &conns[SECOND]);
+    lane->full = 1;
+    cw_failover_full(ep, lane);
+    return lane;
+}
+
+static void look(void)
+{
+    (void)cw_failover_look(&lane_of_ep()->watch);
+}
+
+/* N22-70: what waits for the full lane would wait for ever if the carrier is cut, too. */
+static void a_carrier_without_answers_is_left(void **state)
+{
+    unsigned i, before;
+
+    (void)state;
+    (void)fill_second();
+    for (i = 0; i < 3; i++) {
+        look();
+        assert_int_equal(move(THIRD, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
+        assert_ptr_equal(lane_of_ep()->carrier, &conns[FIRST]); /* it gets its time to answer */
+    }
+    before = num_sent;
+    look();
+    assert_int_equal(move(THIRD, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
+    assert_int_equal(abandoned[FIRST], 1);
+    assert_int_equal(sent[num_sent - 1].conn, THIRD);
+    assert_int_equal(sent[num_sent - 1].move.kind, CW_WIRE_MOVE_HERE);
+    assert_true(num_sent > before);
+    assert_int_equal(move(THIRD, CW_WIRE_MOVE_TAKEN, 1, 0), UCS_OK);
+    assert_ptr_equal(lane_of_ep()->carrier, &conns[THIRD]);
+}
+
+/* A full lane that is silent while the carrier answers is lost, although an answer from before the cut came by it. */
+static void a_full_lane_stays_doubtful(void **state)
+{
+    struct cw_further_lane *lane;
+    unsigned i;
+
+    (void)state;
+    lane = fill_second();
+    look();
+    assert_int_equal(move(SECOND, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
+    assert_int_equal(lane_of_ep()->doubtful, 0);
+    for (i = 0; i < 4; i++) {
+        assert_int_equal(lane->state, CW_FURTHER_OPEN);
+        look();
+        assert_int_equal(move(FIRST, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
+        assert_int_equal(move(THIRD, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
+    }
+    assert_int_not_equal(lane->state, CW_FURTHER_OPEN);
+    assert_ptr_equal(lane_of_ep()->carrier, &conns[FIRST]);
+    assert_int_equal(abandoned[FIRST], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -526,6 +588,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(copies_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_carrier_keeps_the_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lies_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_carrier_without_answers_is_left, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_lane_stays_doubtful, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
