@@ -109,7 +109,7 @@ static int may_have_lanes(const struct ucp_ep *ep)
         cw_ep_peer_uid(ep) == ep->worker->uid || (ep->cm != NULL && ep->cm->server_uid == ep->worker->uid);
 
     return ep->state == CW_EP_OPEN && ep->loop_conn == NULL && !is_own &&
-           cw_lanes_suit(ep->conn->iface, cw_lanes_access(ep));
+           (cw_lanes_access(ep) || ep->conn->iface->limits.max_placed > 0); /* also a lane of core/failover.h */
 }
 
 void cw_lanes_want(struct ucp_ep *ep)
