@@ -69,6 +69,7 @@ struct cw_verbs_op {
     uint32_t number;                  /* number of its request */
     ucs_status_t status;
     int is_over;
+    int uses_core_memory; /* the device reads or writes memory that the core named */
 };
 
 struct cw_verbs_domain {
@@ -268,6 +269,8 @@ void cw_verbs_access_limits(struct cw_verbs_iface *iface);
 void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status);
 /* Calls the completions of accesses that are over, or cancels all. */
 unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all);
+/* Whether the device still uses memory that the core named. */
+int cw_verbs_ops_use_core_memory(const struct cw_verbs_conn *conn);
 
 /* verbs_iface.c: makes room for the completions of one more connection; 0 if the device has none. */
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface);

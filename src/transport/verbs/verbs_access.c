@@ -130,7 +130,7 @@ static ucs_status_t send_zcopy(struct cw_conn *super, enum ibv_wr_opcode opcode,
                                struct cw_completion *completion)
 {
     struct cw_verbs_conn *conn  = cw_verbs_conn_of(super);
-    const struct cw_verbs_op op = {.completion = completion};
+    const struct cw_verbs_op op = {.completion = completion, .uses_core_memory = 1};
     struct ibv_sge sges[CW_VERBS_MAX_IOV];
     struct ibv_send_wr wr = {.opcode = opcode, .sg_list = sges};
     ucs_status_t status   = cw_verbs_can_send(cw_verbs_iface_of(super), conn);
@@ -257,6 +257,16 @@ unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all)
         count++;
     }
     return count;
+}
+
+int cw_verbs_ops_use_core_memory(const struct cw_verbs_conn *conn)
+{
+    const struct cw_verbs_op *op = conn->ops;
+
+    while (op != NULL && (op->is_over || !op->uses_core_memory)) {
+        op = op->next;
+    }
+    return op != NULL;
 }
 
 void cw_verbs_access_limits(struct cw_verbs_iface *iface)

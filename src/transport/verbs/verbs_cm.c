@@ -168,14 +168,15 @@ unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
     return 1;
 }
 
-/* Whether the hello comes from the address that it names, as the device reports; otherwise any sender could make this
- * side send datagrams to a third one. */
-static int comes_from(const struct cw_verbs_datagram *hello, const struct ibv_wc *wc, const uint8_t *grh)
+/* Whether a datagram comes from that address, as the device reports: a hello from elsewhere would make this side send
+ * datagrams to a third one, and a cancel would end a connection of others. */
+static int comes_from(const struct cw_verbs_address *address, unsigned index, const struct ibv_wc *wc,
+                      const uint8_t *grh)
 {
-    const uint8_t *gid = hello->address.gids[hello->gid_from];
+    const uint8_t *gid = address->gids[index];
 
-    if (!hello->address.ethernet) {
-        return wc->slid == hello->address.lid;
+    if (!address->ethernet) {
+        return wc->slid == address->lid;
     }
     if (!(wc->wc_flags & IBV_WC_GRH)) {
         return 0;
@@ -373,9 +374,10 @@ static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_d
     return 1;
 }
 
-/* A dialler gives up; it has sent no packet by then. For a connection that this side dialled a cancel has no effect. */
+/* A dialler gives up; it has sent no packet by then. Or a peer that knows the id of this end closed with accesses under
+ * way, and its queue pair is gone. */
 static unsigned take_cancel(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *cancel,
-                            const struct ibv_wc *wc)
+                            const struct ibv_wc *wc, const uint8_t *grh)
 {
     struct cw_verbs_conn *conn = NULL;
     struct cw_list *link;
@@ -389,11 +391,14 @@ static unsigned take_cancel(struct cw_verbs_iface *iface, const struct cw_verbs_
             conn = NULL;
         }
     }
-    if (conn == NULL || conn->peer.qp != wc->src_qp || conn->peer_id != cancel->from || conn->is_dialler) {
+    if (conn == NULL || conn->peer.qp != wc->src_qp || conn->peer_id != cancel->from ||
+        !comes_from(&conn->peer, conn->peer_gid, wc, grh)) {
         return 0;
     }
-    if (!conn->is_ready) {
+    if (!conn->is_ready && !conn->is_dialler) {
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it gave up");
+    } else if (conn->is_ready && conn->id == cancel->to) {
+        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
     }
     return 0;
 }
@@ -410,9 +415,10 @@ unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_d
         return take_reply(iface, datagram, wc);
     }
     if (datagram->kind == CW_VERBS_CANCEL) {
-        return take_cancel(iface, datagram, wc);
+        return take_cancel(iface, datagram, wc, grh);
     }
-    if (!comes_from(datagram, wc, grh) || wc->src_qp != datagram->address.qp || datagram->from == 0 ||
+    if (!comes_from(&datagram->address, datagram->gid_from, wc, grh) || wc->src_qp != datagram->address.qp ||
+        datagram->from == 0 ||
         cw_verbs_pair(&iface->local, &datagram->address, &our_gid, &peer_gid) != NULL) {
         cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN,
                            "%s: a hello that does not come from where it says is dropped", iface->port.name);

@@ -569,15 +569,28 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
     }
 }
 
+/* Ends all accesses under way. If the device uses memory of the core, it must stop all requests of this connection:
+ * no END can follow them, and a datagram tells the peer. A datagram that is lost is replaced by the looks of a peer
+ * that watches the connection or waits for a message. Memory of the transport lasts until the requests are over. */
+static void cancel_ops(struct cw_verbs_conn *conn)
+{
+    if (conn->state != CW_VERBS_OPEN || cw_verbs_ops_use_core_memory(conn)) {
+        if (conn->state == CW_VERBS_OPEN) {
+            cw_verbs_cancel(conn);
+        }
+        cw_verbs_conn_fail(conn, UCS_ERR_CANCELED, "it was closed");
+        cw_verbs_conn_drop(conn);
+    }
+    (void)cw_verbs_ops_settle(conn, 1);
+}
+
 void cw_verbs_close_conn(struct cw_conn *super)
 {
     struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
 
-    if (conn->ops != NULL) { /* memory of the core is in use: the device must stop all requests of this connection */
-        cw_verbs_conn_fail(conn, UCS_ERR_CANCELED, "it was closed");
-        cw_verbs_conn_drop(conn);
-        (void)cw_verbs_ops_settle(conn, 1);
+    if (conn->ops != NULL) {
+        cancel_ops(conn);
     }
     while (conn->num_flushes > 0) {
         flush_at(conn, 0, UCS_ERR_CANCELED);
