@@ -176,7 +176,7 @@ static unsigned find_devices(const struct cw_config *config, struct found *found
 
     for (i = 0; i < cw_num_transports; i++) {
         found[count].transport = cw_transports[i];
-        found[count].count     = cw_transports[i]->query_devices(config, found[count].devices, MAX_DEVICES);
+        found[count].count     = cw_transport_devices(cw_transports[i], config, found[count].devices, MAX_DEVICES);
         if (found[count].count > MAX_DEVICES) {
             found[count].count = MAX_DEVICES;
         }

@@ -259,12 +259,17 @@ static inline uint8_t cw_iface_wire_id(const struct cw_iface *iface)
 
 static inline size_t cw_iface_address(struct cw_iface *iface, void *buffer, size_t max)
 {
-    return iface->transport->address(iface, buffer, max);
+    return (iface->transport->address == NULL) ? cw_iface_own_address(iface, buffer, max)
+                                               : iface->transport->address(iface, buffer, max);
 }
 
 static inline int cw_iface_reachable(struct cw_iface *iface, const void *address, size_t length, const char **why)
 {
-    return iface->transport->reachable(iface, address, length, why);
+    if (iface->transport->reachable != NULL) {
+        return iface->transport->reachable(iface, address, length, why);
+    }
+    *why = "it is another worker";
+    return cw_iface_is_own(iface, address, length);
 }
 
 static CW_INLINE unsigned cw_iface_progress(struct cw_iface *iface)
@@ -275,18 +280,6 @@ static CW_INLINE unsigned cw_iface_progress(struct cw_iface *iface)
 static inline ucs_status_t cw_iface_arm(struct cw_iface *iface)
 {
     return (iface->transport->arm == NULL) ? UCS_OK : iface->transport->arm(iface);
-}
-
-static inline ucs_status_t cw_iface_open(const struct cw_transport *transport, const struct cw_iface_params *params,
-                                         struct cw_iface **iface_p)
-{
-    ucs_status_t status = transport->open(params, iface_p);
-
-    if (status == UCS_OK) {
-        (*iface_p)->packets = transport->packets;
-        (*iface_p)->domain  = params->domain;
-    }
-    return status;
 }
 
 static inline void cw_iface_close(struct cw_iface *iface)

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "base/list.h"
@@ -156,7 +157,8 @@ struct cw_transport {
     const struct cw_transport_access *access;       /* NULL: the device does not reach the memory of the peer */
     const struct cw_transport_fastpath *fastpath;   /* NULL: every packet goes through a send slot */
 
-    /* Lists devices, at most `max`; returns how many exist. It has no side effects and takes microseconds. */
+    /* Lists devices, at most `max`; returns how many exist. It has no side effects and takes microseconds. NULL: there
+     * is always one, "memory". */
     unsigned (*query_devices)(const struct cw_config *config, struct cw_device *devices, unsigned max);
     /* Adds a line for each device that exists and is not listed, or the reason why there is none. NULL: query_devices
      * says everything. */
@@ -167,7 +169,7 @@ struct cw_transport {
     ucs_status_t (*open)(const struct cw_iface_params *params, struct cw_iface **iface_p);
     void (*close)(struct cw_iface *iface);
     /* Writes the address by which peers dial this iface; returns its length (<= max), or 0 when it does not fit. Every
-     * call writes equal bytes. */
+     * call writes equal bytes. NULL, and `reachable` NULL as well: an interface reaches only its own worker. */
     size_t (*address)(struct cw_iface *iface, void *buffer, size_t max);
     /* Whether a dial can succeed. The address comes from a peer: any bytes, any length. On 0 *why is set to a constant
      * phrase for a log line. */
@@ -189,6 +191,8 @@ struct cw_iface {
                                                  * before it calls them */
     const struct cw_upcalls *upcalls;
     void *owner;
+    uint64_t worker_uid;                        /* set by the core, as `owner`, `upcalls` and `transport` above, after
+                                                 * `open` where the transport has not set them */
     struct cw_domain *domain;                   /* set by the core: as in the parameters */
     struct cw_limits limits;
     const struct cw_protocol_plan *plan;    /* set by the core: how it uses these limits */
@@ -225,6 +229,21 @@ struct cw_conn {
      * and it is freed with the connection unless the core took it over. NULL: nothing is known. */
     char *end;
 };
+
+/* For transports without `address`: the address of an interface, and whether this is that address. */
+static inline size_t cw_iface_own_address(const struct cw_iface *iface, void *buffer, size_t max)
+{
+    if (max < sizeof(iface->worker_uid)) {
+        return 0;
+    }
+    memcpy(buffer, &iface->worker_uid, sizeof(iface->worker_uid));
+    return sizeof(iface->worker_uid);
+}
+
+static inline int cw_iface_is_own(const struct cw_iface *iface, const void *address, size_t length)
+{
+    return length == sizeof(iface->worker_uid) && memcmp(address, &iface->worker_uid, length) == 0;
+}
 
 /* Whether a payload can be written to its place at the peer without another copy. */
 static inline int cw_conn_places(const struct cw_conn *conn)

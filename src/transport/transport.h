@@ -19,4 +19,10 @@
 #include "transport/iface.h"    /* the head, the upcalls, interface and connection */
 #include "transport/packets.h"  /* packets over an open connection */
 
+/* opening.c: the slots query_devices and open of a transport, and what every transport gets there. */
+unsigned cw_transport_devices(const struct cw_transport *transport, const struct cw_config *config,
+                              struct cw_device *devices, unsigned max);
+ucs_status_t cw_iface_open(const struct cw_transport *transport, const struct cw_iface_params *params,
+                           struct cw_iface **iface_p);
+
 #endif

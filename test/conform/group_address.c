@@ -14,11 +14,9 @@ static void test_table_is_complete(void **state)
     assert_non_null(transport->name);
     assert_true(strlen(transport->name) > 0 && strlen(transport->name) < CW_DEVICE_NAME_MAX);
     assert_int_not_equal(transport->wire_id, 0);
-    assert_non_null(transport->query_devices);
     assert_non_null(transport->open);
     assert_non_null(transport->close);
-    assert_non_null(transport->address);
-    assert_non_null(transport->reachable);
+    assert_int_equal(transport->address != NULL, transport->reachable != NULL);
     assert_non_null(transport->progress);
     assert_non_null(transport->connect->dial);
     assert_non_null(transport->connect->close_conn);
@@ -33,12 +31,12 @@ static void test_devices(void **state)
 
     (void)rig;
     memset(devices, 0xff, sizeof(devices));
-    count = cw_subject.transport->query_devices(cw_rig_config(), devices, 0);
+    count = cw_transport_devices(cw_subject.transport, cw_rig_config(), devices, 0);
     assert_true(count > 0);
     for (i = 0; i < sizeof(devices); i++) {
         cw_check(((unsigned char *)devices)[i] == 0xff, "query_devices wrote beyond its limit of 0 devices");
     }
-    assert_int_equal(cw_subject.transport->query_devices(cw_rig_config(), devices, CW_MAX_DEVICES), count);
+    assert_int_equal(cw_transport_devices(cw_subject.transport, cw_rig_config(), devices, CW_MAX_DEVICES), count);
     for (i = 0; i < count && i < CW_MAX_DEVICES; i++) {
         cw_check(memchr(devices[i].name, '\0', CW_DEVICE_NAME_MAX) != NULL && devices[i].name[0] != '\0',
                  "device %u has no proper name", i);
@@ -72,14 +70,14 @@ static void test_address_is_constant(void **state)
     struct cw_end *one, *other;
     size_t max, i;
 
-    assert_int_equal(cw_subject.transport->address(a->iface, buffer, sizeof(buffer)), a->address_length);
+    assert_int_equal(cw_iface_address(a->iface, buffer, sizeof(buffer)), a->address_length);
     assert_memory_equal(buffer, a->address, a->address_length);
     cw_rig_connect(rig, a, rig->b, &one, &other);
-    assert_int_equal(cw_subject.transport->address(a->iface, buffer, a->address_length), a->address_length);
+    assert_int_equal(cw_iface_address(a->iface, buffer, a->address_length), a->address_length);
     assert_memory_equal(buffer, a->address, a->address_length);
     for (max = 0; max < a->address_length; max++) {
         memset(buffer, 0x5a, sizeof(buffer));
-        cw_check(cw_subject.transport->address(a->iface, buffer, max) == 0, "an address fits into %zu bytes", max);
+        cw_check(cw_iface_address(a->iface, buffer, max) == 0, "an address fits into %zu bytes", max);
         for (i = max; i < sizeof(buffer); i++) {
             cw_check(buffer[i] == 0x5a, "the address was written beyond its limit of %zu bytes", max);
         }
@@ -94,10 +92,10 @@ static void test_reachable(void **state)
 
     /* at an odd place, as inside a worker address */
     memcpy(copy, rig->b->address, rig->b->address_length);
-    cw_check(cw_subject.transport->reachable(rig->a->iface, copy, rig->b->address_length, &why),
+    cw_check(cw_iface_reachable(rig->a->iface, copy, rig->b->address_length, &why),
              "the other side is not reachable: %s", (why != NULL) ? why : "no reason given");
     free(copy);
-    cw_check(cw_subject.transport->reachable(rig->b->iface, rig->a->address, rig->a->address_length, &why),
+    cw_check(cw_iface_reachable(rig->b->iface, rig->a->address, rig->a->address_length, &why),
              "the side is not reachable from the other: %s", (why != NULL) ? why : "no reason given");
 }
 
@@ -112,7 +110,7 @@ static int try_address(struct cw_rig *rig, const uint8_t *bytes, size_t length)
     int reachable;
 
     memcpy(copy, bytes, length);
-    reachable = cw_subject.transport->reachable(rig->a->iface, copy, length, &why);
+    reachable = cw_iface_reachable(rig->a->iface, copy, length, &why);
     cw_check(reachable || (why != NULL && why[0] != '\0'), "an address is refused without a reason");
     if (!reachable || !(cw_subject.traits & CW_SUBJECT_DIALS_OUT)) {
         end = cw_end_dial_raw(rig->a, copy, length, &hello, &status);

@@ -89,7 +89,7 @@ static struct cw_end *dial_child(struct cw_rig *rig, const struct child *child)
 
     get(child->fd, &remote.address_length, sizeof(remote.address_length), NULL);
     get(child->fd, remote.address, remote.address_length, NULL);
-    cw_check(cw_subject.transport->reachable(rig->a->iface, remote.address, remote.address_length, &why),
+    cw_check(cw_iface_reachable(rig->a->iface, remote.address, remote.address_length, &why),
              "the other process is not reachable: %s", (why != NULL) ? why : "no reason given");
     return cw_end_dial(rig->a, &remote, &hello);
 }
@@ -424,7 +424,7 @@ static void test_dial_after_kill(void **state)
     get(child.fd, remote.address, remote.address_length, NULL);
     kill(child.pid, SIGKILL);
     join(&child, 1);
-    if (!cw_subject.transport->reachable(rig->a->iface, remote.address, remote.address_length, &why)) {
+    if (!cw_iface_reachable(rig->a->iface, remote.address, remote.address_length, &why)) {
         return;
     }
     end = cw_end_dial_raw(rig->a, remote.address, remote.address_length, &hello, &status);

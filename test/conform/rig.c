@@ -233,7 +233,7 @@ void cw_side_open(struct cw_side *side)
 
     *side = (struct cw_side){.accept_status = UCS_OK};
     cw_list_init(&side->ends);
-    params.num_devices = transport->query_devices(config, side->devices, CW_MAX_DEVICES);
+    params.num_devices = cw_transport_devices(transport, config, side->devices, CW_MAX_DEVICES);
     cw_check(params.num_devices > 0, "the transport %s finds no device", transport->name);
     params.num_devices = (params.num_devices < CW_MAX_DEVICES) ? params.num_devices : CW_MAX_DEVICES;
     params.devices     = side->devices;
@@ -246,10 +246,9 @@ void cw_side_open(struct cw_side *side)
         side->domain->number = next_domain++;
         params.domain        = side->domain;
     }
-    status        = transport->open(&params, &side->iface);
+    status        = cw_iface_open(transport, &params, &side->iface);
     cw_check(status == UCS_OK, "open answers %d", status);
-    side->iface->domain  = params.domain;
-    side->address_length = transport->address(side->iface, side->address, sizeof(side->address));
+    side->address_length = cw_iface_address(side->iface, side->address, sizeof(side->address));
     cw_check(side->address_length > 0, "the address does not fit %u bytes", CW_ADDRESS_MAX);
 }
 

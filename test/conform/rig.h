@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/list.h"
+#include "core/lane.h"
 #include "transport/transport.h"
 
 #define CW_WAIT_MS      20000u

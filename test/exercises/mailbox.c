@@ -23,7 +23,6 @@ struct mailbox_iface {
     struct cw_poller *poller;
     struct cw_list queue, conns;
     unsigned queued;
-    uint64_t uid;
 };
 
 struct mailbox_conn {
@@ -94,9 +93,8 @@ static ucs_status_t dial(struct cw_iface *super, const void *address, size_t add
 {
     struct mailbox_conn *conn;
     struct letter *letter;
-    const char *why;
 
-    if (!super->transport->reachable(super, address, address_length, &why)) {
+    if (!cw_iface_is_own(super, address, address_length)) {
         return UCS_ERR_UNREACHABLE;
     }
     conn   = conn_new(super, NULL, user);
@@ -118,7 +116,7 @@ static void greet(struct cw_iface *super, const struct letter *hello)
     struct mailbox_conn *acceptor = conn_new(super, hello->to, NULL);
     char reply[CW_HELLO_MAX];
     size_t length       = sizeof(reply);
-    ucs_status_t status = UCS_ERR_NO_MEMORY;
+    ucs_status_t status;
 
     if (acceptor == NULL) {
         super->upcalls->opened(&hello->to->super, UCS_ERR_NO_MEMORY, NULL, 0);
@@ -189,15 +187,6 @@ static ucs_status_t arm(struct cw_iface *super)
     return cw_list_empty(&iface_of(super)->queue) ? UCS_OK : UCS_ERR_BUSY;
 }
 
-static unsigned query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
-{
-    (void)config;
-    if (max > 0) {
-        strcpy(devices[0].name, "mailbox");
-    }
-    return 1;
-}
-
 static ucs_status_t open_iface(const struct cw_iface_params *params, struct cw_iface **iface_p)
 {
     struct mailbox_iface *iface = malloc(sizeof(*iface));
@@ -205,43 +194,18 @@ static ucs_status_t open_iface(const struct cw_iface_params *params, struct cw_i
     if (iface == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *iface = (struct mailbox_iface){.super = {.transport = &cw_mailbox_transport,
-                                              .upcalls   = params->upcalls,
-                                              .owner     = params->owner,
-                                              .limits    = {.max_bcopy = MAX_PACKET, .bandwidth_bps = 1e9}},
-                                    .poller = params->poller,
-                                    .uid    = params->worker_uid};
+    *iface = (struct mailbox_iface){.super.limits = {.max_bcopy = MAX_PACKET, .bandwidth_bps = 1e9},
+                                    .poller       = params->poller};
     cw_list_init(&iface->queue);
     cw_list_init(&iface->conns);
     *iface_p = &iface->super;
     return UCS_OK;
 }
 
+/* Letters go with the connections that they are for. */
 static void close_iface(struct cw_iface *super)
 {
-    struct letter *letter, *next;
-
-    cw_list_for_each_safe(letter, next, &iface_of(super)->queue, struct letter, link) {
-        discard(iface_of(super), letter);
-    }
     free(iface_of(super));
-}
-
-static size_t address(struct cw_iface *super, void *buffer, size_t max)
-{
-    const size_t length = sizeof(iface_of(super)->uid);
-
-    if (max < length) {
-        return 0;
-    }
-    memcpy(buffer, &iface_of(super)->uid, sizeof(iface_of(super)->uid));
-    return length;
-}
-
-static int reachable(struct cw_iface *super, const void *address, size_t length, const char **why)
-{
-    *why = "it is the mailbox of another worker";
-    return length == sizeof(iface_of(super)->uid) && memcmp(address, &iface_of(super)->uid, length) == 0;
 }
 
 static const struct cw_transport_connect connect_group = {.dial = dial, .close_conn = close_conn};
@@ -253,11 +217,8 @@ const struct cw_transport cw_mailbox_transport = {
     .device_class  = CW_DEVICE_SELF,
     .connect       = &connect_group,
     .packets       = &packets_group,
-    .query_devices = query_devices,
     .open          = open_iface,
     .close         = close_iface,
-    .address       = address,
-    .reachable     = reachable,
     .progress      = progress,
     .arm           = arm,
 };

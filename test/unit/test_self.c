@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/lane.h"
 #include "os/poll.h"
 #include "transport/self/self_transport.h"
 
@@ -114,8 +115,8 @@ static int connect_both(void **state)
     arrived = bytes_wrong = 0;
     assert_int_equal(cw_poller_new(0, &poller), UCS_OK);
     params.poller = poller;
-    assert_int_equal(cw_self_transport.open(&params, &iface), UCS_OK);
-    assert_int_equal(cw_self_transport.address(iface, address, sizeof(address)), sizeof(address));
+    assert_int_equal(cw_iface_open(&cw_self_transport, &params, &iface), UCS_OK);
+    assert_int_equal(cw_iface_address(iface, address, sizeof(address)), sizeof(address));
     assert_int_equal(cw_self_transport.connect->dial(iface, address, sizeof(address), "", 0, NULL, &dialled), UCS_OK);
     cw_self_transport.progress(iface);
     assert_non_null(accepted);

@@ -12,6 +12,7 @@
 
 #include "base/string.h"
 #include "config/config.h"
+#include "core/lane.h"
 #include "os/random.h"
 #include "say.h"
 #include "show.h"
@@ -92,15 +93,15 @@ static void print_open_device(const struct cw_config *config, const struct cw_tr
 
     status = cw_poller_new(0, &params.poller);
     if (status == UCS_OK) {
-        status = transport->open(&params, &iface);
+        status = cw_iface_open(transport, &params, &iface);
         if (status == UCS_OK) {
             printf("#      capabilities:\n");
             print_limits(transport, &iface->limits);
             printf("#      device priority: %u\n#     device num paths: 1\n#              max eps: inf\n", priority);
             printf("#       device address: 0 bytes\n#        iface address: %zu bytes\n",
-                   transport->address(iface, address, sizeof(address)));
+                   cw_iface_address(iface, address, sizeof(address)));
             printf("#       error handling: peer failure\n#\n");
-            transport->close(iface);
+            cw_iface_close(iface);
         }
         cw_poller_free(params.poller);
     }
@@ -235,7 +236,7 @@ int cw_show_devices(const struct cw_info_options *options)
         if (only != NULL && strcmp(only, cw_transports[i]->name) != 0) {
             continue;
         }
-        count = cw_transports[i]->query_devices(config, devices, MAX_DEVICES);
+        count = cw_transport_devices(cw_transports[i], config, devices, MAX_DEVICES);
         if (count > 0) {
             print_transport(config, cw_transports[i], devices, (count < MAX_DEVICES) ? count : MAX_DEVICES);
             shown++;

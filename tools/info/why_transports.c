@@ -41,7 +41,7 @@ static unsigned list_devices(const struct cw_why *why, const struct cw_transport
                              size_t size)
 {
     struct cw_device devices[MAX_DEVICES];
-    unsigned count = transport->query_devices(why->side.context->config, devices, MAX_DEVICES), listed = 0, i;
+    unsigned count = cw_transport_devices(transport, why->side.context->config, devices, MAX_DEVICES), listed = 0, i;
     size_t length  = 0;
 
     text[0] = '\0';

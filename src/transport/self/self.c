@@ -70,7 +70,6 @@ struct self_iface {
     uint32_t spare_bytes;       /* bytes of room of the long ones together */
     size_t queued_bytes;
     int blocked;                /* some connection waits for room */
-    uint64_t uid;
 };
 
 static struct self_iface *iface_of(const struct cw_conn *conn)
@@ -83,15 +82,6 @@ static struct self_conn *self_conn_of(struct cw_conn *conn)
     return cw_container_of(conn, struct self_conn, super);
 }
 
-static unsigned self_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
-{
-    (void)config;
-    if (max > 0) {
-        strcpy(devices[0].name, "memory");
-    }
-    return 1;
-}
-
 static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
 {
     struct self_iface *iface = malloc(sizeof(*iface));
@@ -100,16 +90,12 @@ static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_if
         return UCS_ERR_NO_MEMORY;
     }
     *iface = (struct self_iface){
-        .super = {.transport = &cw_self_transport,
-                  .upcalls   = params->upcalls,
-                  .owner     = params->owner,
-                  .limits    = {.max_short     = MAX_SHORT,
-                                .max_bcopy     = MAX_BCOPY,
-                                .latency_ns    = 20,
-                                .bandwidth_bps = 10e9,
-                                .overhead_ns   = 20}},
-        .poller = params->poller,
-        .uid = params->worker_uid};
+        .super.limits = {.max_short     = MAX_SHORT,
+                         .max_bcopy     = MAX_BCOPY,
+                         .latency_ns    = 20,
+                         .bandwidth_bps = 10e9,
+                         .overhead_ns   = 20},
+        .poller = params->poller};
     cw_list_init(&iface->queue);
     cw_list_init(&iface->conns);
     *iface_p = &iface->super;
@@ -142,25 +128,6 @@ static void self_close(struct cw_iface *super)
     free_spare(iface->spare);
     free_spare(iface->spare_long);
     free(iface);
-}
-
-static size_t self_address(struct cw_iface *super, void *buffer, size_t max)
-{
-    struct self_iface *iface = cw_container_of(super, struct self_iface, super);
-
-    if (max < sizeof(iface->uid)) {
-        return 0;
-    }
-    memcpy(buffer, &iface->uid, sizeof(iface->uid));
-    return sizeof(iface->uid);
-}
-
-static int self_reachable(struct cw_iface *super, const void *address, size_t length, const char **why)
-{
-    struct self_iface *iface = cw_container_of(super, struct self_iface, super);
-
-    *why = "it is another worker";
-    return length == sizeof(iface->uid) && memcmp(address, &iface->uid, length) == 0;
 }
 
 /* Of the long spare events only the last is looked at. One that is too short for the data is freed, so the spare ones
@@ -301,9 +268,8 @@ static ucs_status_t self_dial(struct cw_iface *super, const void *address, size_
     struct self_iface *iface = cw_container_of(super, struct self_iface, super);
     struct self_conn *conn;
     struct event *event;
-    const char *why;
 
-    if (!self_reachable(super, address, address_length, &why) || hello_length > CW_HELLO_MAX) {
+    if (!cw_iface_is_own(super, address, address_length) || hello_length > CW_HELLO_MAX) {
         return UCS_ERR_UNREACHABLE;
     }
     conn = conn_new(iface, user, NULL);
@@ -581,11 +547,8 @@ const struct cw_transport cw_self_transport = {
     .connect       = &self_connect,
     .packets       = &self_packets,
     .copies        = &self_copies,
-    .query_devices = self_query_devices,
     .open          = self_open,
     .close         = self_close,
-    .address       = self_address,
-    .reachable     = self_reachable,
     .progress      = self_progress,
     .arm           = self_arm,
 };

@@ -19,15 +19,6 @@
 
 #define ADDRESS_LENGTH 16u
 
-static unsigned shm_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
-{
-    (void)config;
-    if (max > 0) {
-        strcpy(devices[0].name, "memory");
-    }
-    return 1;
-}
-
 static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
 {
     uint32_t power = min;
@@ -216,7 +207,6 @@ const struct cw_transport cw_shm_transport = {
     .packets       = &shm_packets,
     .copies        = &shm_copies,
     .fastpath      = &shm_fastpath,
-    .query_devices = shm_query_devices,
     .open          = shm_open,
     .close         = shm_close,
     .address       = shm_address,
