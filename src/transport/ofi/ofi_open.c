@@ -114,10 +114,14 @@ static void take_sizes(struct ofi_iface *iface)
     const struct fi_info *info = iface->info;
     const char *provider       = info->fabric_attr->prov_name;
 
-    /* over ofi_rxm the receiver fetches longer packets, and the sender would have to call the provider until that
-     * ends */
-    iface->max_packet =
-        least(info->ep_attr->max_msg_size, (strstr(provider, "ofi_rxm") == NULL) ? CW_OFI_LARGE : 16384);
+    iface->max_packet = least(info->ep_attr->max_msg_size, CW_OFI_LARGE);
+    if (strstr(provider, "ofi_rxm") != NULL) {
+        /* the receiver fetches longer packets, and the sender would have to call the provider until that ends */
+        iface->max_packet = least(iface->max_packet, 16384);
+    } else if (strstr(provider, "ofi_rxd") != NULL) {
+        /* longer packets are several datagrams, and a lost one of them stops all packets to that endpoint for long */
+        iface->max_packet = least(iface->max_packet, info->tx_attr->inject_size);
+    }
     iface->is_fragile = strcmp(provider, "shm") == 0;
     iface->window     = (strcmp(provider, "sockets") == 0) ? CW_OFI_WINDOW_S : CW_OFI_WINDOW;
     /* a packet that is injected over ofi_rxd completes without a context */
