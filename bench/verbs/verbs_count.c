@@ -257,36 +257,35 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
     return context;
 }
 
-static void count_registration(const struct ibv_mr *mr, size_t length)
+/* libibverbs carries out one of these functions by calling another by its name, which is one of ours again: only the
+ * outermost call counts. */
+static _Thread_local int depth;
+
+static struct ibv_mr *count_registration(struct ibv_mr *mr, size_t length)
 {
-    if (mr != NULL) {
+    if (--depth == 0 && mr != NULL) {
         add(REGISTRATIONS, 1);
         add(REGISTERED_BYTES, length);
     }
+    return mr;
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
 {
-    struct ibv_mr *mr = REAL(ibv_reg_mr)(pd, address, length, access);
-
-    count_registration(mr, length);
-    return mr;
+    depth++;
+    return count_registration(REAL(ibv_reg_mr)(pd, address, length, access), length);
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, int access)
 {
-    struct ibv_mr *mr = REAL(ibv_reg_mr_iova)(pd, address, length, iova, access);
-
-    count_registration(mr, length);
-    return mr;
+    depth++;
+    return count_registration(REAL(ibv_reg_mr_iova)(pd, address, length, iova, access), length);
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
 {
-    struct ibv_mr *mr = REAL(ibv_reg_mr_iova2)(pd, address, length, iova, access);
-
-    count_registration(mr, length);
-    return mr;
+    depth++;
+    return count_registration(REAL(ibv_reg_mr_iova2)(pd, address, length, iova, access), length);
 }
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
