@@ -5,7 +5,7 @@
  * answer for groups and slots that a transport lacks; test/checks/layers.py checks that the rest of the library calls
  * no slot.
  *
- * Accesses of devices are in core/lane_access.h.
+ * Accesses of devices are in core/lane_access.h, packets that are kept in core/lane_keep.h.
  *
  * The contracts of the slots, and the meaning of their results, are in transport/transport.h.
  */

@@ -143,11 +143,38 @@ static CW_INLINE int decode(struct ucp_ep *ep, const struct cw_wire_am *am, size
     return 1;
 }
 
+#define MAX_MOVED 64u /* the longest user header that is copied so that its message can stay in the packet */
+
+/* Returns a descriptor for the message with its data, in the packet where that can be. `moved` has MAX_MOVED bytes for
+ * the user's header. NULL: no memory. */
+static struct cw_am_desc *make_desc(struct cw_conn *lane, struct message *message, const void *packet, char *moved)
+{
+    struct cw_am_desc *desc = NULL;
+
+    if (message->header_length <= MAX_MOVED) {
+        cw_bytes_copy_any(moved, message->header, message->header_length);
+        desc = cw_am_desc_lend(message->ep->worker, lane, packet,
+                               (size_t)((const char *)message->data - (const char *)packet));
+    }
+    if (desc != NULL) {
+        message->header = moved;
+    } else {
+        desc = cw_am_desc_new(message->ep->worker, message->length, 0, CW_AM_DESC_EAGER);
+        if (desc == NULL) {
+            return NULL;
+        }
+        cw_bytes_copy_any(cw_am_desc_data(desc), message->data, message->length);
+    }
+    desc->in.total = message->length;
+    return desc;
+}
+
 ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
 {
     const struct cw_am_handler *handler;
     struct message message;
     struct cw_am_desc *desc;
+    char moved[MAX_MOVED];
     struct cw_wire_am am;
 
     if (length < sizeof(am)) {
@@ -165,12 +192,10 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
         deliver_borrowed(handler, &message);
         return UCS_OK;
     }
-    desc = cw_am_desc_new(ep->worker, message.length, 0, CW_AM_DESC_EAGER);
+    desc = make_desc(ep->conn, &message, data, moved);
     if (desc == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    cw_bytes_copy_any(cw_am_desc_data(desc), message.data, message.length);
-    desc->in.total = message.length;
     deliver_desc(handler, &message, desc);
     return UCS_OK;
 }

@@ -37,12 +37,15 @@ enum cw_am_desc_state {
 
 struct cw_am_desc {
     alignas(16) struct cw_incoming in;
-    uint64_t send_id;           /* ANNOUNCED: the sender's id of the message */
+    union {
+        uint64_t send_id;           /* ANNOUNCED: the sender's id of the message */
+        struct cw_iface *lender;    /* EAGER, is_lent: this interface gets `memory` back, its packet */
+    };
     union {
         uint64_t address;       /* ANNOUNCED: where the data lies at the sender */
         uint64_t kept;          /* PIECES: bytes of room that are counted for the endpoint */
     };
-    void *memory;               /* the allocation to free */
+    void *memory;               /* the allocation to free, unless is_lent is set */
     union {
         struct {
             char *growing;      /* PIECES: memory for the data of a long message; NULL: the data lies behind this */
@@ -55,7 +58,8 @@ struct cw_am_desc {
     uint32_t magic;
     uint16_t handler;
     uint8_t flags;
-    uint8_t state : 4;
+    uint8_t state : 3;
+    uint8_t is_lent : 1;        /* the message lies in its packet */
     uint8_t in_handler : 1;
     uint8_t num_keys : 3;       /* ANNOUNCED */
 };
@@ -74,6 +78,10 @@ static inline struct cw_am_desc *cw_am_desc_of(void *data)
  * cause. */
 struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data_length, uint32_t header_length,
                                   enum cw_am_desc_state state);
+/* Makes a descriptor in the packet that came on this lane, before the data, which begin at `offset` in it. NULL: the
+ * packet cannot be kept, or the data are not aligned. Otherwise the bytes before the data are overwritten. */
+struct cw_am_desc *cw_am_desc_lend(const struct ucp_worker *worker, struct cw_conn *lane, const void *packet,
+                                   size_t offset);
 void cw_am_desc_free(struct cw_am_desc *desc);
 /* The program has finished with the message, and the descriptor is on no list. Frees it now, or, if its handler runs,
  * when the handler returns. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "core/lane_keep.h"
 #include "op/am_desc.h"
 #include "op/op.h"
 
@@ -32,7 +33,32 @@ struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data
         return NULL;
     }
     desc  = cw_am_desc_of(memory + front);
-    *desc = (struct cw_am_desc){.memory = memory, .magic = CW_AM_DESC_MAGIC, .state = (uint8_t)state & 0xf};
+    *desc = (struct cw_am_desc){.memory = memory, .magic = CW_AM_DESC_MAGIC, .state = (uint8_t)state & 0x7};
+    cw_list_init(&desc->in.link);
+    return desc;
+}
+
+struct cw_am_desc *cw_am_desc_lend(const struct ucp_worker *worker, struct cw_conn *lane, const void *packet,
+                                   size_t offset)
+{
+    const size_t align = (worker->am_alignment > alignof(struct cw_am_desc)) ? worker->am_alignment :
+                         alignof(struct cw_am_desc);
+    struct cw_am_desc *desc;
+    void *kept;
+
+    if (lane->iface->limits.keep_room + offset < sizeof(*desc) || ((uintptr_t)packet + offset) % align != 0) {
+        return NULL;
+    }
+    kept = cw_lane_keep(lane, packet);
+    if (kept == NULL) {
+        return NULL;
+    }
+    desc  = cw_am_desc_of((char *)(uintptr_t)packet + offset);
+    *desc = (struct cw_am_desc){.memory  = kept,
+                                .lender  = lane->iface,
+                                .magic   = CW_AM_DESC_MAGIC,
+                                .state   = CW_AM_DESC_EAGER,
+                                .is_lent = 1};
     cw_list_init(&desc->in.link);
     return desc;
 }
@@ -40,6 +66,10 @@ struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data
 void cw_am_desc_free(struct cw_am_desc *desc)
 {
     desc->magic = 0;
+    if (desc->is_lent) {
+        cw_iface_give_back(desc->lender, desc->memory);
+        return;
+    }
     free(desc->growing); /* or its keys */
     free(desc->memory);
 }

@@ -64,7 +64,8 @@ def main():
           dict(common, rc_read=trips, rc_read_bytes=trips * 4096, sends=trips, completions=trips,
                completions_send=trips))
     check(count(preload, command + ["fadd"]), dict(common, rc_fadd=trips, sends=trips, rc_write=0, ud_send=0))
-    check(count(preload, [sys.executable, "-c", OPENS_ITSELF]), {"sends": 0, "qps": 0, "registrations": 1, "registered_bytes": 8192})
+    check(count(preload, [sys.executable, "-c", OPENS_ITSELF]),
+          {"sends": 0, "qps": 0, "registrations": 1, "registered_bytes": 8192})
     return 0
 
 

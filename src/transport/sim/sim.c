@@ -12,11 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "transport/sim/sim_rdma.h"
 
 #define ADDRESS_LENGTH 16
 #define ADDRESS_MAGIC  0x316d6973u
+#define KEEP_ROOM      136u /* behind the first 8 bytes of a packet its data are aligned to 16 bytes */
+#define MOST_KEPT      32u
 
 struct address {
     uint32_t magic;
@@ -87,6 +90,7 @@ static ucs_status_t open_as(const struct cw_transport *transport, const struct c
     if (transport->access != NULL) {
         iface->device                  = (unsigned)(params->devices->name[strlen("simrdma")] - '0');
         iface->iface.limits.max_placed = 0;
+        iface->iface.limits.keep_room  = KEEP_ROOM;
         iface->iface.limits.bandwidth_bps *= (iface->device == 0 && world->knobs.ratio > 0) ? world->knobs.ratio : 1;
     }
     cw_list_init(&iface->links[0]);
@@ -118,6 +122,7 @@ static void iface_close(struct cw_iface *base)
 
     cw_sim_must(!iface->upcall, "an interface is closed inside its own progress");
     cw_sim_must(iface->num_conns == 0, "an interface is closed before its connections");
+    cw_sim_must(iface->kept == 0, "an interface is closed before its packets are given back");
     cw_sim_drop_events(iface, UCS_ERR_UNREACHABLE, cw_sim_delay_ns(iface->world));
     for (side = 0; side < 2; side++) {
         while ((link = cw_list_pop_head(&iface->links[side])) != NULL) {
@@ -333,6 +338,47 @@ static void give_room(struct cw_sim_world *world, const struct cw_sim_event *pac
     }
 }
 
+/* Hands up a packet that the core may keep: a copy with room before it, in memory of its own. 0: no memory. */
+static int hand_up_copy(struct cw_sim_iface *iface, struct cw_sim_conn *conn, const struct cw_sim_event *packet)
+{
+    char *copy = malloc(KEEP_ROOM + packet->length);
+
+    if (copy == NULL) {
+        return 0;
+    }
+    cw_bytes_copy_any(copy + KEEP_ROOM, packet->data, packet->length);
+    iface->handed = copy + KEEP_ROOM;
+    iface->iface.upcalls->packet(&conn->conn, packet->id, iface->handed, packet->length);
+    if (iface->handed != NULL) {
+        free(copy);
+        iface->handed = NULL;
+    }
+    return 1;
+}
+
+static void *keep(struct cw_conn *base, const void *data)
+{
+    struct cw_sim_iface *iface = cw_sim_iface(base->iface);
+    char *kept                 = iface->handed;
+
+    cw_sim_must(iface->upcall, "a packet is kept outside of its upcall");
+    if (kept == NULL || data != kept || iface->kept == MOST_KEPT || cw_sim_chance(iface->world, CW_SIM_NO_MEMORY)) {
+        return NULL;
+    }
+    iface->handed = NULL;
+    iface->kept++;
+    return kept - KEEP_ROOM;
+}
+
+static void give_back(struct cw_iface *base, void *kept)
+{
+    struct cw_sim_iface *iface = cw_sim_iface(base);
+
+    cw_sim_must(iface->kept > 0, "more packets are given back than were kept");
+    iface->kept--;
+    free(kept);
+}
+
 static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, struct cw_sim_event *packet)
 {
     struct cw_sim_world *world = iface->world;
@@ -345,6 +391,9 @@ static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, 
     }
     world->stats.packets++;
     world->stats.bytes += packet->length;
+    if (iface->iface.limits.keep_room > 0 && hand_up_copy(iface, conn, packet)) {
+        return 1;
+    }
     iface->iface.upcalls->packet(&conn->conn, packet->id, packet->data, packet->length);
     return 1;
 }
@@ -451,6 +500,8 @@ static const struct cw_transport_packets rdma_packets = {
     .send_bcopy = cw_sim_send_bcopy,
     .send_zcopy = cw_sim_send_zcopy,
     .flush      = cw_sim_flush,
+    .keep       = keep,
+    .give_back  = give_back,
 };
 
 static const struct cw_transport_copies sim_copies = {

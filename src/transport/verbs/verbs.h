@@ -43,6 +43,10 @@
 /* The id of a packet travels as immediate data; id 0 belongs to the transport, with one of these values above it. */
 enum { CW_VERBS_READY = 0x100, CW_VERBS_END = 0x200 };
 
+/* Bytes before the data of each segment: who keeps a packet writes there. Behind the first 8 bytes of a packet its data
+ * are aligned to 16 bytes. */
+#define CW_VERBS_KEEP_ROOM 136u
+
 struct cw_verbs_segment {
     struct cw_verbs_segment *next;
     char *data;
@@ -107,6 +111,9 @@ struct cw_verbs_iface {
     struct cw_verbs_chain *spare_chains;
     unsigned missing;   /* receives to be posted */
     unsigned receiving; /* receives posted */
+    unsigned kept;      /* segments that the core has; not more than most_kept, so that enough are left */
+    unsigned most_kept;
+    struct cw_verbs_segment *handed; /* holds the packet that is being handed up; NULL: none, or the core keeps it */
     unsigned num_held;  /* completions that were taken from recv_cq and are not handled yet */
     unsigned next_held;
     struct ibv_wc held[CW_VERBS_BATCH];

@@ -209,12 +209,39 @@ static int verbs_owes(const struct cw_iface *super)
     return cw_container_of(super, const struct cw_verbs_iface, super)->in_flight > 0;
 }
 
+/* Another segment is posted instead. A program that keeps packets must not leave the receive queue, or the sends of
+ * others, without segments: beyond most_kept, and when less than half of the receives are posted, it gets copies. */
+static void *verbs_keep(struct cw_conn *super, const void *data)
+{
+    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
+    struct cw_verbs_segment *segment = iface->handed;
+
+    if (segment == NULL || segment->data != data || iface->kept >= iface->most_kept ||
+        iface->receiving <= iface->settings.receives / 2) {
+        return NULL;
+    }
+    iface->handed = NULL;
+    iface->kept++;
+    return segment;
+}
+
+static void verbs_give_back(struct cw_iface *super, void *kept)
+{
+    struct cw_verbs_iface *iface = cw_container_of(super, struct cw_verbs_iface, super);
+
+    assert(iface->kept > 0);
+    iface->kept--;
+    cw_verbs_segment_put(iface, kept);
+}
+
 const struct cw_transport_packets cw_verbs_packets = {
     .send_short = verbs_send_short,
     .send_bcopy = verbs_send_bcopy,
     .batch      = cw_verbs_batch,
     .flush      = verbs_flush,
     .owes       = verbs_owes,
+    .keep       = verbs_keep,
+    .give_back  = verbs_give_back,
 };
 
 void cw_verbs_refill(struct cw_verbs_iface *iface)
@@ -303,6 +330,7 @@ unsigned cw_verbs_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc
     struct cw_verbs_conn *conn;
     unsigned count = 0;
 
+    iface->handed = segment;
     conn = (link != NULL) ? cw_container_of(link, struct cw_verbs_conn, by_qp) : NULL;
     if (conn == NULL) {
         /* A completion of an earlier queue pair. */
@@ -315,7 +343,10 @@ unsigned cw_verbs_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc
     } else {
         count = take_packet(iface, conn, be32toh(wc->imm_data), segment->data, wc->byte_len);
     }
-    cw_verbs_segment_put(iface, segment);
+    if (iface->handed != NULL) {
+        cw_verbs_segment_put(iface, segment);
+        iface->handed = NULL;
+    }
     iface->receiving--;
     iface->missing++;
     if (iface->missing >= ENOUGH) {

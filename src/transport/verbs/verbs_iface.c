@@ -171,6 +171,8 @@ static void set_limits(struct cw_verbs_iface *iface)
     limits->latency_ns    = 1000;
     limits->bandwidth_bps = iface->port.bandwidth_bps;
     limits->overhead_ns   = 200;
+    limits->keep_room     = CW_VERBS_KEEP_ROOM;
+    iface->most_kept      = (unsigned)(iface->settings.most_segments - iface->settings.receives) / 2;
 }
 
 static void set_address(struct cw_verbs_iface *iface)

@@ -11,6 +11,7 @@
 #include "os/memory.h"
 
 #define CHUNK 64u /* segments that are registered together */
+#define LINE  64u /* each begins with a cache line */
 
 struct cw_verbs_chunk {
     struct cw_verbs_chunk *next;
@@ -42,7 +43,7 @@ char *cw_verbs_memory(struct cw_verbs_iface *iface, size_t length, struct ibv_mr
 static int grow(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_pool *pool = &iface->pool;
-    const size_t size          = iface->settings.segment;
+    const size_t size          = (CW_VERBS_KEEP_ROOM + iface->settings.segment + LINE - 1) / LINE * LINE;
     struct cw_verbs_chunk *chunk;
     unsigned i;
 
@@ -59,8 +60,8 @@ static int grow(struct cw_verbs_iface *iface)
         return 0;
     }
     for (i = 0; i < CHUNK; i++) {
-        chunk->segments[i] =
-            (struct cw_verbs_segment){.next = pool->free, .data = chunk->memory + i * size, .lkey = chunk->mr->lkey};
+        chunk->segments[i] = (struct cw_verbs_segment){
+            .next = pool->free, .data = chunk->memory + i * size + CW_VERBS_KEEP_ROOM, .lkey = chunk->mr->lkey};
         pool->free = &chunk->segments[i];
     }
     chunk->next  = pool->chunks;

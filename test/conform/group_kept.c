@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The slots `keep` and `give_back`: packets that stay where they arrived. Every packet has a pattern of its own, which
+ * the test looks at again after all others have come.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rig.h"
+#include "stream.h"
+
+enum { LENGTH = 600, MOST = 20000, POISON = 0xee };
+
+static struct {
+    void *token;
+    const char *data;
+    uint64_t number;
+} kept[MOST];
+static unsigned num_kept, num_seen, wanted;
+static uint64_t next_sent, next_seen;
+static size_t packet_length;
+
+static int is_whole(const char *data, uint64_t number)
+{
+    char expected[LENGTH];
+
+    cw_pattern_fill(expected, packet_length, number + 1);
+    return memcmp(expected, data, packet_length) == 0;
+}
+
+/* Keeps what it may, as long as `wanted` allows it, and writes to the room before it. */
+static void on_packet(struct cw_end *end, uint8_t id, const void *data, size_t length)
+{
+    const size_t room = end->side->iface->limits.keep_room;
+    void *token;
+
+    (void)id;
+    if (!cw_check(length == packet_length, "a packet came with %zu bytes", length)) {
+        return;
+    }
+    cw_check(is_whole(data, next_seen), "packet %llu is damaged", (unsigned long long)next_seen);
+    if (num_kept < wanted && num_kept < MOST) {
+        token = cw_subject.transport->packets->keep(end->conn, data);
+        if (token != NULL) {
+            memset((char *)(uintptr_t)data - room, POISON, room);
+            cw_check(is_whole(data, next_seen), "the room before a packet reaches into it");
+            kept[num_kept].token    = token;
+            kept[num_kept].data     = data;
+            kept[num_kept++].number = next_seen;
+        }
+    }
+    next_seen++;
+    num_seen++;
+}
+
+static size_t pack(void *dest, size_t max, void *arg)
+{
+    cw_pattern_fill(dest, max, *(uint64_t *)arg + 1);
+    return max;
+}
+
+static void begin(struct cw_rig *rig, struct cw_end **one, struct cw_end **other)
+{
+    cw_rig_need_two(rig);
+    cw_rig_need(cw_subject.transport->packets->keep != NULL, "keep");
+    num_kept = num_seen = 0;
+    next_sent = next_seen = 0;
+    packet_length = rig->a->iface->limits.max_bcopy;
+    packet_length = (packet_length < LENGTH) ? packet_length : LENGTH;
+    cw_rig_connect(rig, rig->a, rig->b, one, other);
+    (*other)->on_packet = on_packet;
+}
+
+static void send_all(struct cw_rig *rig, struct cw_end *end, unsigned count)
+{
+    const uint64_t target = next_sent + count;
+    uint64_t deadline     = cw_deadline();
+    ucs_status_t status;
+
+    while (next_sent < target) {
+        status = cw_subject.transport->packets->send_bcopy(end->conn, 7, packet_length, pack, &next_sent);
+        cw_check(status == UCS_OK || status == CW_AGAIN, "send_bcopy answers %d", status);
+        next_sent += status == UCS_OK;
+        if (status == CW_AGAIN || next_sent % 16 == 0) {
+            cw_rig_progress(rig);
+        }
+        deadline = (num_seen % 64 == 0) ? cw_deadline() : deadline;
+        cw_deadline_check(deadline, "packets to be taken");
+    }
+    cw_rig_wait(rig, &num_seen, (unsigned)next_sent, "all packets");
+}
+
+static void give_back_all(struct cw_iface *iface)
+{
+    while (num_kept > 0) {
+        num_kept--;
+        cw_check(is_whole(kept[num_kept].data, kept[num_kept].number), "kept packet %llu has changed",
+                 (unsigned long long)kept[num_kept].number);
+        cw_subject.transport->packets->give_back(iface, kept[num_kept].token);
+    }
+}
+
+static void test_a_kept_packet_stays(void **state)
+{
+    struct cw_rig *rig = *state;
+    struct cw_end *one, *other;
+
+    begin(rig, &one, &other);
+    wanted = 3;
+    send_all(rig, one, 200);
+    assert_int_equal(num_kept, 3);
+    give_back_all(rig->b->iface);
+    send_all(rig, one, 50);
+    assert_int_equal(num_kept, 3);
+    give_back_all(rig->b->iface);
+}
+
+/* A receiver that keeps all it can is refused in the end, and starves neither this connection nor another one. */
+static void test_who_keeps_all_starves_nobody(void **state)
+{
+    struct cw_rig *rig = *state;
+    struct cw_end *one, *other, *third, *fourth;
+    unsigned most;
+
+    begin(rig, &one, &other);
+    cw_rig_connect(rig, rig->a, rig->b, &third, &fourth);
+    fourth->on_packet = on_packet;
+    wanted            = MOST;
+    while (num_kept == num_seen && num_seen < MOST) {
+        send_all(rig, one, 16);
+    }
+    assert_true(num_kept < num_seen);
+    most   = num_kept;
+    wanted = 0;
+    send_all(rig, third, 300);
+    send_all(rig, one, 300);
+    assert_int_equal(num_kept, most);
+    give_back_all(rig->b->iface);
+    wanted = 1;
+    send_all(rig, one, 1);
+    assert_int_equal(num_kept, 1);
+    give_back_all(rig->b->iface);
+}
+
+static void test_kept_beyond_the_connection(void **state)
+{
+    struct cw_rig *rig = *state;
+    struct cw_end *one, *other;
+
+    begin(rig, &one, &other);
+    wanted = 5;
+    send_all(rig, one, 10);
+    cw_end_close(one);
+    cw_end_close(other);
+    cw_rig_settle(rig);
+    cw_rig_connect(rig, rig->a, rig->b, &one, &other);
+    other->on_packet = on_packet;
+    send_all(rig, one, 100);
+    assert_int_equal(num_kept, 5);
+    give_back_all(rig->b->iface);
+}
+
+int cw_group_kept(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_kept_packet_stays),
+        cmocka_unit_test(test_who_keeps_all_starves_nobody),
+        cmocka_unit_test(test_kept_beyond_the_connection),
+    };
+
+    return cw_rig_run("kept", tests, sizeof(tests) / sizeof(tests[0]));
+}
