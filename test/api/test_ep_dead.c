@@ -223,6 +223,13 @@ static ucs_status_ptr_t flush_now(const struct watched *watched)
     return ucp_ep_flush_nbx(watched->ep, &param);
 }
 
+/* A device of RDMA in software tells of a death by silence, and has no descriptor for a connection. What the library
+ * itself sent over it is known to have come only when a flush or a close has asked. */
+static bool is_told_by_silence(void)
+{
+    return cw_test_tls_has("rc");
+}
+
 /* FLU-5: it connects, and fails with that. FLU-4: the flush of the worker would say UCS_OK anyway, and asks nobody. */
 static void test_flu5_never_used_and_dead(void **state)
 {
@@ -250,7 +257,8 @@ static void test_flu5_never_used_and_dead(void **state)
         inside_progress = true;
         status = cw_worker_wait_request(pair->sides[0].worker, flush, "flush");
         inside_progress = false;
-        assert_true(status == UCS_ERR_UNREACHABLE || status == UCS_ERR_CONNECTION_RESET);
+        assert_true(status == UCS_ERR_UNREACHABLE || status == UCS_ERR_CONNECTION_RESET ||
+                    (status == UCS_ERR_ENDPOINT_TIMEOUT && is_told_by_silence())); /* ERR-18 */
         wait_for_failure(pair->sides[0].worker, &watched, false); /* ERR-5 */
         assert_int_equal(watched.status, status);
         assert_int_equal(UCS_PTR_RAW_STATUS(flush_now(&watched)), status); /* FLU-2 */
@@ -278,7 +286,7 @@ static void test_cls19_unused_to_a_still_peer(void **state)
         assert_int_equal(cw_process_fds(), fds); /* EP-2: progress connects, not the call */
         if (i >= 2) {
             connect_quietly(pair->sides[0].worker, false);
-            assert_true(cw_process_fds() > fds);
+            assert_true(cw_process_fds() > fds || is_told_by_silence());
         }
         assert_null(close_now(&watched, i % 2));
         for (int k = 0; k < CW_SETTLE_ROUNDS; k++) {
@@ -378,7 +386,12 @@ static void test_flu5_never_used_and_alive(void **state)
             assert_int_equal(cw_pair_wait(pair, flush, "flush"), UCS_OK);
         }
         settle(pair);
-        assert_null(flush_now(&watched[i]));
+        flush = flush_now(&watched[i]);
+        if (is_told_by_silence() && UCS_PTR_IS_PTR(flush)) {
+            assert_int_equal(cw_pair_wait(pair, flush, "flush"), UCS_OK);
+            flush = flush_now(&watched[i]);
+        }
+        assert_null(flush);
         assert_int_equal(watched[i].failures, 0);
     }
     free(address);
@@ -502,6 +515,7 @@ static void test_err20_closed_while_it_connects(void **state)
 {
     struct cw_pair *pair = *state;
     struct watched ours, theirs;
+    ucs_status_ptr_t closing;
     void *addresses[2];
 
     cw_test_need_two_workers();
@@ -517,7 +531,11 @@ static void test_err20_closed_while_it_connects(void **state)
                 progress(pair->rx->worker);
             }
         }
-        assert_false(UCS_PTR_IS_PTR(close_now(&theirs, false)));
+        closing = close_now(&theirs, false);
+        assert_true(!UCS_PTR_IS_PTR(closing) || is_told_by_silence());
+        if (UCS_PTR_IS_PTR(closing)) {
+            assert_int_equal(cw_pair_wait(pair, closing, "close"), UCS_OK);
+        }
         settle(pair);
         assert_int_equal(ours.failures + theirs.failures, 0);
         ping(pair, ours.ep, pair->rx->worker, 5); /* CLS-14 */

@@ -278,7 +278,8 @@ static void echo_room(struct cw_end *end)
 static void test_sends_from_upcalls(void **state)
 {
     struct cw_rig *rig = *state;
-    struct echo echoes[2] = {{.target = 3000}, {.target = 3000}};
+    const unsigned target = cw_scaled(3000);
+    struct echo echoes[2] = {{.target = target}, {.target = target}};
     struct cw_end *one, *other;
 
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
@@ -289,8 +290,8 @@ static void test_sends_from_upcalls(void **state)
     one->on_room     = echo_room;
     other->on_room   = echo_room;
     send_one(one, &echoes[0]);
-    cw_rig_wait(rig, &echoes[1].got, 3000, "a ping-pong made of upcalls");
-    cw_rig_wait(rig, &echoes[0].got, 2999, "the last echo");
+    cw_rig_wait(rig, &echoes[1].got, target, "a ping-pong made of upcalls");
+    cw_rig_wait(rig, &echoes[0].got, target - 1, "the last echo");
     assert_int_equal(echoes[0].failed + echoes[1].failed, 0);
 }
 

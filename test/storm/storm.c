@@ -219,13 +219,16 @@ void storm_options(int argc, char **argv, struct storm_options *options)
 {
     int option;
 
-    while ((option = getopt(argc, argv, "s:n:t:v")) != -1) {
+    while ((option = getopt(argc, argv, "s:n:w:t:v")) != -1) {
         switch (option) {
         case 's':
             options->seed = strtoull(optarg, NULL, 0);
             break;
         case 'n':
             options->rounds = strtol(optarg, NULL, 0);
+            break;
+        case 'w':
+            options->rounds_per_worker = strtol(optarg, NULL, 0);
             break;
         case 't':
             options->seconds = strtod(optarg, NULL);
@@ -234,7 +237,7 @@ void storm_options(int argc, char **argv, struct storm_options *options)
             options->verbose = true;
             break;
         default:
-            fprintf(stderr, "Usage: %s [-s seed] [-n rounds] [-t seconds] [-v]\n", argv[0]);
+            fprintf(stderr, "Usage: %s [-s seed] [-n rounds] [-w rounds of a worker] [-t seconds] [-v]\n", argv[0]);
             exit(2);
         }
     }

@@ -70,6 +70,7 @@ bool storm_read(int fd, void *data, size_t length, ucp_worker_h worker);
 struct storm_options {
     uint64_t seed;
     long rounds;
+    long rounds_per_worker;
     double seconds;
     bool verbose;
 };

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS_PER_WORKER = 20, WARM_UP = 3, EXIT_CODE = 7, MEMORY_SLACK = 512 };
+enum { WARM_UP = 3, EXIT_CODE = 7, MEMORY_SLACK = 512 };
 
 enum ending {
     KILLED,  /* by the survivor */
@@ -443,7 +443,7 @@ static void report(double seconds)
 int main(int argc, char **argv)
 {
     static const struct storm_role roles[] = {{"victim", victim_run}};
-    struct storm_options options           = {.seed = 1, .rounds = 1000000, .seconds = 8};
+    struct storm_options options           = {.seed = 1, .rounds = 1000000, .rounds_per_worker = 20, .seconds = 8};
     struct storm_holds first = {0}, now = {0};
     static struct actor actor;
     double start;
@@ -462,7 +462,10 @@ int main(int argc, char **argv)
     start                                                    = storm_now_s();
     for (long worker = 0; storm_round < options.rounds && storm_now_s() < start + options.seconds; worker++) {
         actor_open(&actor, options.seed * 1000003 + (uint64_t)worker, worker % 2 == 1);
-        for (int i = 0; i < ROUNDS_PER_WORKER && (worker < WARM_UP || storm_now_s() < start + options.seconds); i++) {
+        for (long i = 0; i < options.rounds_per_worker; i++) {
+            if (worker >= WARM_UP && storm_now_s() >= start + options.seconds) {
+                break;
+            }
             storm_round++;
             one_round(&actor);
             if (options.verbose) {
