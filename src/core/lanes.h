@@ -51,7 +51,8 @@ struct cw_lanes {
     struct cw_alarm watch;  /* set while any packet is kept */
     uint64_t num_kept;
     uint64_t next_number;  /* of the next packet that is kept */
-    uint64_t next_dial_ns; /* the time when the dialler tries to open missing lanes */
+    uint64_t next_dial_ns; /* the time when the dialler tries to open missing lanes; 0: it does not */
+    uint64_t rounds;       /* of that since the last lane was lost, UCX_RECOVERY_RETRIES at most (N22-82) */
     uint8_t token[CW_LANE_TOKEN];
     uint8_t max;                                  /* lanes that both sides want */
     uint8_t untold;                               /* a confirmation could not be sent, because there was no room */

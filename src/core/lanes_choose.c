@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/log.h"
 #include "core/failover.h"
 #include "os/clock.h"
 
@@ -126,10 +127,20 @@ static int has_open(const struct cw_lanes *lanes)
 
 void cw_lanes_look_for(struct cw_lanes *lanes)
 {
-    if (lanes->next_dial_ns != 0 && lanes->ep->conn->dialled && cw_clock_ns() >= lanes->next_dial_ns) {
-        lanes->next_dial_ns = 0;
-        (void)lanes->ep->worker->handlers->lanes_dial(lanes->ep, 1);
+    struct ucp_ep *ep = lanes->ep;
+
+    if (lanes->next_dial_ns == 0 || !ep->conn->dialled || cw_clock_ns() < lanes->next_dial_ns) {
+        return;
     }
+    lanes->next_dial_ns = 0;
+    if (lanes->rounds >= ep->worker->context->config->recovery_retries) {
+        cw_diag("endpoint %p to worker %016llx gives up the lanes that it has lost: they could not be opened again in "
+                "%llu rounds (UCX_RECOVERY_RETRIES)", (void *)ep, (unsigned long long)cw_ep_peer_uid(ep),
+                (unsigned long long)lanes->rounds);
+        return;
+    }
+    lanes->rounds++;
+    (void)ep->worker->handlers->lanes_dial(ep, 1);
 }
 
 static void want(struct ucp_ep *ep, size_t length, size_t max)

@@ -99,6 +99,7 @@ static int settle(struct cw_lanes *lanes, struct cw_further_lane *lane)
     lane->state                                                  = CW_FURTHER_NONE;
     lane->retry_ns                                               = cw_clock_ns() + RETRY_NS;
     lanes->next_dial_ns                                          = lane->retry_ns;
+    lanes->rounds                                                = 0;
     lane->generation++;
     cw_ep_release_held_later(ep); /* the reap after that sends the lost packets again */
     return 1;

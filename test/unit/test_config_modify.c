@@ -194,7 +194,7 @@ static void body_cfg20(void)
                                        "DC_MLX5_NUM_DCI", "CUDA_COPY_BW", "ROCM_IPC_LAT", "KNEM_BW", "XPMEM_BW",
                                        "GDR_COPY_BW", "RDMA_CM_REUSEADDR", "MEMTYPE_COPY_ENABLE", "FC_WND_SIZE",
                                        "TRAFFIC_CLASS", "TX_INLINE_RESP", "NUM_PATHS", "SYSV_HUGETLB_MODE",
-                                       "CMA_MAX_IOV", "RECOVERY_RETRIES"};
+                                       "CMA_MAX_IOV", "RKEY_MPOOL_MAX_MD"};
     struct cw_config *config = new_config();
     char name[128];
     size_t i;

@@ -27,7 +27,7 @@ static struct ucp_worker *worker;
 static struct ucp_ep *ep;
 static struct cw_iface iface, *ifaces[] = {&iface};
 static struct cw_conn conns[CONNS];
-static unsigned abandoned[CONNS], rooms, came;
+static unsigned abandoned[CONNS], rooms, came, dials;
 static int is_full;
 static struct cw_completion *flushing[CONNS]; /* what the transport is to complete */
 
@@ -134,6 +134,13 @@ static void ep_lost(struct ucp_ep *one, ucs_status_t status)
     (void)one, (void)status;
 }
 
+static unsigned lanes_dial(struct ucp_ep *one, int dial)
+{
+    assert_ptr_equal(one, ep);
+    dials += dial != 0;
+    return 2;
+}
+
 static const struct cw_transport_connect connecting = {.abandon = abandon, .close_conn = close_conn};
 static const struct cw_transport_packets packets    = {
        .send_short = send_short, .send_bcopy = send_bcopy, .send_in_place = send_in_place, .flush = flush};
@@ -141,7 +148,8 @@ static const struct cw_transport transport      = {.name = "fake", .connect = &c
 static const struct cw_device device            = {.name = "fake0"};
 static const struct cw_upcalls upcalls          = {.packet = packet, .room = room, .unplaced = unplaced};
 static const struct cw_worker_handlers handlers = {
-    .upcalls = &upcalls, .ep_init = ep_init, .ep_expects = ep_expects, .ep_quiesce = ep_quiesce, .ep_lost = ep_lost};
+    .upcalls = &upcalls, .lanes_dial = lanes_dial, .ep_init = ep_init, .ep_expects = ep_expects,
+    .ep_quiesce = ep_quiesce, .ep_lost = ep_lost};
 
 static struct cw_failover *lane_of_ep(void)
 {
@@ -184,7 +192,7 @@ static int set_up(void **state)
     if (worker == NULL) {
         return -1;
     }
-    config             = (struct cw_config){.max_rndv_rails = 2};
+    config             = (struct cw_config){.max_rndv_rails = 2, .recovery_retries = 2};
     context.config     = &config;
     worker->context    = &context;
     worker->handlers   = &handlers;
@@ -575,6 +583,47 @@ static void a_full_lane_stays_doubtful(void **state)
     assert_int_equal(abandoned[FIRST], 0);
 }
 
+/* Both sides have closed the lane. */
+static void lose_lane(unsigned number)
+{
+    struct cw_further_lane *lane  = &ep->lanes->further[number - 1];
+    const struct cw_wire_lane end = {
+        .kind = CW_WIRE_LANE_END, .lane = (uint8_t)number, .generation = htole16(lane->generation)};
+
+    cw_lanes_lost(ep->lanes, lane, "this is a test");
+    assert_int_equal(cw_lanes_on_packet(ep, &end, sizeof(end)), UCS_OK);
+    assert_int_equal(lane->state, CW_FURTHER_NONE);
+}
+
+/* The time of the next round has come. */
+static void next_round(void)
+{
+    ep->lanes->next_dial_ns = 1;
+    cw_lanes_look_for(ep->lanes);
+}
+
+/* N22-82: so many rounds, anew after each loss, and then no more; the endpoint lives on. */
+static void lanes_are_dialled_in_rounds(void **state)
+{
+    (void)state;
+    open_ep(1);
+    dials = 0;
+    cw_lanes_look_for(ep->lanes);
+    assert_int_equal(dials, 0);
+    lose_lane(1);
+    assert_true(ep->lanes->next_dial_ns > 0);
+    next_round();
+    assert_int_equal(dials, 1);
+    lose_lane(2);
+    next_round();
+    next_round();
+    assert_int_equal(dials, 3);
+    next_round();
+    assert_int_equal(dials, 3);
+    assert_int_equal(ep->lanes->next_dial_ns, 0);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -590,6 +639,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(lies_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_carrier_without_answers_is_left, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_lane_stays_doubtful, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lanes_are_dialled_in_rounds, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
