@@ -168,8 +168,20 @@ void cw_lanes_lost(struct cw_lanes *lanes, struct cw_further_lane *lane, const c
     }
 }
 
+/* The peer's count is final, so the packets that it has taken end here: the last lane may end before this side can tell
+ * its own count. 0: the count is impossible. */
+static int confirm_last(struct cw_lanes *lanes, struct cw_further_lane *lane)
+{
+    if (lane->peer_taken <= lane->confirmed) {
+        return 1; /* `settle` compares the numbers */
+    }
+    return lane->peer_taken <= lane->sent && cw_lanes_confirmed(lanes, lane, lane->peer_taken);
+}
+
 int cw_lanes_heard_end(struct cw_lanes *lanes, struct cw_further_lane *lane, uint64_t sent, uint64_t taken)
 {
+    struct ucp_ep *ep = lanes->ep;
+
     if (lane->heard_end) {
         return 0;
     }
@@ -178,6 +190,13 @@ int cw_lanes_heard_end(struct cw_lanes *lanes, struct cw_further_lane *lane, uin
     lane->peer_taken = taken;
     if (lane->state != CW_FURTHER_ENDED) { /* also a lane that is being opened: the peer has given it up */
         drop(lanes, lane);
+    }
+    if (!confirm_last(lanes, lane)) {
+        impossible(lanes, lane);
+        return 0;
+    }
+    if (ep->lanes != lanes || ep->state != CW_EP_OPEN) {
+        return 1; /* a completion has closed the endpoint */
     }
     tell_end(lanes, lane);
     if (!settle(lanes, lane)) {
