@@ -116,7 +116,7 @@ static inline struct cw_offer cw_am_desc_offer(const struct cw_am_desc *desc)
                              .address  = desc->address,
                              .num_keys = desc->num_keys};
 
-    if (desc->num_keys > 0) {
+    if (desc->keys != NULL) {
         offer.keys = *desc->keys;
     }
     return offer;
