@@ -34,8 +34,9 @@ int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, c
            cw_mem_find_handle(context, domain, memory, length, &region) != NULL;
 }
 
-ucs_status_t cw_mem_use_begin_own(struct ucp_context *context, struct cw_domain *domain, const void *memory,
-                                  size_t length, unsigned rights, struct cw_mem_use *use)
+/* By a registration for this use alone. */
+static ucs_status_t begin_own(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
+                              unsigned rights, struct cw_mem_use *use)
 {
     ucs_status_t status;
 
@@ -56,6 +57,9 @@ ucs_status_t cw_mem_use_begin_own(struct ucp_context *context, struct cw_domain 
 ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                               unsigned rights, struct cw_mem_use *use)
 {
+    if (rights & CW_RIGHT_REMOTE_WRITE) {
+        return begin_own(context, domain, memory, length, rights, use);
+    }
     if (cw_mem_use_begin_mapped(context, domain, memory, length, rights, use)) {
         return UCS_OK;
     }
@@ -65,7 +69,7 @@ ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *dom
         use->range = use->cached->range;
         return UCS_OK;
     }
-    return cw_mem_use_begin_own(context, domain, memory, length, rights, use);
+    return begin_own(context, domain, memory, length, rights, use);
 }
 
 size_t cw_mem_add_part(const struct cw_memh *memh, uint8_t parts[CW_KEY_PARTS_MAX], size_t length)

@@ -20,13 +20,11 @@ struct cw_mem_use {
     struct cw_domain_range range; /* what was registered, which the memory lies in */
 };
 
-/* `rights` are of enum cw_domain_rights; the registration has all of them. UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_ADDR or
- * UCS_ERR_UNSUPPORTED as `reg` of the domain; the use is then zero. */
+/* `rights` are of enum cw_domain_rights; the registration has all of them. With CW_RIGHT_REMOTE_WRITE it is for this
+ * use alone, so that the right ends with the use. UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_ADDR or UCS_ERR_UNSUPPORTED as
+ * `reg` of the domain; the use is then zero. */
 ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                               unsigned rights, struct cw_mem_use *use);
-/* By one for this request alone, so that the rights end with the use. */
-ucs_status_t cw_mem_use_begin_own(struct ucp_context *context, struct cw_domain *domain, const void *memory,
-                                  size_t length, unsigned rights, struct cw_mem_use *use);
 /* Whether a registration will probably cost nothing: it is there, or is kept for the next message. */
 int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length);
 /* By the region that the program mapped, or not at all: 0. */

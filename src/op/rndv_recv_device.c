@@ -24,8 +24,9 @@ const struct cw_remote_key *cw_offer_key(const struct cw_offer_keys *keys, unsig
     return NULL;
 }
 
-/* Takes the key for the device of this lane, unless the offer has it. A part for no lane is passed over. */
-static ucs_status_t take_key(struct cw_offer *offer, const struct cw_conn *lane, const struct cw_key_memory *memory)
+/* Takes the key for the device of this lane, unless it is there. A part for no lane is passed over. */
+static ucs_status_t take_key(const struct cw_conn *lane, const struct cw_key_memory *memory, struct cw_offer_keys *keys,
+                             uint8_t *count_p)
 {
     const unsigned number              = cw_lane_peer_domain(lane);
     const struct cw_domain_range range = {.address = memory->address, .length = memory->length};
@@ -33,22 +34,35 @@ static ucs_status_t take_key(struct cw_offer *offer, const struct cw_conn *lane,
     size_t length                      = 0;
     const uint8_t *part                = (number == 0) ? NULL : cw_key_find_part(&memory->parts, number, &length);
 
-    if (part == NULL || offer->num_keys == CW_KEY_MEMORY_PARTS ||
-        cw_offer_key(&offer->keys, offer->num_keys, number) != NULL) {
+    if (part == NULL || *count_p == CW_KEY_MEMORY_PARTS || cw_offer_key(keys, *count_p, number) != NULL) {
         return UCS_OK;
     }
-    if (domain->kind->read_part(domain, part, length, &range, &offer->keys.key[offer->num_keys]) != UCS_OK) {
+    if (domain->kind->read_part(domain, part, length, &range, &keys->key[*count_p]) != UCS_OK) {
         return UCS_ERR_IO_ERROR;
     }
-    offer->keys.domain[offer->num_keys++] = (uint8_t)number;
+    keys->domain[(*count_p)++] = (uint8_t)number;
     return UCS_OK;
+}
+
+ucs_status_t cw_offer_take_keys(const struct ucp_ep *ep, const struct cw_key_memory *memory, struct cw_offer_keys *keys,
+                                uint8_t *count_p)
+{
+    ucs_status_t status;
+    unsigned i;
+
+    *count_p = 0;
+    status   = take_key(ep->conn, memory, keys, count_p);
+    for (i = 0; status == UCS_OK && *count_p > 0 && ep->lanes != NULL && i < ep->lanes->max; i++) {
+        if (ep->lanes->further[i].state == CW_FURTHER_OPEN) {
+            status = take_key(ep->lanes->further[i].conn, memory, keys, count_p);
+        }
+    }
+    return status;
 }
 
 ucs_status_t cw_offer_take_memory(const struct ucp_ep *ep, struct cw_offer *offer, const void *bytes, size_t length)
 {
     struct cw_key_memory memory;
-    ucs_status_t status;
-    unsigned i;
 
     if (length == 0) {
         return UCS_OK;
@@ -58,13 +72,7 @@ ucs_status_t cw_offer_take_memory(const struct ucp_ep *ep, struct cw_offer *offe
         offer->address < memory.address) {
         return UCS_ERR_IO_ERROR;
     }
-    status = take_key(offer, ep->conn, &memory);
-    for (i = 0; status == UCS_OK && offer->num_keys > 0 && ep->lanes != NULL && i < ep->lanes->max; i++) {
-        if (ep->lanes->further[i].state == CW_FURTHER_OPEN) {
-            status = take_key(offer, ep->lanes->further[i].conn, &memory);
-        }
-    }
-    return status;
+    return cw_offer_take_keys(ep, &memory, &offer->keys, &offer->num_keys);
 }
 
 const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const struct cw_offer *offer,
@@ -145,36 +153,41 @@ ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned r
     struct cw_rndv_recv_device *fetch = cw_request_state(request);
     struct cw_domain *domain          = request->ep->conn->iface->domain;
 
-    return (rights & CW_RIGHT_REMOTE_WRITE)
-               ? cw_mem_use_begin_own(request->ep->worker->context, domain, fetch->memory, fetch->length, rights,
-                                      &fetch->access->use)
-               : cw_mem_use_begin(request->ep->worker->context, domain, fetch->memory, fetch->length, rights,
-                                  &fetch->access->use);
+    return cw_mem_use_begin(request->ep->worker->context, domain, fetch->memory, fetch->length, rights,
+                            &fetch->access->use);
 }
+
+struct counted_keys {
+    const struct cw_offer_keys *keys;
+    unsigned count;
+};
 
 static int find_key(const void *arg, const struct cw_conn *lane, struct cw_remote_key *key)
 {
-    const struct cw_rndv_recv_device *fetch = arg;
-    const struct cw_remote_key *found = cw_offer_key(fetch->keys, fetch->num_keys, cw_lane_peer_domain(lane));
+    const struct counted_keys *all    = arg;
+    const struct cw_remote_key *found = cw_offer_key(all->keys, all->count, cw_lane_peer_domain(lane));
 
     *key = (found == NULL) ? *key : *found;
     return found != NULL;
 }
 
-void cw_rndv_recv_device_share(struct cw_request *request)
+void cw_offer_share(struct cw_access *access, const void *memory, size_t length, unsigned rights,
+                    const struct cw_offer_keys *keys, unsigned count)
 {
-    struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    const struct counted_keys all = {keys, count};
 
-    if (fetch->num_keys > 1) {
-        cw_stripes_begin(fetch->access, fetch->memory, fetch->length, CW_RIGHT_LOCAL_WRITE,
-                         cw_lanes_for_rndv(request->worker));
-        cw_stripes_keys(fetch->access, find_key, fetch);
+    if (count > 1) {
+        cw_stripes_begin(access, memory, length, rights, cw_lanes_for_rndv(access->request->worker));
+        cw_stripes_keys(access, find_key, &all);
     }
 }
 
 ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
 {
     const struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    struct cw_access *access                = fetch->access;
+    const struct cw_access_limits *limits   = &request->ep->conn->iface->limits.access;
+    const unsigned rails                    = cw_lanes_for_rndv(request->worker);
     uint8_t packet[CW_CONTROL_MAX], parts[CW_KEY_PARTS_MAX];
     const struct cw_wire_rndv_ready ready = {.send_id    = htole64(fetch->send_id),
                                              .receive_id = htole64(fetch->receive_id),
@@ -183,8 +196,17 @@ ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
                                              .piece      = htole32(CW_WIRE_LEAST_PIECE)};
     size_t length;
 
-    _Static_assert(sizeof(ready) + 1 + CW_DOMAIN_PART_MAX <= sizeof(packet), "there is room");
-    length = cw_mem_add_part(fetch->access->use.memh, parts, 0);
+    _Static_assert(sizeof(ready) + 1 + CW_DOMAIN_PART_MAX <= sizeof(packet), "one part has room");
+    if (rails > 1) {
+        cw_lanes_expect(request->ep, fetch->length, limits->max_put_zcopy);
+        cw_stripes_begin(access, fetch->memory, fetch->length, CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_WRITE, rails);
+    }
+    length = cw_stripes_parts(access, parts);
+    if (length > sizeof(packet) - sizeof(ready)) {
+        cw_stripes_free(access->stripes);
+        access->stripes = NULL;
+        length          = cw_stripes_parts(access, parts);
+    }
     memcpy(packet, &ready, sizeof(ready));
     cw_bytes_copy_any(packet + sizeof(ready), parts, length);
     cw_ep_send_control(request->ep, CW_PACKET_RNDV_READY, packet, sizeof(ready) + length);

@@ -16,8 +16,8 @@ struct cw_rndv_recv_device {
     struct cw_access *access;
     char *memory; /* of the receive */
     uint64_t length;
-    uint64_t offset;          /* bytes for which accesses have begun */
-    uint64_t address;         /* of the sender's memory */
+    uint64_t offset;                  /* bytes for which accesses have begun */
+    uint64_t address;                 /* of the sender's memory */
     const struct cw_offer_keys *keys; /* and its keys; the receive has them */
     unsigned num_keys;
     uint64_t send_id;
@@ -33,8 +33,17 @@ _Static_assert(sizeof(struct cw_rndv_recv_device) <= CW_REQUEST_STATE_SIZE, "sta
  * the protocol. */
 ucs_status_t cw_offer_take_memory(const struct ucp_ep *ep, struct cw_offer *offer, const void *bytes, size_t length);
 
+/* Reads the parts for the devices of open lanes; of the others there may be any. *count_p: the number of keys; 0: there
+ * is none for the device of the message lane. UCS_ERR_IO_ERROR: a part breaks the protocol. */
+ucs_status_t cw_offer_take_keys(const struct ucp_ep *ep, const struct cw_key_memory *memory, struct cw_offer_keys *keys,
+                                uint8_t *count_p);
 /* The key for that domain of the sender, or NULL. */
 const struct cw_remote_key *cw_offer_key(const struct cw_offer_keys *keys, unsigned count, unsigned domain);
+
+/* Registers the memory of this process with the devices of the lanes for which there are keys, so that they share the
+ * accesses to the peer's. */
+void cw_offer_share(struct cw_access *access, const void *memory, size_t length, unsigned rights,
+                    const struct cw_offer_keys *keys, unsigned count);
 
 /* The protocol by which a device moves the message; NULL: packets carry it. */
 const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const struct cw_offer *offer,
@@ -48,10 +57,9 @@ struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_
 ucs_status_t cw_rndv_recv_device_written(struct cw_request *request, ucs_status_t status);
 
 /* For protocols: cw_rndv_recv_device_register registers the memory of the receive with these rights (enum
- * cw_domain_rights) for the message lane; cw_rndv_recv_device_offer tells the sender to write there. */
+ * cw_domain_rights) for the message lane; cw_rndv_recv_device_offer tells the sender to write there, over the lanes of
+ * several devices where it can. */
 ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned rights);
-/* Lets the devices of several lanes share the reading, where there are such lanes and keys for them. */
-void cw_rndv_recv_device_share(struct cw_request *request);
 ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request);
 
 #endif

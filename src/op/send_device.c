@@ -10,6 +10,7 @@
 #include "op/choice.h"
 #include "op/op_ep.h"
 #include "core/lanes.h"
+#include "op/rndv_recv_device.h"
 #include "op/send.h"
 #include "op/stripes.h"
 
@@ -50,9 +51,9 @@ static int is_to_be_read(const struct cw_request *request, const struct cw_send 
 /* Registers the memory for the device of the message lane, and for those of further lanes. 0: no device reads it. */
 static int begin_to_be_read(struct cw_request *request)
 {
-    struct cw_send *send   = cw_request_state(request);
-    struct cw_conn *lane   = request->ep->conn;
-    const unsigned rails   = cw_lanes_for_rndv(request->worker);
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *lane = request->ep->conn;
+    const unsigned rails = cw_lanes_for_rndv(request->worker);
     struct cw_mem_use *use;
 
     if (!is_to_be_read(request, send) || !begin(request)) {
@@ -73,31 +74,11 @@ static int begin_to_be_read(struct cw_request *request)
     return 1;
 }
 
-/* The registration of the message in this domain, or NULL. */
-static const struct cw_memh *named_in(const struct cw_access *access, const struct cw_domain *domain)
-{
-    const struct cw_stripes *stripes = access->stripes;
-    unsigned i;
-
-    if (access->use.memh->domain == domain) {
-        return access->use.memh;
-    }
-    for (i = 0; stripes != NULL && i < stripes->count; i++) {
-        if (stripes->stripe[i].memh->domain == domain) {
-            return stripes->stripe[i].memh;
-        }
-    }
-    return NULL;
-}
-
 size_t cw_send_device_name(struct cw_request *request, size_t room, uint8_t bytes[CW_KEY_MEMORY_MAX])
 {
-    const struct ucp_context *context = request->worker->context;
-    struct cw_send *send              = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     uint8_t parts[CW_KEY_PARTS_MAX];
     struct cw_key_memory memory = {.parts.bytes = parts};
-    const struct cw_memh *memh;
-    unsigned i;
 
     if (!send->on_device && !begin_to_be_read(request)) { /* this is the first attempt */
         return 0;
@@ -106,14 +87,9 @@ size_t cw_send_device_name(struct cw_request *request, size_t room, uint8_t byte
         cw_stripes_free(send->access->stripes);
         send->access->stripes = NULL;
     }
-    memory.address = send->access->use.range.address;
-    memory.length  = send->access->use.range.length;
-    for (i = 0; i < context->num_domains; i++) {
-        memh = named_in(send->access, context->domains[i]);
-        if (memh != NULL) {
-            memory.parts.length = cw_mem_add_part(memh, parts, memory.parts.length);
-        }
-    }
+    memory.address      = send->access->use.range.address;
+    memory.length       = send->access->use.range.length;
+    memory.parts.length = cw_stripes_parts(send->access, parts);
     return cw_key_memory_encode(&memory, bytes);
 }
 
@@ -140,42 +116,6 @@ static void ended(struct cw_request *request, ucs_status_t status)
     }
 }
 
-static size_t pack(void *dest, size_t max, void *arg)
-{
-    struct cw_send *send = arg;
-
-    return cw_dt_pack(&send->cursor, dest, max);
-}
-
-/* Begins one access. UCS_OK: the lane took it. */
-static ucs_status_t write_some(struct cw_request *request)
-{
-    struct cw_send *send             = cw_request_state(request);
-    struct cw_access *access         = send->access;
-    struct cw_conn *lane             = request->ep->conn;
-    const size_t offset              = send->cursor.offset;
-    const struct cw_access_target to = {.address = access->address + offset, .key = access->key};
-    char *memory = (send->cursor.class_id == UCP_DATATYPE_CONTIG) ? send->cursor.contig + offset : NULL;
-    struct cw_access_iov iov;
-    ucs_status_t status;
-    size_t length;
-    int in_place;
-
-    length = cw_access_next_put(lane, access->use.memh, memory, to.address, send->cursor.length - offset, &in_place);
-    if (length == 0) {
-        return UCS_ERR_UNSUPPORTED;
-    }
-    if (!in_place) {
-        return cw_access_taken(access, cw_lane_put_bcopy(lane, length, pack, send, &to, 0, &access->completion));
-    }
-    iov    = (struct cw_access_iov){memory, length, access->use.memh};
-    status = cw_access_taken(access, cw_lane_put_zcopy(lane, &iov, 1, &to, 0, &access->completion));
-    if (status == UCS_OK) {
-        cw_dt_skip(&send->cursor, length);
-    }
-    return status;
-}
-
 /* The attempt of the request (request->send), in the endpoint's queue. */
 static ucs_status_t go_on(struct cw_request *request)
 {
@@ -187,8 +127,8 @@ static ucs_status_t go_on(struct cw_request *request)
         return CW_AGAIN;
     }
     while (send->cursor.offset < send->cursor.length && access->status == UCS_OK) {
-        status = write_some(request);
-        if (status == CW_AGAIN) {
+        status = cw_stripes_put(access, &send->cursor, access->address);
+        if (status == CW_AGAIN || status == CW_HOLD) {
             return status;
         }
         if (status != UCS_OK) {
@@ -202,44 +142,43 @@ static ucs_status_t go_on(struct cw_request *request)
     return UCS_INPROGRESS;
 }
 
-/* Decodes the receiver's key, which may be wrong in any way. Returns 0 if it cannot be used. */
-static int take_key(const struct cw_request *request, const struct cw_wire_rndv_ready *ready, const void *bytes,
-                    size_t length, struct cw_remote_key *key)
+/* Decodes the receiver's keys, which may be wrong in any way. Returns 0 if they cannot be used. */
+static int take_keys(const struct cw_request *request, const struct cw_wire_rndv_ready *ready, const void *bytes,
+                     size_t length, struct cw_offer_keys *keys, uint8_t *count_p)
 {
-    const struct cw_send *send         = (const void *)(request + 1);
-    const struct cw_conn *lane         = request->ep->conn;
-    const struct cw_domain *domain     = lane->iface->domain;
-    const unsigned number              = cw_lane_peer_domain(lane);
-    const struct cw_key_parts parts    = {.bytes = bytes, .length = length};
-    const struct cw_domain_range range = {.address = ready->address, .length = send->cursor.length};
-    const uint8_t *part;
-    size_t part_length;
+    const struct cw_send *send        = (const void *)(request + 1);
+    const struct cw_key_memory memory = {
+        .address = ready->address, .length = send->cursor.length, .parts = {.bytes = bytes, .length = length}};
 
-    if (number == 0 || !cw_key_parts_hold(&parts) || range.length == 0 || range.address > UINT64_MAX - range.length) {
-        return 0;
-    }
-    part = cw_key_find_part(&parts, number, &part_length);
-    return part != NULL && domain->kind->read_part(domain, part, part_length, &range, key) == UCS_OK;
+    return cw_lane_peer_domain(request->ep->conn) != 0 && cw_key_parts_hold(&memory.parts) && memory.length > 0 &&
+           memory.address <= UINT64_MAX - memory.length &&
+           cw_offer_take_keys(request->ep, &memory, keys, count_p) == UCS_OK && *count_p > 0;
 }
 
 ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wire_rndv_ready *ready, const void *parts,
                                   size_t length)
 {
     struct cw_send *send = cw_request_state(request);
-    struct cw_remote_key key;
+    struct cw_access *access;
+    struct cw_offer_keys keys;
+    uint8_t count;
 
-    if (send->phase != CW_SEND_ANNOUNCED || !take_key(request, ready, parts, length, &key)) {
+    if (send->phase != CW_SEND_ANNOUNCED || !take_keys(request, ready, parts, length, &keys, &count)) {
         return UCS_ERR_IO_ERROR;
     }
     cw_send_device_end(send); /* ends the registration for reading by the receiver */
     if (!begin(request)) {
         return UCS_ERR_NO_MEMORY;
     }
-    send->access->receive_id = le64toh(ready->receive_id);
-    send->access->address    = ready->address;
-    send->access->key        = key;
+    access             = send->access;
+    access->receive_id = le64toh(ready->receive_id);
+    access->address    = ready->address;
+    access->key        = keys.key[0];
     if (send->cursor.class_id == UCP_DATATYPE_CONTIG) {
-        cw_access_use(send->access, send->cursor.contig, send->cursor.length, 0);
+        cw_access_use(access, send->cursor.contig, send->cursor.length, 0);
+    }
+    if (access->use.memh != NULL) {
+        cw_offer_share(access, send->cursor.contig, send->cursor.length, 0, &keys, count);
     }
     cw_send_from_start(request, CW_SEND_WRITING, go_on);
     return UCS_OK;

@@ -11,6 +11,16 @@
 
 #define LEAST_PIECE (64u << 10)
 
+/* The way of the next access. */
+struct way {
+    struct cw_conn *lane;
+    struct cw_stripe *stripe; /* NULL: the message lane */
+    const struct cw_memh *memh;
+    const struct cw_remote_key *key;
+    struct cw_completion *completion;
+    size_t length; /* for this lane now, at most */
+};
+
 /* The further lane of a stripe, while it is the one that the stripe was made for; otherwise NULL. */
 static struct cw_further_lane *lane_of(const struct ucp_ep *ep, const struct cw_stripe *stripe)
 {
@@ -31,7 +41,7 @@ static const struct cw_memh *registered(const struct cw_access *access, const st
     if (access->use.memh != NULL && access->use.memh->domain == domain) {
         return access->use.memh;
     }
-    for (i = 0; i < stripes->count; i++) {
+    for (i = 0; stripes != NULL && i < stripes->count; i++) {
         if (stripes->stripe[i].memh->domain == domain) {
             return stripes->stripe[i].memh;
         }
@@ -178,7 +188,7 @@ static double bandwidth_of(const struct cw_further_lane *lane)
     return (bps > 1) ? bps : 1;
 }
 
-static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, size_t left, struct cw_stripe_way *way)
+static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, size_t left, struct way *way)
 {
     struct cw_further_lane *lane, *best = NULL;
     struct cw_stripe *stripe;
@@ -201,9 +211,7 @@ static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, s
         if (best == NULL || ends < first_end) {
             best      = lane;
             first_end = ends;
-            *way      = (struct cw_stripe_way){lane->conn,   stripe,
-                                               stripe->memh, &stripe->key,
-                                               &stripe->completion, piece};
+            *way      = (struct way){lane->conn, stripe, stripe->memh, &stripe->key, &stripe->completion, piece};
         }
     }
     if (best == NULL) {
@@ -212,19 +220,19 @@ static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, s
     return best->full ? CW_HOLD : UCS_OK;
 }
 
-ucs_status_t cw_stripes_next(struct cw_access *access, size_t left, struct cw_stripe_way *way)
+static ucs_status_t next(struct cw_access *access, size_t left, struct way *way)
 {
     struct ucp_ep *ep = access->request->ep;
 
     if (cw_unlikely(access->stripes != NULL)) {
         return next_stripe(ep, access->stripes, left, way);
     }
-    *way = (struct cw_stripe_way){ep->conn, NULL, access->use.memh, &access->key, &access->completion, left};
+    *way = (struct way){ep->conn, NULL, access->use.memh, &access->key, &access->completion, left};
     return UCS_OK;
 }
 
-ucs_status_t cw_stripes_taken(struct cw_access *access, const struct cw_stripe_way *way, size_t length,
-                              ucs_status_t status)
+/* As cw_access_taken, for an access of `length` bytes over that way. */
+static ucs_status_t taken(struct cw_access *access, const struct way *way, size_t length, ucs_status_t status)
 {
     struct cw_further_lane *lane;
 
@@ -240,6 +248,64 @@ ucs_status_t cw_stripes_taken(struct cw_access *access, const struct cw_stripe_w
     }
     way->stripe->taken += (status == UCS_INPROGRESS) ? length : 0;
     return cw_access_taken(access, status);
+}
+
+static size_t pack(void *dest, size_t max, void *cursor)
+{
+    return cw_dt_pack(cursor, dest, max);
+}
+
+ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *cursor, uint64_t to)
+{
+    const size_t offset = cursor->offset;
+    char *memory        = (cursor->class_id == UCP_DATATYPE_CONTIG) ? cursor->contig + offset : NULL;
+    struct way way      = {.length = 0};
+    ucs_status_t status = next(access, cursor->length - offset, &way);
+    struct cw_access_target target;
+    struct cw_access_iov iov;
+    size_t length;
+    int in_place;
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    target = (struct cw_access_target){.address = to + offset, .key = *way.key};
+    length = cw_access_next_put(way.lane, way.memh, memory, target.address, way.length, &in_place);
+    if (length == 0) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    iov    = (struct cw_access_iov){memory, length, way.memh};
+    status = in_place ? cw_lane_put_zcopy(way.lane, &iov, 1, &target, access->flags, way.completion)
+                      : cw_lane_put_bcopy(way.lane, length, pack, cursor, &target, access->flags, way.completion);
+    status = taken(access, &way, length, status);
+    if (status == UCS_OK && in_place) {
+        cw_dt_skip(cursor, length);
+    }
+    return status;
+}
+
+ucs_status_t cw_stripes_get(struct cw_access *access, char *memory, uint64_t from, size_t left, size_t *length_p)
+{
+    struct way way      = {.length = 0};
+    ucs_status_t status = next(access, left, &way);
+    struct cw_access_target target;
+    struct cw_access_iov iov;
+    size_t length;
+    int in_place;
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    target = (struct cw_access_target){.address = from, .key = *way.key};
+    length = cw_access_next_get(way.lane, way.memh, memory, from, way.length, &in_place);
+    if (length == 0) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    iov       = (struct cw_access_iov){memory, length, way.memh};
+    status    = in_place ? cw_lane_get_zcopy(way.lane, &iov, 1, &target, 0, way.completion)
+                         : cw_access_get_bcopy(access, way.lane, length, memory, &target);
+    *length_p = length;
+    return taken(access, &way, length, status);
 }
 
 ucs_status_t cw_stripes_begun(struct cw_access *access, ucs_status_t status,
@@ -264,6 +330,20 @@ ucs_status_t cw_stripes_started(struct cw_request *request, ucs_status_t status)
     }
     cw_ep_wait(request->ep, &request->ep->held, request);
     return CW_RMA_OWNED;
+}
+
+size_t cw_stripes_parts(const struct cw_access *access, uint8_t parts[CW_KEY_PARTS_MAX])
+{
+    const struct ucp_context *context = access->request->worker->context;
+    const struct cw_memh *memh;
+    size_t length = 0;
+    unsigned i;
+
+    for (i = 0; i < context->num_domains; i++) {
+        memh   = registered(access, context->domains[i]);
+        length = (memh == NULL) ? length : cw_mem_add_part(memh, parts, length);
+    }
+    return length;
 }
 
 void cw_stripes_free(struct cw_stripes *stripes)

@@ -10,32 +10,23 @@
 
 #include "core/ep.h"
 #include "op/access.h"
+#include "op/datatype.h"
 
 struct cw_stripe {
     struct cw_completion completion; /* of its accesses */
     struct cw_access *access;
-    struct cw_mem_use use;       /* zero where another use of the request has the domain's registration */
-    const struct cw_memh *memh;  /* the local memory in the domain of the lane */
+    struct cw_mem_use use;      /* zero where another use of the request has the domain's registration */
+    const struct cw_memh *memh; /* the local memory in the domain of the lane */
     struct cw_remote_key key;
-    uint64_t taken;              /* bytes of the accesses that the lane took */
+    uint64_t taken; /* bytes of the accesses that the lane took */
     uint16_t generation;
-    uint8_t failed;              /* one of its accesses ended with an error */
-    uint8_t lane;                /* the number of the further lane; 0: there is no key for it */
+    uint8_t failed; /* one of its accesses ended with an error */
+    uint8_t lane;   /* the number of the further lane; 0: there is no key for it */
 };
 
 struct cw_stripes {
     unsigned count;
     struct cw_stripe stripe[CW_KEY_MEMORY_PARTS];
-};
-
-/* The way of the next access. */
-struct cw_stripe_way {
-    struct cw_conn *lane;
-    struct cw_stripe *stripe; /* NULL: the message lane */
-    const struct cw_memh *memh;
-    const struct cw_remote_key *key;
-    struct cw_completion *completion;
-    size_t length; /* for this lane now, at most */
 };
 
 /* Writes the key for the device of the lane; 0: there is none. */
@@ -53,11 +44,14 @@ void cw_stripes_for_key(struct cw_access *access, const struct ucp_rkey *rkey, c
  * still carries out. CW_HOLD: the peer has not closed that lane yet. UCS_OK: the request may begin anew, over the
  * message lane. */
 ucs_status_t cw_stripes_give_up(struct cw_access *access);
-/* CW_HOLD: the best lane has no room; UCS_ERR_CONNECTION_RESET: none of the lanes is open any more. */
-ucs_status_t cw_stripes_next(struct cw_access *access, size_t left, struct cw_stripe_way *way);
-/* As cw_access_taken, for an access of `length` bytes over that way. */
-ucs_status_t cw_stripes_taken(struct cw_access *access, const struct cw_stripe_way *way, size_t length,
-                              ucs_status_t status);
+/* Begins one access: writes what follows in the cursor, whose first byte belongs at the address `to`, or reads some of
+ * `left` bytes; *length_p is then their number. UCS_OK: a lane took the access. CW_AGAIN: the message lane has no room;
+ * CW_HOLD: the best of several lanes has none; UCS_ERR_CONNECTION_RESET: none of them is open any more;
+ * UCS_ERR_UNSUPPORTED: the device does not reach the memory. */
+ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *cursor, uint64_t to);
+ucs_status_t cw_stripes_get(struct cw_access *access, char *memory, uint64_t from, size_t left, size_t *length_p);
+/* Writes what peers need to access the local memory by any of the lanes, as parts of a key. Returns their length. */
+size_t cw_stripes_parts(const struct cw_access *access, uint8_t parts[CW_KEY_PARTS_MAX]);
 /* The end of an attempt whose last access was answered by `status`: as cw_access_begun, or the status.
  * With stripes an error makes `repeat` the next attempt, once no access is under way. */
 ucs_status_t cw_stripes_begun(struct cw_access *access, ucs_status_t status,

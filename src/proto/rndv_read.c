@@ -27,48 +27,22 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
            (is_set || input->rndv_scheme == CW_RNDV_AUTO || input->rndv_scheme == CW_RNDV_RKEY_PTR);
 }
 
-/* Begins one access. UCS_OK: a lane took it. */
-static ucs_status_t read_some(struct cw_rndv_recv_device *fetch)
-{
-    struct cw_access *access   = fetch->access;
-    char *to                   = fetch->memory + fetch->offset;
-    struct cw_stripe_way way   = {.length = 0};
-    ucs_status_t status        = cw_stripes_next(access, fetch->length - fetch->offset, &way);
-    struct cw_access_target from;
-    struct cw_access_iov iov;
-    size_t length;
-    int in_place;
-
-    if (status != UCS_OK) {
-        return status;
-    }
-    from   = (struct cw_access_target){.address = fetch->address + fetch->offset, .key = *way.key};
-    length = cw_access_next_get(way.lane, way.memh, to, from.address, way.length, &in_place);
-    if (length == 0) {
-        return UCS_ERR_UNSUPPORTED;
-    }
-    iov    = (struct cw_access_iov){to, length, way.memh};
-    status = in_place ? cw_lane_get_zcopy(way.lane, &iov, 1, &from, 0, way.completion)
-                      : cw_access_get_bcopy(access, way.lane, length, to, &from);
-    status = cw_stripes_taken(access, &way, length, status);
-    if (status == UCS_OK) {
-        fetch->offset += length;
-    }
-    return status;
-}
-
 static ucs_status_t go_on(struct cw_request *request)
 {
     struct cw_rndv_recv_device *fetch = cw_request_state(request);
     struct cw_access *access          = fetch->access;
+    size_t length                     = 0;
     ucs_status_t status;
 
     while (fetch->offset < fetch->length && access->status == UCS_OK) {
-        status = read_some(fetch);
+        status = cw_stripes_get(access, fetch->memory + fetch->offset, fetch->address + fetch->offset,
+                                fetch->length - fetch->offset, &length);
         if (status == CW_AGAIN || status == CW_HOLD) {
             return status;
         }
-        if (status != UCS_OK) {
+        if (status == UCS_OK) {
+            fetch->offset += length;
+        } else {
             access->status = status;
         }
     }
@@ -83,7 +57,7 @@ static ucs_status_t start(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    cw_rndv_recv_device_share(request);
+    cw_offer_share(fetch->access, fetch->memory, fetch->length, CW_RIGHT_LOCAL_WRITE, fetch->keys, fetch->num_keys);
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->length);
     request->send = go_on;
     return go_on(request);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An announced message that the sender's device writes into the receiver's memory. The receiver registers this memory
- * for this message alone and names it to the sender. The sender's device writes; the sender waits for it and tells the
- * receiver (op/send_device.c). The right to write ends before the program gets its memory back, so a late write cannot
- * reach it.
+ * An announced message that devices of the sender write into the receiver's memory. The receiver registers this memory
+ * for this message alone and names it to the sender. The sender waits for its devices and tells the receiver
+ * (op/send_device.c). The right to write ends before the program gets its memory back, so a late write cannot reach it.
  */
 #include "config/config.h"
 #include "op/rndv_recv_device.h"

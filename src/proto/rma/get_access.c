@@ -49,48 +49,20 @@ static void ended(struct cw_request *request, ucs_status_t status)
     cw_request_complete(request, status);
 }
 
-/* Begins one access. UCS_OK: a lane took it. */
-static ucs_status_t read_some(struct cw_get *get)
-{
-    struct cw_access *access   = get->access;
-    const size_t offset        = get->cursor.offset;
-    char *to                   = get->cursor.contig + offset;
-    struct cw_stripe_way way   = {.length = 0};
-    ucs_status_t status        = cw_stripes_next(access, get->cursor.length - offset, &way);
-    struct cw_access_target from;
-    struct cw_access_iov iov;
-    size_t length;
-    int in_place;
-
-    if (status != UCS_OK) {
-        return status;
-    }
-    from   = (struct cw_access_target){.address = get->address + offset, .key = *way.key};
-    length = cw_access_next_get(way.lane, way.memh, to, from.address, way.length, &in_place);
-    if (length == 0) {
-        return UCS_ERR_IO_ERROR; /* the device could do this when the get began */
-    }
-    iov    = (struct cw_access_iov){to, length, way.memh};
-    status = in_place ? cw_lane_get_zcopy(way.lane, &iov, 1, &from, 0, way.completion)
-                      : cw_access_get_bcopy(access, way.lane, length, to, &from);
-    status = cw_stripes_taken(access, &way, length, status);
-    if (status == UCS_OK) {
-        cw_dt_skip(&get->cursor, length);
-    }
-    return status;
-}
-
 static ucs_status_t go_on(struct cw_request *request)
 {
     struct cw_get *get       = cw_request_state(request);
     struct cw_access *access = get->access;
     ucs_status_t status      = UCS_OK;
+    size_t length;
 
     while (get->cursor.offset < get->cursor.length && (access->stripes == NULL || access->status == UCS_OK)) {
-        status = read_some(get);
+        status = cw_stripes_get(access, get->cursor.contig + get->cursor.offset, get->address + get->cursor.offset,
+                                get->cursor.length - get->cursor.offset, &length);
         if (status != UCS_OK) {
             break;
         }
+        cw_dt_skip(&get->cursor, length);
     }
     status = cw_stripes_begun(access, status, repeat);
     if (status == UCS_INPROGRESS && access->stripes == NULL && !get->fetching) { /* writes can wait in the device */

@@ -50,45 +50,6 @@ static void ended(struct cw_request *request, ucs_status_t status)
     cw_send_finish(request, status);
 }
 
-static size_t pack(void *dest, size_t max, void *arg)
-{
-    struct cw_send *send = arg;
-
-    return cw_dt_pack(&send->cursor, dest, max);
-}
-
-/* Begins one access. UCS_OK: a lane took it. */
-static ucs_status_t write_some(struct cw_send *send)
-{
-    struct cw_access *access   = send->access;
-    const size_t offset        = send->cursor.offset;
-    const int is_flat          = send->cursor.class_id == UCP_DATATYPE_CONTIG;
-    char *memory               = is_flat ? send->cursor.contig + offset : NULL;
-    struct cw_stripe_way way   = {.length = 0};
-    ucs_status_t status        = cw_stripes_next(access, send->cursor.length - offset, &way);
-    struct cw_access_target to;
-    struct cw_access_iov iov;
-    size_t length;
-    int in_place;
-
-    if (status != UCS_OK) {
-        return status;
-    }
-    to     = (struct cw_access_target){.address = send->put.address + offset, .key = *way.key};
-    length = cw_access_next_put(way.lane, way.memh, memory, to.address, way.length, &in_place);
-    if (length == 0) {
-        return UCS_ERR_IO_ERROR; /* the device could do this when the put began */
-    }
-    iov    = (struct cw_access_iov){memory, length, way.memh};
-    status = in_place ? cw_lane_put_zcopy(way.lane, &iov, 1, &to, access->flags, way.completion)
-                      : cw_lane_put_bcopy(way.lane, length, pack, send, &to, access->flags, way.completion);
-    status = cw_stripes_taken(access, &way, length, status);
-    if (status == UCS_OK && in_place) {
-        cw_dt_skip(&send->cursor, length);
-    }
-    return status;
-}
-
 static ucs_status_t go_on(struct cw_request *request)
 {
     struct cw_send *send     = cw_request_state(request);
@@ -96,7 +57,7 @@ static ucs_status_t go_on(struct cw_request *request)
     ucs_status_t status      = UCS_OK;
 
     while (send->cursor.offset < send->cursor.length && (access->stripes == NULL || access->status == UCS_OK)) {
-        status = write_some(send);
+        status = cw_stripes_put(access, &send->cursor, send->put.address);
         if (status != UCS_OK) {
             break;
         }
@@ -112,12 +73,12 @@ static int is_plain(const struct cw_send *send, const struct cw_access_limits *l
 
 static ucs_status_t start(struct cw_request *request)
 {
-    struct cw_send *send = cw_request_state(request);
-    struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
+    struct cw_send *send                  = cw_request_state(request);
+    struct cw_rma *rma                    = cw_op_ep(request->ep)->rma;
     const struct cw_access_limits *limits = &request->ep->conn->iface->limits.access;
     struct cw_access_target to;
     unsigned flags;
-    ucs_status_t status  = cw_rma_admit_device(rma, send->put.address, send->cursor.length, &flags);
+    ucs_status_t status = cw_rma_admit_device(rma, send->put.address, send->cursor.length, &flags);
 
     status = (status == UCS_OK) ? cw_dt_keep(&send->cursor) : status; /* a put that has begun must not fail any more */
     if (status != UCS_OK) {
