@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "os/signals.h"
 
 #define FILE_NAME "libfabric.so.1"
 
@@ -26,6 +27,32 @@ static struct cw_libfabric library;
 static int tried; /* 1: opening it failed, 2: it is open */
 static struct fi_info *offers;
 static pid_t offered_to; /* the process that asked; a child asks again, because some answers name the process */
+static struct cw_signals signals; /* between cw_libfabric_begin() and cw_libfabric_end() */
+
+static void begin(void)
+{
+    cw_signals_note(&signals);
+}
+
+static void end(void)
+{
+    const void *inside = NULL;
+
+    memcpy(&inside, &library.getinfo, sizeof(inside));
+    cw_signals_put_back(&signals, inside);
+}
+
+void cw_libfabric_begin(void)
+{
+    pthread_mutex_lock(&lock);
+    begin();
+}
+
+void cw_libfabric_end(void)
+{
+    end();
+    pthread_mutex_unlock(&lock);
+}
 
 static int find(void *handle)
 {
@@ -57,18 +84,21 @@ static int find(void *handle)
     return FI_VERSION_GE(library.api, FI_VERSION(1, 9));
 }
 
+/* Libraries that Debian's libfabric brings install signal handlers when they are loaded, and others when they are
+ * unloaded, so it stays loaded also where it is not used. */
 static void open_library(void)
 {
-    void *handle = dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
+    void *handle;
 
-    tried = 1;
+    begin();
+    handle = dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
+    tried  = 1;
     if (handle == NULL) {
         cw_debug("%s cannot be opened: %s", FILE_NAME, dlerror());
     } else if (find(handle)) {
         tried = 2;
-    } else {
-        dlclose(handle);
     }
+    end();
 }
 
 static const struct cw_libfabric *get(const char **why)
@@ -121,7 +151,9 @@ const struct fi_info *cw_libfabric_offers(const char **why)
     fi = get(why);
     if (fi != NULL) {
         if (offered_to != getpid()) {
+            begin();
             ask(fi);
+            end();
         }
         *why   = "no provider of libfabric offers reliable datagrams here";
         result = offers;
@@ -142,9 +174,9 @@ int cw_libfabric_takes(const struct fi_info *offer, uint64_t flags)
         return 0;
     }
     hints->tx_attr->op_flags |= flags;
-    pthread_mutex_lock(&lock);
+    cw_libfabric_begin();
     result = fi->getinfo(fi->api, NULL, NULL, 0, hints, &found) == 0 && found != NULL;
-    pthread_mutex_unlock(&lock);
+    cw_libfabric_end();
     if (found != NULL) {
         fi->freeinfo(found);
     }

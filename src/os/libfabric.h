@@ -34,6 +34,12 @@ const struct fi_info *cw_libfabric_offers(const char **why);
 /* Whether the provider of an offer takes these flags for everything that is sent. */
 int cw_libfabric_takes(const struct fi_info *offer, uint64_t flags);
 
+/* Calls that open objects of a provider stand between these two: libfabric, the libraries that it brings and some
+ * providers install signal handlers, and the dispositions of the process are afterwards as they were. Threads that a
+ * provider starts there take no signals of the program. Other threads wait meanwhile. */
+void cw_libfabric_begin(void);
+void cw_libfabric_end(void);
+
 /* Whether this machine has a network card that only libfabric can drive. The call looks up some names and opens
  * nothing. */
 int cw_libfabric_sees_fabric(void);

@@ -154,6 +154,18 @@ static int open_end(struct ofi_domain *domain)
     return domain->end_length <= sizeof(domain->end_address);
 }
 
+static int open_objects(struct ofi_domain *domain)
+{
+    int is_open;
+
+    cw_libfabric_begin();
+    is_open = !fails(domain, "the fabric", domain->fi->fabric(domain->info->fabric_attr, &domain->fabric, NULL)) &&
+              !fails(domain, "the domain", fi_domain(domain->fabric, domain->info, &domain->domain, NULL)) &&
+              (!domain->reaches || !(domain->info->domain_attr->mr_mode & FI_MR_ENDPOINT) || open_end(domain));
+    cw_libfabric_end();
+    return is_open;
+}
+
 static ucs_status_t make(const char *device, int is_shared, struct ofi_domain **domain_p)
 {
     const char *why;
@@ -185,9 +197,7 @@ static ucs_status_t make(const char *device, int is_shared, struct ofi_domain **
     if (is_shared && !domain->reaches) {
         return UCS_OK; /* its interfaces have domains of their own */
     }
-    if (fails(domain, "the fabric", domain->fi->fabric(domain->info->fabric_attr, &domain->fabric, NULL)) ||
-        fails(domain, "the domain", fi_domain(domain->fabric, domain->info, &domain->domain, NULL)) ||
-        (domain->reaches && (domain->info->domain_attr->mr_mode & FI_MR_ENDPOINT) && !open_end(domain))) {
+    if (!open_objects(domain)) {
         cw_ofi_domain_close(&domain->super);
         return UCS_ERR_IO_ERROR;
     }

@@ -64,7 +64,7 @@ static int open_queue(struct ofi_iface *iface)
     return 1;
 }
 
-static int open_endpoint(struct ofi_iface *iface)
+static int open_objects(struct ofi_iface *iface)
 {
     struct fi_av_attr attr = {.type = iface->info->domain_attr->av_type};
 
@@ -75,6 +75,16 @@ static int open_endpoint(struct ofi_iface *iface)
            !fails(iface, "binding the completion queue",
                   fi_ep_bind(iface->ep, &iface->cq->fid, FI_TRANSMIT | FI_RECV)) &&
            !fails(iface, "enabling the endpoint", fi_enable(iface->ep));
+}
+
+static int open_endpoint(struct ofi_iface *iface)
+{
+    int is_open;
+
+    cw_libfabric_begin();
+    is_open = open_objects(iface);
+    cw_libfabric_end();
+    return is_open;
 }
 
 static int name_ourselves(struct ofi_iface *iface)

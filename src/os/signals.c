@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/signals.h by sigaction(2), and by the list of loaded libraries, which has the order in which they were loaded.
+ */
+#define _GNU_SOURCE
+#include "os/signals.h"
+
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A search through the loaded libraries. */
+struct search {
+    uintptr_t inside;
+    uintptr_t handler;
+    int is_there; /* the library of `inside` was met */
+    int is_found; /* the handler lies in it, or behind it */
+};
+
+static int holds(const struct dl_phdr_info *library, uintptr_t address)
+{
+    size_t i;
+
+    for (i = 0; i < library->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &library->dlpi_phdr[i];
+
+        if (part->p_type == PT_LOAD && address - (library->dlpi_addr + part->p_vaddr) < part->p_memsz) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int look(struct dl_phdr_info *library, size_t size, void *arg)
+{
+    struct search *search = arg;
+
+    (void)size;
+    search->is_there = search->is_there || holds(library, search->inside);
+    search->is_found = search->is_there && holds(library, search->handler);
+    return search->is_found;
+}
+
+/* The address of a handler of either form. */
+static uintptr_t handler_of(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) ? (uintptr_t)action->sa_sigaction : (uintptr_t)action->sa_handler;
+}
+
+static int is_theirs(const struct sigaction *action, const void *inside)
+{
+    struct search search = {.inside = (uintptr_t)inside, .handler = handler_of(action)};
+
+    (void)dl_iterate_phdr(look, &search);
+    return search.is_found;
+}
+
+void cw_signals_note(struct cw_signals *signals)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS};
+    sigset_t waiting;
+    size_t i;
+    int number;
+
+    sigfillset(&waiting);
+    for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        sigdelset(&waiting, faults[i]);
+    }
+    (void)pthread_sigmask(SIG_BLOCK, &waiting, &signals->blocked);
+    memset(signals->actions, 0, sizeof(signals->actions));
+    for (number = 1; number < NSIG; number++) {
+        (void)sigaction(number, NULL, &signals->actions[number]);
+    }
+}
+
+void cw_signals_put_back(const struct cw_signals *signals, const void *inside)
+{
+    struct sigaction now;
+    int number;
+
+    for (number = 1; number < NSIG && inside != NULL; number++) {
+        if (sigaction(number, NULL, &now) == 0 && handler_of(&now) != handler_of(&signals->actions[number]) &&
+            is_theirs(&now, inside)) {
+            (void)sigaction(number, &signals->actions[number], NULL);
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &signals->blocked, NULL);
+}
