@@ -26,6 +26,7 @@ struct cw_resource {
 void cw_resources_keep_single(struct cw_resource *list, unsigned *count_p, uint64_t id);
 
 struct cw_cache;
+struct cw_device_regs;
 struct cw_mem_table;
 
 struct ucp_context {
@@ -46,6 +47,7 @@ struct ucp_context {
     unsigned num_domains;
     struct cw_domain *domains[CW_DOMAIN_MAX];   /* by their numbers, less 1 */
     struct cw_cache *caches[CW_DOMAIN_MAX];     /* of their registrations; NULL: none is kept */
+    struct cw_device_regs *device_regs[CW_DOMAIN_MAX]; /* of memory of GPUs; NULL: none is registered */
     unsigned references;                /* workers, and the program until ucp_cleanup; atomic */
     uint32_t process;                   /* that made it; a forked child owns nothing of it */
 };

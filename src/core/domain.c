@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "mem/cache.h"
+#include "mem/device.h"
 #include "ucs/type/status.h"
 
 /* The open domain of another transport on that device, or NULL. */
@@ -28,14 +29,17 @@ static struct cw_domain *shared(const struct ucp_context *context, const struct 
 /* Without one each message registers for itself. */
 static void open_cache(struct ucp_context *context, struct cw_domain *domain)
 {
-    const struct cw_cache_limits limits = {.regions = context->config->rcache_max_regions,
-                                           .bytes   = context->config->rcache_max_size};
-    struct cw_cache *cache = NULL;
+    struct cw_cache_limits limits = {.regions = context->config->rcache_max_regions,
+                                     .bytes   = context->config->rcache_max_size};
+    struct cw_cache *cache        = NULL;
 
     if (context->config->rcache_enable != CW_NO) {
         cache = cw_cache_new(domain, &limits);
+    } else {
+        limits.regions = 0;
     }
-    context->caches[domain->number - 1] = cache;
+    context->caches[domain->number - 1]      = cache;
+    context->device_regs[domain->number - 1] = cw_device_regs_new(domain, &limits);
     cw_info("registrations with %s: %s", domain->kind->name, cw_domain_keeping(context, domain));
 }
 
@@ -93,6 +97,7 @@ void cw_domains_close(struct ucp_context *context)
     while (context->num_domains > 0) {
         context->num_domains--;
         cw_cache_free(context->caches[context->num_domains]);
+        cw_device_regs_free(context->device_regs[context->num_domains]);
         context->domains[context->num_domains]->kind->close(context->domains[context->num_domains]);
     }
 }

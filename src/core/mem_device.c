@@ -10,6 +10,7 @@
 #include "core/mem_table.h"
 #include "core/mem_use.h"
 #include "mem/cache.h"
+#include "mem/device.h"
 
 /* The devices' share of a region; NULL: no domain took it. Constant until the region ends. */
 struct cw_mem_device {
@@ -24,19 +25,26 @@ static unsigned wanted_rights(const struct ucp_mem *mem)
 
     rights |= (mem->key.rights & CW_KEY_READ) ? CW_RIGHT_REMOTE_READ : 0u;
     rights |= (mem->key.rights & CW_KEY_WRITE) ? CW_RIGHT_REMOTE_WRITE : 0u;
-    return (mem->key.rights == (CW_KEY_READ | CW_KEY_WRITE)) ? rights | CW_RIGHT_REMOTE_ATOMIC : rights;
+    /* Atomic operations on memory of a GPU are refused, whoever would carry them out. */
+    return (mem->key.rights == (CW_KEY_READ | CW_KEY_WRITE) && mem->memory_type == UCS_MEMORY_TYPE_HOST)
+               ? rights | CW_RIGHT_REMOTE_ATOMIC
+               : rights;
 }
 
 static void register_with(struct ucp_mem *mem, struct cw_domain *domain)
 {
-    const uint64_t bit = CW_MEMORY_BIT(mem->memory_type);
-    void *address      = (void *)(uintptr_t)mem->key.address;
-    ucs_status_t status = UCS_ERR_UNSUPPORTED;
+    const ucs_memory_type_t type = (ucs_memory_type_t)mem->memory_type;
+    void *address                = (void *)(uintptr_t)mem->key.address;
+    const unsigned at            = domain->number - 1u;
+    ucs_status_t status          = UCS_ERR_UNSUPPORTED;
     struct cw_memh *memh;
 
-    if (domain->attr.memory_types & bit) {
-        status = cw_cache_reg_apart(mem->context->caches[domain->number - 1], domain, address, mem->key.length,
-                                    wanted_rights(mem), &memh);
+    if (type != UCS_MEMORY_TYPE_HOST) {
+        status = cw_device_regs_apart(mem->context->device_regs[at], type, address, mem->key.length, wanted_rights(mem),
+                                      &memh);
+    } else if (domain->attr.memory_types & CW_MEMORY_BIT(type)) {
+        status =
+            cw_cache_reg_apart(mem->context->caches[at], domain, address, mem->key.length, wanted_rights(mem), &memh);
     }
     if (status != UCS_OK) {
         cw_debug("domain %u (%s) does not register %llu bytes at %p: %s", domain->number, domain->kind->name,
@@ -44,7 +52,7 @@ static void register_with(struct ucp_mem *mem, struct cw_domain *domain)
         return;
     }
     mem->device->handles[domain->number - 1] = memh;
-    mem->device->parts_length = cw_mem_add_part(memh, mem->device->parts, mem->device->parts_length);
+    mem->device->parts_length                = cw_mem_add_part(memh, mem->device->parts, mem->device->parts_length);
 }
 
 /* The first device that may carry out atomic operations; 0: the processor. */

@@ -26,22 +26,27 @@ static struct cw_cache *cache_of(const struct ucp_context *context, const struct
     return context->caches[domain->number - 1];
 }
 
-int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length)
+int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const struct cw_mem_part *part)
 {
     struct cw_domain_range region;
 
-    return cw_cache_is_active(cache_of(context, domain)) ||
-           cw_mem_find_handle(context, domain, memory, length, &region) != NULL;
+    return part->type != UCS_MEMORY_TYPE_HOST || cw_cache_is_active(cache_of(context, domain)) ||
+           cw_mem_find_handle(context, domain, part->memory, part->length, &region) != NULL;
 }
 
 /* By a registration for this use alone. */
-static ucs_status_t begin_own(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
+static ucs_status_t begin_own(struct ucp_context *context, struct cw_domain *domain, const struct cw_mem_part *part,
                               unsigned rights, struct cw_mem_use *use)
 {
     ucs_status_t status;
 
-    *use   = (struct cw_mem_use){.range = {.address = (uintptr_t)memory, .length = length}};
-    status = cw_cache_reg_apart(cache_of(context, domain), domain, memory, length, rights, &use->own);
+    *use = (struct cw_mem_use){.range = {.address = (uintptr_t)part->memory, .length = part->length}};
+    if (part->type == UCS_MEMORY_TYPE_HOST) {
+        status = cw_cache_reg_apart(cache_of(context, domain), domain, part->memory, part->length, rights, &use->own);
+    } else {
+        status = cw_device_regs_apart(context->device_regs[domain->number - 1], part->type, part->memory, part->length,
+                                      rights, &use->own);
+    }
     if (status != UCS_OK) {
         use->own = NULL;
         return status;
@@ -54,22 +59,44 @@ static ucs_status_t begin_own(struct ucp_context *context, struct cw_domain *dom
     return UCS_OK;
 }
 
-ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
+/* NO_MEMORY: nothing can be kept now; a registration for this request alone may be had. */
+static ucs_status_t begin_of_device(struct ucp_context *context, struct cw_domain *domain,
+                                    const struct cw_mem_part *part, unsigned rights, struct cw_mem_use *use)
+{
+    ucs_status_t status = cw_device_regs_get(context->device_regs[domain->number - 1], part->type, part->memory,
+                                             part->length, rights, &use->kept);
+
+    if (status != UCS_OK) {
+        use->kept = NULL;
+        return status;
+    }
+    use->memh  = use->kept->memh;
+    use->range = use->kept->range;
+    return UCS_OK;
+}
+
+ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const struct cw_mem_part *part,
                               unsigned rights, struct cw_mem_use *use)
 {
+    ucs_status_t status;
+
     if (rights & CW_RIGHT_REMOTE_WRITE) {
-        return begin_own(context, domain, memory, length, rights, use);
+        return begin_own(context, domain, part, rights, use);
     }
-    if (cw_mem_use_begin_mapped(context, domain, memory, length, rights, use)) {
+    if (cw_mem_use_begin_mapped(context, domain, part->memory, part->length, rights, use)) {
         return UCS_OK;
     }
-    use->cached = (rights & ~KEPT) ? NULL : cw_cache_get(cache_of(context, domain), memory, length, rights);
+    if (part->type != UCS_MEMORY_TYPE_HOST) {
+        status = (rights & ~KEPT) ? UCS_ERR_NO_MEMORY : begin_of_device(context, domain, part, rights, use);
+        return (status == UCS_ERR_NO_MEMORY) ? begin_own(context, domain, part, rights, use) : status;
+    }
+    use->cached = (rights & ~KEPT) ? NULL : cw_cache_get(cache_of(context, domain), part->memory, part->length, rights);
     if (use->cached != NULL) {
         use->memh  = use->cached->memh;
         use->range = use->cached->range;
         return UCS_OK;
     }
-    return begin_own(context, domain, memory, length, rights, use);
+    return begin_own(context, domain, part, rights, use);
 }
 
 size_t cw_mem_add_part(const struct cw_memh *memh, uint8_t parts[CW_KEY_PARTS_MAX], size_t length)
@@ -88,6 +115,9 @@ void cw_mem_use_end(struct cw_mem_use *use)
     }
     if (use->cached != NULL) {
         cw_cache_put(use->cached);
+    }
+    if (use->kept != NULL) {
+        cw_device_regs_put(use->kept);
     }
     *use = (struct cw_mem_use){.memh = NULL};
 }

@@ -9,6 +9,7 @@
 
 #include "core/context.h"
 #include "mem/cache.h"
+#include "mem/device.h"
 #include "mem/domain.h"
 #include "wire/key.h"
 
@@ -17,16 +18,24 @@ struct cw_mem_use {
     const struct cw_memh *memh;   /* NULL: none */
     struct cw_memh *own;          /* made for this use; NULL: none was */
     struct cw_cached *cached;     /* of the cache; NULL: it is not */
+    struct cw_device_reg *kept;   /* of memory of a GPU, kept (mem/device.h); NULL: it is not */
     struct cw_domain_range range; /* what was registered, which the memory lies in */
+};
+
+/* Contiguous memory of the program. */
+struct cw_mem_part {
+    const void *memory;
+    size_t length;
+    ucs_memory_type_t type;
 };
 
 /* `rights` are of enum cw_domain_rights; the registration has all of them. With CW_RIGHT_REMOTE_WRITE it is for this
  * use alone, so that the right ends with the use. UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_ADDR or UCS_ERR_UNSUPPORTED as
  * `reg` of the domain; the use is then zero. */
-ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
+ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const struct cw_mem_part *part,
                               unsigned rights, struct cw_mem_use *use);
 /* Whether a registration will probably cost nothing: it is there, or is kept for the next message. */
-int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length);
+int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const struct cw_mem_part *part);
 /* By the region that the program mapped, or not at all: 0. */
 int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                             unsigned rights, struct cw_mem_use *use);

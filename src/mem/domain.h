@@ -53,14 +53,19 @@ struct cw_domain_range {
     uint64_t length; /* at least 1; address + length does not wrap around */
 };
 
+struct cw_md_dmabuf;
+
 /* The properties of a domain, constant while it is open. */
 struct cw_domain_attr {
-    uint64_t memory_types;   /* memory types that it registers, as bits of CW_MEMORY_BIT (mem/md.h) */
-    unsigned part_length;    /* bytes of its part of a key, at most CW_DOMAIN_PART_MAX */
-    int on_demand;           /* the device pages memory by itself: a registration stays valid when the program unmaps
+    uint64_t memory_types;    /* memory types that it registers, as bits of CW_MEMORY_BIT (mem/md.h): */
+    uint64_t by_address;      /* types of devices of which `reg` takes addresses as of the host's, and */
+    uint64_t by_dmabuf;       /* types that `reg_dmabuf` takes; both may turn out not to work */
+    const char *device_helps; /* what would let it reach more of them, as a part of a sentence; NULL: nothing would */
+    unsigned part_length;     /* bytes of its part of a key, at most CW_DOMAIN_PART_MAX */
+    int on_demand;            /* the device pages memory by itself: a registration stays valid when the program unmaps
                               * the memory and maps other memory there */
-    double register_ns;      /* about what registering and deregistering cost, */
-    double register_byte_ns; /* and what each byte adds */
+    double register_ns;       /* about what registering and deregistering cost, */
+    double register_byte_ns;  /* and what each byte adds */
 };
 
 struct cw_domain_kind {
@@ -79,6 +84,10 @@ struct cw_domain_kind {
      */
     ucs_status_t (*reg)(struct cw_domain *domain, void *address, size_t length, unsigned rights,
                         struct cw_memh **memh_p);
+    /* As reg, for memory of a device, whose bytes lie in a dma-buf that stays the caller's; `address` is that of the
+     * program. UCS_ERR_UNSUPPORTED: this device takes no dma-buf. NULL where by_dmabuf is 0. */
+    ucs_status_t (*reg_dmabuf)(struct cw_domain *domain, const struct cw_md_dmabuf *dmabuf, void *address,
+                               size_t length, unsigned rights, struct cw_memh **memh_p);
     /* After the return no packet or access of a peer reaches the memory. The caller has waited for its own accesses
      * before. */
     void (*dereg)(struct cw_memh *memh);

@@ -18,13 +18,13 @@
 #define CW_MEMORY_MIXED ((ucs_memory_type_t)63)
 
 struct cw_md_attr {
-    uint64_t allocates;         /* memory types that it allocates, */
-    uint64_t registers;         /* memory types of the program's own memory that it registers, */
-    uint64_t copies;            /* and memory types that it copies, from and to memory of the host */
-    int needs_registration;     /* memory must be registered before anything else is done with it */
-    unsigned key_length;        /* bytes of its part of a key; 0: peers reach the memory through its owner alone */
-    unsigned register_ns;       /* about what registering costs */
-    int trusts_types;           /* the type that the program names is believed, since type_of is slow; copies of memory
+    uint64_t allocates;     /* memory types that it allocates, */
+    uint64_t registers;     /* memory types of the program's own memory that it registers, */
+    uint64_t copies;        /* and memory types that it copies, from and to memory of the host */
+    int needs_registration; /* memory must be registered before anything else is done with it */
+    unsigned key_length;    /* bytes of its part of a key; 0: peers reach the memory through its owner alone */
+    unsigned register_ns;   /* about what registering costs */
+    int trusts_types;       /* the type that the program names is believed, since type_of is slow; copies of memory
                                  * of another type fail */
 };
 
@@ -37,9 +37,9 @@ struct cw_md_label {
 
 /* A domain's part of a key (wire/key.h). */
 struct cw_md_part {
-    uint64_t system;            /* the system where the next two are valid: */
-    uint32_t pid;               /* a process, */
-    uint32_t fd;                /* and a descriptor there */
+    uint64_t system; /* the system where the next two are valid: */
+    uint32_t pid;    /* a process, */
+    uint32_t fd;     /* and a descriptor there */
 };
 
 /* A copy that is not complete yet. Only the domain uses the members. */
@@ -61,26 +61,39 @@ enum cw_md_form {
 
 struct cw_md_name {
     uint8_t form;
-    uint8_t type;          /* ucs_memory_type_t */
-    uint64_t process;      /* random for each process */
-    uint64_t buffer;       /* unique in that process for all time: the allocation, */
-    uint64_t start, size;  /* and where it lies there, */
-    uint64_t address;      /* and the bytes that are meant */
-    uint8_t handle[64];    /* HANDLE; else zeros */
-    unsigned num_fds;      /* PASSED, else 0 */
+    uint8_t type;         /* ucs_memory_type_t */
+    uint64_t process;     /* random for each process */
+    uint64_t buffer;      /* unique in that process for all time: the allocation, */
+    uint64_t start, size; /* and where it lies there, */
+    uint64_t address;     /* and the bytes that are meant */
+    uint8_t handle[64];   /* HANDLE; else zeros */
+    unsigned num_fds;     /* PASSED, else 0 */
     int fds[CW_MD_MOST_PIECES];
+};
+
+/* The allocation of a device in which some bytes lie, for devices of fabrics. */
+struct cw_md_span {
+    uint64_t number; /* no other allocation of this process ever has it */
+    uint64_t start;
+    uint64_t length;
+};
+
+/* A dma-buf: memory of a device as the system lets other devices reach it. */
+struct cw_md_dmabuf {
+    int fd;          /* the caller closes it */
+    uint64_t offset; /* in it, of the first byte that is meant */
 };
 
 /* Memory of a peer that is accessible to copies of the domain in this process. */
 struct cw_md_window {
     char *ptr;
-    void *opened;          /* only the domain uses it */
+    void *opened; /* only the domain uses it */
 };
 
 struct cw_md {
     const char *name;
-    const char *tls;            /* its name in UCX_TLS; NULL: it is always allowed */
-    uint64_t only;              /* the only memory types that it can have; 0: any */
+    const char *tls; /* its name in UCX_TLS; NULL: it is always allowed */
+    uint64_t only;   /* the only memory types that it can have; 0: any */
     void (*query)(struct cw_md_attr *attr);
 
     /* Gives zeroed memory. UCS_ERR_NO_MEMORY: as for cw_memory_allocate. */
@@ -138,12 +151,22 @@ struct cw_md {
      * kept for the next message, up to a bound.
      * forget: the library has one connection less to that process, so what is kept of it is closed if it is not in use.
      */
-    const char *peer_tls;       /* its name in UCX_TLS for memory of other processes */
+    const char *peer_tls; /* its name in UCX_TLS for memory of other processes */
     int (*give_name)(const void *ptr, size_t length, uint32_t peer, struct cw_md_name *name);
     ucs_status_t (*open)(const struct cw_md_name *name, uint32_t peer, const void *to, size_t length,
                          struct cw_md_window *window);
     void (*shut)(struct cw_md_window *window);
     void (*forget)(uint32_t peer);
+
+    /*
+     * Memory of the domain for devices of fabrics, which register it (mem/device.h). Both are NULL where no such device
+     * reaches it.
+     * find_span: the allocation around these bytes. 0: no memory of the domain, or none that a device can reach.
+     * export_span: makes a dma-buf of a span. UCS_ERR_UNSUPPORTED: there is none, and *why_p says what would help, as a
+     * part of a sentence.
+     */
+    int (*find_span)(const void *ptr, size_t length, struct cw_md_span *span);
+    ucs_status_t (*export_span)(const struct cw_md_span *span, struct cw_md_dmabuf *dmabuf, const char **why_p);
 };
 
 extern const struct cw_md cw_md_host;

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "core/ep.h"
+#include "mem/copy.h"
 #include "op/stripes.h"
 #include "plan/protocol.h"
 
@@ -16,6 +17,7 @@ struct piece {
     struct cw_completion completion;
     struct cw_access *access;
     void *to;
+    ucs_status_t status; /* of the copy to memory of a GPU */
 };
 
 int cw_access_reaches(const struct ucp_ep *ep, const struct ucp_rkey *rkey)
@@ -46,6 +48,7 @@ struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct
 
     if (access != NULL) {
         *access = (struct cw_access){.completion.done = done, .request = request, .ended = ended, .status = UCS_OK};
+        access->memory_type = UCS_MEMORY_TYPE_HOST;
     }
     return access;
 }
@@ -65,14 +68,22 @@ static int is_worth_it(const struct cw_domain_attr *attr, size_t length)
     return (CW_COST_COPY_BYTE_NS - attr->register_byte_ns) * (double)length > attr->register_ns;
 }
 
-void cw_access_use(struct cw_access *access, const void *memory, size_t length, unsigned rights)
+int cw_access_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor)
+{
+    const struct cw_domain *domain = lane->iface->domain;
+
+    return cw_likely(cursor->class_id == UCP_DATATYPE_CONTIG) ||
+           (cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_CONTIG && domain != NULL &&
+            cw_device_regs_take(domain, (ucs_memory_type_t)cursor->memory_type));
+}
+
+void cw_access_use(struct cw_access *access, const struct cw_mem_part *part, unsigned rights)
 {
     const struct ucp_ep *ep  = access->request->ep;
     struct cw_domain *domain = ep->conn->iface->domain;
 
-    if (is_worth_it(&domain->attr, length) ||
-        cw_mem_use_is_cheap(ep->worker->context, domain, memory, length)) {
-        (void)cw_mem_use_begin(ep->worker->context, domain, memory, length, rights, &access->use);
+    if (is_worth_it(&domain->attr, part->length) || cw_mem_use_is_cheap(ep->worker->context, domain, part)) {
+        (void)cw_mem_use_begin(ep->worker->context, domain, part, rights, &access->use);
     }
 }
 
@@ -131,9 +142,14 @@ ucs_status_t cw_access_begun(struct cw_access *access)
 
 static void unpack(const void *data, size_t length, void *arg)
 {
-    const struct piece *piece = arg;
+    struct piece *piece          = arg;
+    const ucs_memory_type_t type = (ucs_memory_type_t)piece->access->memory_type;
 
-    cw_bytes_copy_any(piece->to, data, length);
+    if (cw_likely(type == UCS_MEMORY_TYPE_HOST)) {
+        cw_bytes_copy_any(piece->to, data, length);
+    } else {
+        piece->status = cw_mem_copy(piece->to, type, data, UCS_MEMORY_TYPE_HOST, length);
+    }
 }
 
 static void piece_done(struct cw_completion *completion, ucs_status_t status)
@@ -141,6 +157,7 @@ static void piece_done(struct cw_completion *completion, ucs_status_t status)
     struct piece *piece      = cw_container_of(completion, struct piece, completion);
     struct cw_access *access = piece->access;
 
+    status = (status == UCS_OK) ? piece->status : status;
     free(piece);
     one_ended(access, status);
 }
@@ -154,7 +171,7 @@ ucs_status_t cw_access_get_bcopy(struct cw_access *access, struct cw_conn *lane,
     if (piece == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *piece = (struct piece){.completion.done = piece_done, .access = access, .to = to};
+    *piece = (struct piece){.completion.done = piece_done, .access = access, .to = to, .status = UCS_OK};
     status = cw_lane_get_bcopy(lane, length, unpack, piece, from, 0, &piece->completion);
     if (status != UCS_INPROGRESS) {
         free(piece);

@@ -12,6 +12,7 @@
 #include "core/mem_use.h"
 #include "core/rkey.h"
 #include "core/request.h"
+#include "op/datatype.h"
 
 struct cw_stripes;
 
@@ -24,6 +25,7 @@ struct cw_access {
     struct cw_stripes *stripes; /* the lanes that share the accesses; NULL: the message lane alone */
     ucs_status_t status;        /* of the first access that failed */
     uint8_t all_begun;          /* no further access follows */
+    uint8_t memory_type;        /* ucs_memory_type_t of the local memory */
     unsigned flags;             /* of every access of a put */
     uint64_t result;            /* the answer to an atomic operation */
     uint64_t receive_id;        /* of a message that the device writes: the receiver's id of it */
@@ -43,9 +45,11 @@ static inline int cw_access_is_possible(const struct ucp_ep *ep, const struct uc
 struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct cw_request *, ucs_status_t));
 /* The caller makes sure that no access is under way. NULL is allowed and does nothing. */
 void cw_access_free(struct cw_access *access);
-/* Sets `use` for contiguous host memory if a registration costs less than a copy: by the region that the program
- * mapped, or by a registration for this request alone. */
-void cw_access_use(struct cw_access *access, const void *memory, size_t length, unsigned rights);
+/* Whether the data is contiguous memory that the device of the lane may reach by itself. */
+int cw_access_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor);
+/* Sets `use` for memory that is flat if a registration costs less than a copy: by the region that the program mapped,
+ * by a registration that is kept, or by one for this request alone. */
+void cw_access_use(struct cw_access *access, const struct cw_mem_part *part, unsigned rights);
 
 /* Returns how many of the `left` bytes between `memory` and `remote` the next access over the lane moves. `memh`: the
  * registration of `memory`, or NULL. *in_place_p tells whether the device accesses `memory` itself, which the handle

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "op/access.h"
 #include "op/op.h"
 #include "op/stage.h"
 
@@ -227,6 +228,11 @@ const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table,
 const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned table, const struct cw_dt_cursor *cursor,
                                             unsigned force, unsigned fast)
 {
-    return cw_choice_rma(ep, table, (uint32_t)data_of(ep->conn->iface, cursor) | force << 2 | fast << 4,
-                         cursor->length);
+    enum cw_protocol_data data = data_of(ep->conn->iface, cursor);
+
+    if (cw_unlikely(data == CW_DATA_PACKED && (table % CW_REMOTE_ALL & CW_REMOTE_ACCESS) != 0 &&
+                    cw_access_is_flat(ep->conn, cursor))) {
+        data = CW_DATA_CONTIG; /* the device of the lane takes memory of the GPU as it takes the host's */
+    }
+    return cw_choice_rma(ep, table, (uint32_t)data | force << 2 | fast << 4, cursor->length);
 }

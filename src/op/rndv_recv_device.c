@@ -81,13 +81,15 @@ const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const st
     struct cw_domain *domain = ep->conn->iface->domain;
     const unsigned table     = cw_choice_table(CW_PROTO_RNDV, (offer->num_keys > 0) ? CW_REMOTE_ACCESS : 0);
     const struct cw_protocol *protocol;
+    struct cw_mem_part part;
     uint32_t bits = CW_DATA_CONTIG;
 
-    if (cursor->class_id != UCP_DATATYPE_CONTIG || cw_lane_peer_domain(ep->conn) == 0 ||
-        !(domain->attr.memory_types & CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST))) {
+    if (cw_lane_peer_domain(ep->conn) == 0 || !cw_access_is_flat(ep->conn, cursor) ||
+        !(domain->attr.memory_types & CW_MEMORY_BIT(cw_dt_memory_type(cursor)))) {
         return NULL;
     }
-    if (cw_mem_use_is_cheap(ep->worker->context, domain, cursor->contig, offer->length)) {
+    part = (struct cw_mem_part){cursor->contig, offer->length, cw_dt_memory_type(cursor)};
+    if (cw_mem_use_is_cheap(ep->worker->context, domain, &part)) {
         bits |= CW_CHOICE_REGISTERED;
     }
     protocol = cw_choice_rma(ep, table, bits, offer->length);
@@ -137,6 +139,7 @@ struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_
         cw_request_put(request);
         return NULL;
     }
+    fetch->access->memory_type = fetch->type;
     if (fetch->num_keys > 0) {
         fetch->access->key = fetch->keys->key[0];
     }
@@ -152,9 +155,10 @@ ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned r
 {
     struct cw_rndv_recv_device *fetch = cw_request_state(request);
     struct cw_domain *domain          = request->ep->conn->iface->domain;
+    struct ucp_context *context       = request->ep->worker->context;
+    const struct cw_mem_part part     = cw_rndv_recv_device_part(fetch);
 
-    return cw_mem_use_begin(request->ep->worker->context, domain, fetch->memory, fetch->length, rights,
-                            &fetch->access->use);
+    return cw_mem_use_begin(context, domain, &part, rights, &fetch->access->use);
 }
 
 struct counted_keys {
@@ -171,13 +175,13 @@ static int find_key(const void *arg, const struct cw_conn *lane, struct cw_remot
     return found != NULL;
 }
 
-void cw_offer_share(struct cw_access *access, const void *memory, size_t length, unsigned rights,
+void cw_offer_share(struct cw_access *access, const struct cw_mem_part *part, unsigned rights,
                     const struct cw_offer_keys *keys, unsigned count)
 {
     const struct counted_keys all = {keys, count};
 
     if (count > 1) {
-        cw_stripes_begin(access, memory, length, rights, cw_lanes_for_rndv(access->request->worker));
+        cw_stripes_begin(access, part, rights, cw_lanes_for_rndv(access->request->worker));
         cw_stripes_keys(access, find_key, &all);
     }
 }
@@ -187,6 +191,7 @@ ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
     const struct cw_rndv_recv_device *fetch = cw_request_state(request);
     struct cw_access *access                = fetch->access;
     const struct cw_access_limits *limits   = &request->ep->conn->iface->limits.access;
+    const struct cw_mem_part part           = cw_rndv_recv_device_part(fetch);
     const unsigned rails                    = cw_lanes_for_rndv(request->worker);
     uint8_t packet[CW_CONTROL_MAX], parts[CW_KEY_PARTS_MAX];
     const struct cw_wire_rndv_ready ready = {.send_id    = htole64(fetch->send_id),
@@ -199,7 +204,7 @@ ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
     _Static_assert(sizeof(ready) + 1 + CW_DOMAIN_PART_MAX <= sizeof(packet), "one part has room");
     if (rails > 1) {
         cw_lanes_expect(request->ep, fetch->length, limits->max_put_zcopy);
-        cw_stripes_begin(access, fetch->memory, fetch->length, CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_WRITE, rails);
+        cw_stripes_begin(access, &part, CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_WRITE, rails);
     }
     length = cw_stripes_parts(access, parts);
     if (length > sizeof(packet) - sizeof(ready)) {

@@ -19,7 +19,8 @@ struct cw_rndv_recv_device {
     uint64_t offset;                  /* bytes for which accesses have begun */
     uint64_t address;                 /* of the sender's memory */
     const struct cw_offer_keys *keys; /* and its keys; the receive has them */
-    unsigned num_keys;
+    uint8_t num_keys;
+    uint8_t type; /* ucs_memory_type_t of the receive's memory */
     uint64_t send_id;
     uint64_t receive_id;
     uint8_t is_written; /* the sender's device writes, with the key of the receive's memory */
@@ -28,6 +29,11 @@ struct cw_rndv_recv_device {
 };
 
 _Static_assert(sizeof(struct cw_rndv_recv_device) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+static inline struct cw_mem_part cw_rndv_recv_device_part(const struct cw_rndv_recv_device *fetch)
+{
+    return (struct cw_mem_part){fetch->memory, fetch->length, (ucs_memory_type_t)fetch->type};
+}
 
 /* Reads the part of an announcement that names memory for devices; it follows the headers. UCS_ERR_IO_ERROR: it breaks
  * the protocol. */
@@ -42,7 +48,7 @@ const struct cw_remote_key *cw_offer_key(const struct cw_offer_keys *keys, unsig
 
 /* Registers the memory of this process with the devices of the lanes for which there are keys, so that they share the
  * accesses to the peer's. */
-void cw_offer_share(struct cw_access *access, const void *memory, size_t length, unsigned rights,
+void cw_offer_share(struct cw_access *access, const struct cw_mem_part *part, unsigned rights,
                     const struct cw_offer_keys *keys, unsigned count);
 
 /* The protocol by which a device moves the message; NULL: packets carry it. */

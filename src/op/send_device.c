@@ -41,11 +41,19 @@ void cw_send_device_end(struct cw_send *send)
 static int is_to_be_read(const struct cw_request *request, const struct cw_send *send)
 {
     const struct ucp_ep *ep = request->ep;
+    const int is_hosts      = send->cursor.class_id == UCP_DATATYPE_CONTIG;
+    const uint32_t bits     = CW_DATA_CONTIG | (is_hosts ? 0 : CW_CHOICE_REGISTERED);
 
-    return send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > 0 &&
-           cw_lane_peer_domain(ep->conn) != 0 &&
-           cw_choice_rma(ep, cw_choice_table(CW_PROTO_RNDV, CW_REMOTE_ACCESS), CW_DATA_CONTIG, send->cursor.length)
-               ->reads;
+    /* A processor of the peer must not read memory of a GPU. */
+    return send->cursor.length > 0 && cw_lane_peer_domain(ep->conn) != 0 &&
+           (is_hosts || !cw_lane_has_copies(ep->conn)) && cw_access_is_flat(ep->conn, &send->cursor) &&
+           cw_choice_rma(ep, cw_choice_table(CW_PROTO_RNDV, CW_REMOTE_ACCESS), bits, send->cursor.length)->reads;
+}
+
+static struct cw_mem_part part_of(const struct cw_send *send)
+{
+    return (struct cw_mem_part){
+        .memory = send->cursor.contig, .length = send->cursor.length, .type = cw_dt_memory_type(&send->cursor)};
 }
 
 /* Registers the memory for the device of the message lane, and for those of further lanes. 0: no device reads it. */
@@ -54,22 +62,24 @@ static int begin_to_be_read(struct cw_request *request)
     struct cw_send *send = cw_request_state(request);
     struct cw_conn *lane = request->ep->conn;
     const unsigned rails = cw_lanes_for_rndv(request->worker);
+    struct cw_mem_part part;
     struct cw_mem_use *use;
 
     if (!is_to_be_read(request, send) || !begin(request)) {
         return 0;
     }
-    use = &send->access->use;
-    if (cw_mem_use_begin(request->worker->context, lane->iface->domain, send->cursor.contig, send->cursor.length,
-                         CW_RIGHT_REMOTE_READ, use) != UCS_OK) {
+    part = part_of(send);
+    use  = &send->access->use;
+    if (cw_mem_use_begin(request->worker->context, lane->iface->domain, &part, CW_RIGHT_REMOTE_READ, use) != UCS_OK) {
         cw_send_device_end(send);
         return 0;
     }
     if (rails > 1) {
         cw_lanes_expect(request->ep, send->cursor.length, lane->iface->limits.access.max_get_zcopy);
         /* all registrations cover the range that is announced */
-        cw_stripes_begin(send->access, (const void *)(uintptr_t)use->range.address, use->range.length,
-                         CW_RIGHT_REMOTE_READ, rails);
+        part.memory = (const void *)(uintptr_t)use->range.address;
+        part.length = use->range.length;
+        cw_stripes_begin(send->access, &part, CW_RIGHT_REMOTE_READ, rails);
     }
     return 1;
 }
@@ -159,6 +169,7 @@ ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wi
                                   size_t length)
 {
     struct cw_send *send = cw_request_state(request);
+    struct cw_mem_part part;
     struct cw_access *access;
     struct cw_offer_keys keys;
     uint8_t count;
@@ -174,11 +185,12 @@ ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wi
     access->receive_id = le64toh(ready->receive_id);
     access->address    = ready->address;
     access->key        = keys.key[0];
-    if (send->cursor.class_id == UCP_DATATYPE_CONTIG) {
-        cw_access_use(access, send->cursor.contig, send->cursor.length, 0);
+    part               = part_of(send);
+    if (cw_access_is_flat(request->ep->conn, &send->cursor)) {
+        cw_access_use(access, &part, 0);
     }
     if (access->use.memh != NULL) {
-        cw_offer_share(access, send->cursor.contig, send->cursor.length, 0, &keys, count);
+        cw_offer_share(access, &part, 0, &keys, count);
     }
     cw_send_from_start(request, CW_SEND_WRITING, go_on);
     return UCS_OK;

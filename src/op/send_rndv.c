@@ -26,8 +26,9 @@ struct announcement {
 struct cw_wire_rts cw_send_rts(const struct cw_send *send)
 {
     const struct cw_request *request = (const struct cw_request *)(const void *)send - 1;
-    int useful = (cw_lane_has_copies(request->ep->conn) || send->on_device) &&
-                 send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > 0;
+    int useful = (send->on_device ||
+                  (cw_lane_has_copies(request->ep->conn) && send->cursor.class_id == UCP_DATATYPE_CONTIG)) &&
+                 send->cursor.length > 0;
 
     return (struct cw_wire_rts){.length  = htole64(send->cursor.length),
                                 .send_id = htole64(send->id),

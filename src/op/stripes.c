@@ -57,7 +57,7 @@ static void done(struct cw_completion *completion, ucs_status_t status)
     stripe->access->completion.done(&stripe->access->completion, status);
 }
 
-static void add(struct cw_access *access, const struct cw_further_lane *lane, const void *memory, size_t length,
+static void add(struct cw_access *access, const struct cw_further_lane *lane, const struct cw_mem_part *part,
                 unsigned rights)
 {
     struct ucp_ep *ep        = access->request->ep;
@@ -70,7 +70,7 @@ static void add(struct cw_access *access, const struct cw_further_lane *lane, co
                                  .generation = lane->generation,
                                  .lane       = (uint8_t)cw_lane_index(ep->lanes, lane)};
     if (stripe->memh == NULL) {
-        if (cw_mem_use_begin(ep->worker->context, domain, memory, length, rights, &stripe->use) != UCS_OK) {
+        if (cw_mem_use_begin(ep->worker->context, domain, part, rights, &stripe->use) != UCS_OK) {
             return;
         }
         stripe->memh = stripe->use.memh;
@@ -78,7 +78,7 @@ static void add(struct cw_access *access, const struct cw_further_lane *lane, co
     access->stripes->count++;
 }
 
-void cw_stripes_begin(struct cw_access *access, const void *memory, size_t length, unsigned rights, unsigned rails)
+void cw_stripes_begin(struct cw_access *access, const struct cw_mem_part *part, unsigned rights, unsigned rails)
 {
     const struct cw_lanes *lanes = access->request->ep->lanes;
     const struct cw_further_lane *lane;
@@ -92,7 +92,7 @@ void cw_stripes_begin(struct cw_access *access, const void *memory, size_t lengt
     for (i = 0; access->stripes != NULL && i < lanes->max && access->stripes->count < rails; i++) {
         lane = &lanes->further[i];
         if (lane->state == CW_FURTHER_OPEN && cw_lane_peer_domain(lane->conn) != 0) {
-            add(access, lane, memory, length, rights);
+            add(access, lane, part, rights);
         }
     }
     if (access->stripes != NULL && access->stripes->count < 2) {
@@ -133,14 +133,14 @@ static int key_of(const void *arg, const struct cw_conn *lane, struct cw_remote_
     return 1;
 }
 
-void cw_stripes_for_key(struct cw_access *access, const struct ucp_rkey *rkey, const void *memory, size_t length,
+void cw_stripes_for_key(struct cw_access *access, const struct ucp_rkey *rkey, const struct cw_mem_part *part,
                         unsigned rights, size_t max)
 {
     const unsigned rails = cw_lanes_for_rma(access->request->worker);
 
     if (rails > 1 && access->use.memh != NULL) {
-        cw_lanes_expect(access->request->ep, length, max);
-        cw_stripes_begin(access, memory, length, rights, rails);
+        cw_lanes_expect(access->request->ep, part->length, max);
+        cw_stripes_begin(access, part, rights, rails);
         cw_stripes_keys(access, key_of, rkey);
     }
 }
@@ -258,17 +258,18 @@ static size_t pack(void *dest, size_t max, void *cursor)
 ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *cursor, uint64_t to)
 {
     const size_t offset = cursor->offset;
-    char *memory        = (cursor->class_id == UCP_DATATYPE_CONTIG) ? cursor->contig + offset : NULL;
     struct way way      = {.length = 0};
     ucs_status_t status = next(access, cursor->length - offset, &way);
     struct cw_access_target target;
     struct cw_access_iov iov;
+    char *memory;
     size_t length;
     int in_place;
 
     if (status != UCS_OK) {
         return status;
     }
+    memory = (way.memh != NULL) ? cursor->contig + offset : NULL; /* only flat memory has a handle */
     target = (struct cw_access_target){.address = to + offset, .key = *way.key};
     length = cw_access_next_put(way.lane, way.memh, memory, target.address, way.length, &in_place);
     if (length == 0) {

@@ -34,11 +34,11 @@ typedef int (*cw_stripes_find)(const void *arg, const struct cw_conn *lane, stru
 
 /* Registers the memory for up to `rails` further lanes that devices access memory by. access->stripes is NULL where
  * there are less than two. */
-void cw_stripes_begin(struct cw_access *access, const void *memory, size_t length, unsigned rights, unsigned rails);
+void cw_stripes_begin(struct cw_access *access, const struct cw_mem_part *part, unsigned rights, unsigned rails);
 /* The lanes for which `find` has no key take no access. */
 void cw_stripes_keys(struct cw_access *access, cw_stripes_find find, const void *arg);
 /* For a put or a get of a key: opens lanes if it is long enough, and divides it where they are there. */
-void cw_stripes_for_key(struct cw_access *access, const struct ucp_rkey *rkey, const void *memory, size_t length,
+void cw_stripes_for_key(struct cw_access *access, const struct ucp_rkey *rkey, const struct cw_mem_part *part,
                         unsigned rights, size_t max);
 /* After a request with stripes has ended with an error: no access follows it any more that a device of a failed lane
  * still carries out. CW_HOLD: the peer has not closed that lane yet. UCS_OK: the request may begin anew, over the

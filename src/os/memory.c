@@ -295,6 +295,22 @@ static ucs_status_t map_opened(int fd, uint64_t length, struct cw_memory *memory
     return UCS_OK;
 }
 
+ucs_status_t cw_memory_map(int fd, uint64_t offset, size_t length, struct cw_memory *memory)
+{
+    void *data;
+
+    *memory = (struct cw_memory){.page = cw_memory_page(), .fd = -1};
+    if (length == 0 || !round_up(length, memory->page, &memory->length)) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    data = map_anywhere(memory->length, fd, offset);
+    if (data == MAP_FAILED) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    memory->ptr = data;
+    return UCS_OK;
+}
+
 ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct cw_memory *memory)
 {
     int opened = open_file(pid, fd);

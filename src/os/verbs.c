@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEVICES       "/sys/class/infiniband"
 #define FORK_UNNEEDED 2 /* IBV_FORK_UNNEEDED, which older headers lack */
@@ -84,6 +85,8 @@ static int open_library(void)
         }
         memcpy((char *)&table + symbols[i].offset, &address, sizeof(address));
     }
+    address = dlsym(library, "ibv_reg_dmabuf_mr");
+    memcpy(&table.reg_dmabuf_mr, &address, sizeof(address));
     begin_fork(library);
     return 1;
 }
@@ -102,6 +105,23 @@ const struct cw_verbs_library *cw_verbs_library(const char **why_p)
     library = (opened > 0) ? &table : NULL;
     pthread_mutex_unlock(&lock);
     return library;
+}
+
+unsigned cw_verbs_peer_memory(void)
+{
+    static const struct {
+        const char *path;
+        unsigned module;
+    } paths[]        = {{"/sys/module/nvidia_peermem", CW_VERBS_PEER_NVIDIA},
+                        {"/sys/kernel/mm/memory_peers/nv_mem", CW_VERBS_PEER_NVIDIA},
+                        {"/sys/kernel/mm/memory_peers/amdkfd", CW_VERBS_PEER_AMD}};
+    unsigned modules = 0;
+    size_t i;
+
+    for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        modules |= (access(paths[i].path, F_OK) == 0) ? paths[i].module : 0;
+    }
+    return modules;
 }
 
 void cw_verbs_unblock(int fd)

@@ -48,11 +48,20 @@ struct cw_verbs_library {
 #define CW_VERBS_MEMBER(member, symbol) __typeof__(&(symbol)) member;
     CW_VERBS_SYMBOLS(CW_VERBS_MEMBER)
 #undef CW_VERBS_MEMBER
+    /* ibv_reg_dmabuf_mr; NULL: rdma-core is older than 34. */
+    struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t address, int fd,
+                                    int access);
 };
+
+/* Modules of the kernel that let devices register addresses of memory of GPUs as if it were the host's. */
+enum cw_verbs_peer_memory { CW_VERBS_PEER_NVIDIA = 1, CW_VERBS_PEER_AMD = 2 };
 
 /* NULL: no device can be used, and *why_p says why, as a sentence; it lives for ever. The library is opened once per
  * process, and only where the kernel has a device. Thread safe. */
 const struct cw_verbs_library *cw_verbs_library(const char **why_p);
+
+/* Which of them are loaded, as a mask of enum cw_verbs_peer_memory. */
+unsigned cw_verbs_peer_memory(void);
 
 /* For a descriptor that the library made: reads from it no longer wait. */
 void cw_verbs_unblock(int fd);

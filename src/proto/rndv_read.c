@@ -52,12 +52,13 @@ static ucs_status_t go_on(struct cw_request *request)
 static ucs_status_t start(struct cw_request *request)
 {
     struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    const struct cw_mem_part part     = cw_rndv_recv_device_part(fetch);
     ucs_status_t status               = cw_rndv_recv_device_register(request, CW_RIGHT_LOCAL_WRITE);
 
     if (status != UCS_OK) {
         return status;
     }
-    cw_offer_share(fetch->access, fetch->memory, fetch->length, CW_RIGHT_LOCAL_WRITE, fetch->keys, fetch->num_keys);
+    cw_offer_share(fetch->access, &part, CW_RIGHT_LOCAL_WRITE, fetch->keys, fetch->num_keys);
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->length);
     request->send = go_on;
     return go_on(request);

@@ -127,6 +127,11 @@ unsigned standin_allocations(void)
     return count;
 }
 
+void standin_narrow(size_t bytes)
+{
+    standin.narrow = bytes;
+}
+
 void standin_reuse_addresses(void)
 {
     freed.wanted = 1;
@@ -651,6 +656,11 @@ int cuMemHostUnregister(void *ptr)
 
 /* ---- what is known of addresses ---- */
 
+static size_t narrow_of(const struct range *range)
+{
+    return (range->kind == DEVICE) ? standin.narrow : 0;
+}
+
 static void tell(const struct range *range, int attribute, void *data)
 {
     switch (attribute) {
@@ -671,15 +681,27 @@ static void tell(const struct range *range, int attribute, void *data)
         break;
     case CUDA_POINTER_RANGE_START:
     case CUDA_POINTER_MAPPING_START:
-        *(void **)data = (range == NULL) ? NULL : range->addresses;
+        *(void **)data = (range == NULL) ? NULL : range->addresses + narrow_of(range);
         break;
     case CUDA_POINTER_RANGE_SIZE:
     case CUDA_POINTER_MAPPING_SIZE:
-        *(size_t *)data = (range == NULL) ? 0 : range->length;
+        *(size_t *)data = (range == NULL) ? 0 : range->length - 2 * narrow_of(range);
         break;
     default:
         standin_die("an attribute of addresses is asked for that it does not know");
     }
+}
+
+int cuPointerSetAttribute(const void *value, int attribute, cuda_ptr ptr)
+{
+    const struct range *range;
+
+    ENTER();
+    range = standin_find(ptr);
+    return standin_leave((attribute == CUDA_POINTER_SYNC_MEMOPS && *(const unsigned *)value == 1 && range != NULL &&
+                          range->kind < PINNED)
+                             ? CUDA_OK
+                             : CUDA_INVALID_VALUE);
 }
 
 int cuPointerGetAttributes(unsigned count, int *attributes, void **data, cuda_ptr ptr)

@@ -160,3 +160,5 @@ FORWARD(hipIpcGetMemHandle, (struct cuda_ipc_handle * handle, cuda_ptr ptr), cuI
 FORWARD(hipIpcOpenMemHandle, (cuda_ptr * ptr, struct cuda_ipc_handle handle, unsigned flags),
         cuIpcOpenMemHandle_v2(ptr, handle, flags))
 FORWARD(hipIpcCloseMemHandle, (cuda_ptr ptr), cuIpcCloseMemHandle(ptr))
+FORWARD(hipMemGetHandleForAddressRange, (void *out, cuda_ptr ptr, size_t length, int type, unsigned long long flags),
+        cuMemGetHandleForAddressRange(out, ptr, length, type, flags))

@@ -40,5 +40,6 @@ int hipFree(cuda_ptr ptr);
 int hipIpcGetMemHandle(struct cuda_ipc_handle *handle, cuda_ptr ptr);
 int hipIpcOpenMemHandle(cuda_ptr *ptr, struct cuda_ipc_handle handle, unsigned flags);
 int hipIpcCloseMemHandle(cuda_ptr ptr);
+int hipMemGetHandleForAddressRange(void *out, cuda_ptr ptr, size_t length, int type, unsigned long long flags);
 
 #endif

@@ -62,6 +62,7 @@ extern struct standin {
     cuda_stream streams;
     unsigned long long last_id;
     unsigned delay_ns, delay_ns_per_mib;
+    size_t narrow;
 } standin;
 
 /* Counts, and looks whether the driver is usable here; CUDA_OK: locked. */

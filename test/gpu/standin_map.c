@@ -3,7 +3,8 @@
  * The stand-in's mapped allocations. A handle stands for a piece of memory, which lives as long as a handle or a
  * mapping of it does, in this process or another one. A piece lies in a memfd, which is also what an exported
  * descriptor is; a page behind the bytes tells that it is a piece. Mapped memory is of use only to the device that was
- * allowed to access it, and has no handle for legacy IPC.
+ * allowed to access it, and has no handle for legacy IPC. The memfd stands for a dma-buf as well, of a whole allocation
+ * or piece.
  */
 #include "standin_internal.h"
 
@@ -212,6 +213,30 @@ int cuMemSetAccess(cuda_ptr ptr, size_t length, const struct cuda_access *access
         }
         range->is_accessible = 1;
     }
+    return standin_leave(CUDA_OK);
+}
+
+/* A real driver knows several pieces of an address range, too. */
+int cuMemGetHandleForAddressRange(void *out, cuda_ptr ptr, size_t length, int type, unsigned long long flags)
+{
+    const struct range *range;
+    int fd;
+
+    ENTER();
+    range = standin_find(ptr);
+    if (standin_current() == NULL || type != CUDA_RANGE_DMABUF || flags != 0 || ptr % page() != 0 ||
+        length % page() != 0 || length == 0 || range == NULL) {
+        return standin_leave(CUDA_INVALID_VALUE);
+    }
+    if ((range->kind != DEVICE && range->kind != MAPPED) || (uintptr_t)range->addresses != ptr ||
+        range->length != length) {
+        return standin_leave(CUDA_NOT_SUPPORTED);
+    }
+    fd = dup((range->kind == DEVICE) ? range->fd : range->piece->fd);
+    if (fd < 0) {
+        return standin_leave(CUDA_NOT_SUPPORTED);
+    }
+    memcpy(out, &fd, sizeof(fd));
     return standin_leave(CUDA_OK);
 }
 

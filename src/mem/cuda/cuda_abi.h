@@ -72,7 +72,9 @@ enum {
     CUDA_IPC_LAZY_PEERS       = 1, /* a device opens memory of another one, too */
     CUDA_HANDLE_DESCRIPTOR    = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
     CUDA_LOCATION_DEVICE      = 1,
-    CUDA_ACCESS_READ_WRITE    = 3
+    CUDA_ACCESS_READ_WRITE    = 3,
+    CUDA_RANGE_DMABUF         = 1, /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
+    CUDA_POINTER_SYNC_MEMOPS  = 6  /* an attribute that is set, unsigned: functions that seem synchronous are so */
 };
 
 /* CALL(function of the table, symbol, parameters). Every function answers with a CUresult. */
@@ -119,6 +121,9 @@ enum {
     CALL(piece_access, cuMemSetAccess, (cuda_ptr ptr, size_t length, const struct cuda_access *access, size_t count))  \
     CALL(address_reserve, cuMemAddressReserve,                                                                         \
          (cuda_ptr * ptr, size_t length, size_t alignment, cuda_ptr hint, unsigned long long flags))                   \
-    CALL(address_free, cuMemAddressFree, (cuda_ptr ptr, size_t length))
+    CALL(address_free, cuMemAddressFree, (cuda_ptr ptr, size_t length))                                                \
+    CALL(range_export, cuMemGetHandleForAddressRange,                                                                  \
+         (void *out, cuda_ptr ptr, size_t length, int type, unsigned long long flags))                                 \
+    CALL(pointer_set, cuPointerSetAttribute, (const void *value, int attribute, cuda_ptr ptr))
 
 #endif

@@ -38,10 +38,12 @@ const struct cuda_kind cw_cuda_kind = {
     .name       = "CUDA",
     .allocators = "cuMemAlloc or cudaMalloc",
     .advice     = "install a driver of CUDA 11 or later",
-    .device     = UCS_MEMORY_TYPE_CUDA,
-    .managed    = UCS_MEMORY_TYPE_CUDA_MANAGED,
-    .files      = files,
-    .find       = find_cuda,
+    .dmabuf  = "dma-buf needs a driver of CUDA 11.7 or later with the open kernel modules (package nvidia-open), and "
+               "memory of cuMemAlloc, cudaMalloc or cuMemMap, not of a pool",
+    .device  = UCS_MEMORY_TYPE_CUDA,
+    .managed = UCS_MEMORY_TYPE_CUDA_MANAGED,
+    .files   = files,
+    .find    = find_cuda,
 };
 
 /* ---- any kind ---- */

@@ -17,7 +17,8 @@ struct cuda_kind {
     unsigned number; /* one of the above: what the library keeps for a kind lies in arrays with this index */
     const char *name;
     const char *allocators; /* functions whose memory other processes can open, for a sentence */
-    const char *advice;     /* to somebody whose driver lacks a function */
+    const char *advice;     /* to somebody whose driver lacks a function, */
+    const char *dmabuf;     /* and to somebody whose driver makes no dma-buf */
     ucs_memory_type_t device, managed;
     const char *const *files; /* names of the driver's library, NULL behind the last one */
     /* Fills the table. NULL, or the name of a needed function that the library lacks. */

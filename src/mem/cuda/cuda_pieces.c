@@ -19,9 +19,8 @@ static int has_calls(const struct cuda_driver *cuda)
 
 /* ---- names ---- */
 
-/* The mapping at that address; 0: it is no memory of a device. Drivers that do not tell mappings tell pieces as
- * ranges. */
-static int mapping_at(const struct cuda_driver *cuda, uintptr_t at, struct cuda_range *range)
+/* Drivers that do not tell mappings tell pieces as ranges. */
+int cw_cuda_mapping_at(const struct cuda_driver *cuda, uintptr_t at, struct cuda_range *range)
 {
     int attributes[] = {CUDA_POINTER_MAPPING_SIZE, CUDA_POINTER_MAPPING_START};
     void *start      = NULL;
@@ -65,7 +64,7 @@ static enum cuda_pieces name_all(const struct cuda_driver *cuda, uintptr_t ptr, 
 
     name->buffer = 0;
     while (next < ptr + length) {
-        if (!mapping_at(cuda, next, &range) || range.buffer_id == 0) {
+        if (!cw_cuda_mapping_at(cuda, next, &range) || range.buffer_id == 0) {
             return CUDA_PIECES_NONE;
         }
         if (piece == 0) {

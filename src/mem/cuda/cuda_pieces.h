@@ -16,6 +16,8 @@ enum cuda_pieces {
     CUDA_PIECES_UNEVEN   /* the pieces have different lengths, or are too many */
 };
 
+/* The mapping at that address; 0: it is no memory of a device. */
+int cw_cuda_mapping_at(const struct cuda_driver *cuda, uintptr_t at, struct cuda_range *range);
 /* Names the pieces in which these bytes lie: name->buffer, start, size and descriptors. *result_p: what the driver says
  * of a PRIVATE piece. */
 enum cuda_pieces cw_cuda_pieces_name(const struct cuda_driver *cuda, const void *ptr, size_t length,

@@ -8,6 +8,7 @@
 
 #include "mem/cuda/cuda.h"
 #include "mem/cuda/cuda_peer.h"
+#include "mem/cuda/cuda_span.h"
 #include "mem/cuda/cuda_stage.h"
 
 ucs_memory_type_t cw_cuda_type_of(const struct cuda_driver *cuda, const void *ptr, size_t length);
@@ -100,27 +101,40 @@ void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory);
             cw_cuda_forget(cw_cuda_driver_get(&(kind)), peer);                                                         \
         }                                                                                                              \
     }                                                                                                                  \
+    static int slot_find_span(const void *ptr, size_t length, struct cw_md_span *span)                                 \
+    {                                                                                                                  \
+        const struct cuda_driver *cuda = cw_cuda_driver_get(&(kind));                                                  \
+                                                                                                                       \
+        return cuda != NULL && cw_cuda_find_span(cuda, ptr, length, span);                                             \
+    }                                                                                                                  \
+    static ucs_status_t slot_export_span(const struct cw_md_span *span, struct cw_md_dmabuf *dmabuf,                   \
+                                         const char **why_p)                                                           \
+    {                                                                                                                  \
+        return cw_cuda_export_span(cw_cuda_driver_get(&(kind)), span, dmabuf, why_p);                                  \
+    }                                                                                                                  \
     const struct cw_md table = {                                                                                       \
-        .name      = name_,                                                                                            \
-        .tls       = tls_,                                                                                             \
-        .only      = CW_MEMORY_BIT(type_) | CW_MEMORY_BIT(type_##_MANAGED),                                            \
-        .query     = slot_query,                                                                                       \
-        .allocate  = slot_allocate,                                                                                    \
-        .release   = slot_release,                                                                                     \
-        .reg       = slot_register,                                                                                    \
-        .type_of   = slot_type_of,                                                                                     \
-        .copy      = slot_copy,                                                                                        \
-        .copy_out  = slot_copy_out,                                                                                    \
-        .stage     = slot_stage,                                                                                       \
-        .unstage   = slot_unstage,                                                                                     \
-        .start     = slot_start,                                                                                       \
-        .poll      = slot_poll,                                                                                        \
-        .wait      = slot_wait,                                                                                        \
-        .peer_tls  = peer_tls_,                                                                                        \
-        .give_name = slot_give_name,                                                                                   \
-        .open      = slot_open,                                                                                        \
-        .shut      = slot_shut,                                                                                        \
-        .forget    = slot_forget,                                                                                      \
+        .name        = name_,                                                                                          \
+        .tls         = tls_,                                                                                           \
+        .only        = CW_MEMORY_BIT(type_) | CW_MEMORY_BIT(type_##_MANAGED),                                          \
+        .query       = slot_query,                                                                                     \
+        .allocate    = slot_allocate,                                                                                  \
+        .release     = slot_release,                                                                                   \
+        .reg         = slot_register,                                                                                  \
+        .type_of     = slot_type_of,                                                                                   \
+        .copy        = slot_copy,                                                                                      \
+        .copy_out    = slot_copy_out,                                                                                  \
+        .stage       = slot_stage,                                                                                     \
+        .unstage     = slot_unstage,                                                                                   \
+        .start       = slot_start,                                                                                     \
+        .poll        = slot_poll,                                                                                      \
+        .wait        = slot_wait,                                                                                      \
+        .peer_tls    = peer_tls_,                                                                                      \
+        .give_name   = slot_give_name,                                                                                 \
+        .open        = slot_open,                                                                                      \
+        .shut        = slot_shut,                                                                                      \
+        .forget      = slot_forget,                                                                                    \
+        .find_span   = slot_find_span,                                                                                 \
+        .export_span = slot_export_span,                                                                               \
     }
 
 #endif

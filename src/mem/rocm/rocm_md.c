@@ -54,7 +54,8 @@ enum {
     CALL(free, hipFree, 0)                                                                                             \
     CALL(ipc_get, hipIpcGetMemHandle, 1)                                                                               \
     CALL(ipc_open, hipIpcOpenMemHandle, 1)                                                                             \
-    CALL(ipc_close, hipIpcCloseMemHandle, 1)
+    CALL(ipc_close, hipIpcCloseMemHandle, 1)                                                                           \
+    CALL(range_export, hipMemGetHandleForAddressRange, 1)
 
 #define MEMBER(type, name, symbol, parameters) type(*name) parameters;
 static struct {
@@ -256,6 +257,7 @@ static const struct cuda_kind kind = {
     .name       = "HIP",
     .allocators = "hipMalloc",
     .advice     = "install ROCm 5 or later",
+    .dmabuf     = "dma-buf needs ROCm 6.4 or later and memory of hipMalloc",
     .device     = UCS_MEMORY_TYPE_ROCM,
     .managed    = UCS_MEMORY_TYPE_ROCM_MANAGED,
     .files      = files,

@@ -77,6 +77,7 @@ static ucs_status_t start(struct cw_request *request)
     struct cw_get *get                    = cw_request_state(request);
     struct cw_rma *rma                    = cw_op_ep(request->ep)->rma;
     const struct cw_access_limits *limits = &request->ep->conn->iface->limits.access;
+    const struct cw_mem_part part         = {get->cursor.contig, get->cursor.length, cw_dt_memory_type(&get->cursor)};
     ucs_status_t status                   = cw_rma_admit(rma, get->address, get->cursor.length, 0);
     struct cw_access_target from;
 
@@ -90,11 +91,11 @@ static ucs_status_t start(struct cw_request *request)
     if (!cw_rkey_target(get->rkey, request->ep->conn, get->address, &from)) {
         return UCS_ERR_IO_ERROR; /* the device could do this when it was asked */
     }
-    get->access->key = from.key;
+    get->access->key         = from.key;
+    get->access->memory_type = (uint8_t)part.type;
     if (get->cursor.length > limits->max_get_bcopy && limits->max_get_zcopy > 0 && limits->max_iov > 0) {
-        cw_access_use(get->access, get->cursor.contig, get->cursor.length, CW_RIGHT_LOCAL_WRITE);
-        cw_stripes_for_key(get->access, get->rkey, get->cursor.contig, get->cursor.length, CW_RIGHT_LOCAL_WRITE,
-                           limits->max_get_zcopy);
+        cw_access_use(get->access, &part, CW_RIGHT_LOCAL_WRITE);
+        cw_stripes_for_key(get->access, get->rkey, &part, CW_RIGHT_LOCAL_WRITE, limits->max_get_zcopy);
     }
     request->send = go_on;
     get->late     = 1;

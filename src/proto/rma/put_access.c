@@ -65,18 +65,20 @@ static ucs_status_t go_on(struct cw_request *request)
     return cw_stripes_begun(access, status, repeat);
 }
 
-static int is_plain(const struct cw_send *send, const struct cw_access_limits *limits)
+static int is_plain(const struct cw_send *send, const struct cw_conn *lane)
 {
-    return send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > limits->max_put_bcopy &&
-           limits->max_put_zcopy > 0 && limits->max_iov > 0;
+    const struct cw_access_limits *limits = &lane->iface->limits.access;
+
+    return send->cursor.length > limits->max_put_bcopy && limits->max_put_zcopy > 0 && limits->max_iov > 0 &&
+           cw_access_is_flat(lane, &send->cursor);
 }
 
 static ucs_status_t start(struct cw_request *request)
 {
-    struct cw_send *send                  = cw_request_state(request);
-    struct cw_rma *rma                    = cw_op_ep(request->ep)->rma;
-    const struct cw_access_limits *limits = &request->ep->conn->iface->limits.access;
+    struct cw_send *send = cw_request_state(request);
+    struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
     struct cw_access_target to;
+    struct cw_mem_part part;
     unsigned flags;
     ucs_status_t status = cw_rma_admit_device(rma, send->put.address, send->cursor.length, &flags);
 
@@ -93,11 +95,12 @@ static ucs_status_t start(struct cw_request *request)
         return UCS_ERR_IO_ERROR; /* the device could do this when it was asked */
     }
     send->access->key = to.key;
-    if (is_plain(send, limits)) {
-        cw_access_use(send->access, send->cursor.contig, send->cursor.length, 0);
+    if (is_plain(send, request->ep->conn)) {
+        part = (struct cw_mem_part){send->cursor.contig, send->cursor.length, cw_dt_memory_type(&send->cursor)};
+        cw_access_use(send->access, &part, 0);
         if (flags == 0) { /* other lanes know nothing of the fetches of the message lane */
-            cw_stripes_for_key(send->access, send->put.rkey, send->cursor.contig, send->cursor.length, 0,
-                               limits->max_put_zcopy);
+            cw_stripes_for_key(send->access, send->put.rkey, &part, 0,
+                               request->ep->conn->iface->limits.access.max_put_zcopy);
         }
     }
     send->kind    = &cw_put_access_kind;

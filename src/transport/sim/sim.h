@@ -63,8 +63,11 @@ struct cw_sim_knobs {
     size_t max_mr_bytes;
     size_t alignment;               /* required of addresses and lengths without a copy; 0: nothing */
     int on_demand;                  /* the devices page memory by themselves */
+    int dmabuf;                     /* they take memory of GPUs by dma-buf: */
     uint32_t chance[CW_SIM_FAULT_LAST]; /* of CW_SIM_ALWAYS tries */
 };
+
+enum { CW_SIM_NO_DMABUF, CW_SIM_TAKES_DMABUF, CW_SIM_REFUSES_DMABUF /* as a driver that is too old */ };
 
 #define CW_SIM_MAX_IOV 8u
 

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "mem/md.h"
+#include "os/memory.h"
 #include "transport/sim/sim_rdma.h"
 
 #define PART_LENGTH 4u
@@ -28,7 +29,9 @@ struct sim_mr {
     uint64_t address;
     uint64_t length;
     uint32_t key;
-    uint8_t stale; /* some of its pages were unmapped */
+    struct cw_memory dmabuf; /* mapped; ptr NULL: the bytes are at the address */
+    uint64_t offset;         /* in it, of the first byte */
+    uint8_t stale;           /* some of its pages were unmapped */
 };
 
 static struct cw_list domains = {&domains, &domains};
@@ -38,6 +41,9 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
 {
     const struct cw_sim_world *world = cw_sim_world_get();
     struct sim_domain *domain        = calloc(1, sizeof(*domain));
+    const uint64_t by_dmabuf         = (world != NULL && world->knobs.dmabuf != CW_SIM_NO_DMABUF)
+                                           ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_CUDA) | CW_MEMORY_BIT(UCS_MEMORY_TYPE_ROCM)
+                                           : 0;
 
     (void)config, (void)device;
     if (domain == NULL) {
@@ -45,9 +51,11 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
         return UCS_ERR_NO_MEMORY;
     }
     domain->domain.kind = &cw_sim_rdma_domain;
-    domain->domain.attr = (struct cw_domain_attr){.memory_types     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+    domain->domain.attr = (struct cw_domain_attr){.memory_types     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST) | by_dmabuf,
+                                                  .by_dmabuf        = by_dmabuf,
+                                                  .device_helps     = "the knob `dmabuf` of its world",
                                                   .part_length      = PART_LENGTH,
-                                                  .on_demand = world != NULL && world->knobs.on_demand,
+                                                  .on_demand        = world != NULL && world->knobs.on_demand,
                                                   .register_ns      = 100,
                                                   .register_byte_ns = 0.015};
     cw_list_init(&domain->mrs);
@@ -99,6 +107,31 @@ static ucs_status_t reg(struct cw_domain *base, void *address, size_t length, un
     return UCS_OK;
 }
 
+static ucs_status_t reg_dmabuf(struct cw_domain *base, const struct cw_md_dmabuf *dmabuf, void *address, size_t length,
+                               unsigned rights, struct cw_memh **memh_p)
+{
+    const struct cw_sim_world *world = cw_sim_world_get();
+    const size_t page                = cw_memory_page();
+    const uint64_t offset            = dmabuf->offset % page;
+    ucs_status_t status;
+    struct sim_mr *mr;
+
+    /* As the verbs interface has it. */
+    cw_sim_must(offset == (uintptr_t)address % page, "address and offset of a dma-buf differ within their pages");
+    if (world != NULL && world->knobs.dmabuf == CW_SIM_REFUSES_DMABUF) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    status = reg(base, address, length, rights, memh_p);
+    if (status != UCS_OK) {
+        return status;
+    }
+    mr         = cw_container_of(*memh_p, struct sim_mr, memh);
+    mr->offset = offset;
+    status     = cw_memory_map(dmabuf->fd, dmabuf->offset - offset, length + (size_t)offset, &mr->dmabuf);
+    cw_sim_must(status == UCS_OK, "a dma-buf does not hold the bytes that are registered");
+    return UCS_OK;
+}
+
 static void dereg(struct cw_memh *memh)
 {
     struct sim_domain *domain  = cw_container_of(memh->domain, struct sim_domain, domain);
@@ -111,6 +144,9 @@ static void dereg(struct cw_memh *memh)
     domain->count--;
     domain->bytes -= mr->length;
     cw_list_remove(&mr->link);
+    if (mr->dmabuf.ptr != NULL) {
+        cw_memory_release(&mr->dmabuf);
+    }
     free(mr);
 }
 
@@ -140,6 +176,13 @@ static ucs_status_t read_part(const struct cw_domain *domain, const uint8_t *par
     return UCS_OK;
 }
 
+/* Where the device finds that byte of registered memory. */
+static char *place_of(const struct sim_mr *mr, uint64_t address)
+{
+    return (mr->dmabuf.ptr == NULL) ? (char *)(uintptr_t)address
+                                    : mr->dmabuf.ptr + mr->offset + (address - mr->address);
+}
+
 char *cw_sim_mr_find(const struct cw_domain *base, const struct cw_access_target *target, size_t length, unsigned right)
 {
     const struct sim_domain *domain = cw_container_of(base, struct sim_domain, domain);
@@ -153,29 +196,30 @@ char *cw_sim_mr_find(const struct cw_domain *base, const struct cw_access_target
                 return NULL;
             }
             cw_sim_must(!mr->stale, "a peer uses a registration of memory that was unmapped");
-            return (char *)(uintptr_t)target->address;
+            return place_of(mr, target->address);
         }
     }
     return NULL;
 }
 
-void cw_sim_mr_use(const struct cw_access_iov *iov)
+char *cw_sim_mr_use(const struct cw_access_iov *iov)
 {
     const struct sim_domain *domain = cw_container_of(iov->memh->domain, struct sim_domain, domain);
     const struct sim_mr *mr;
-    int found = 0;
+    char *place = NULL;
 
     cw_list_for_each(mr, &domain->mrs, struct sim_mr, link)
     {
         if (&mr->memh == iov->memh) {
-            found = 1;
+            place = place_of(mr, (uintptr_t)iov->address);
             cw_sim_must((uintptr_t)iov->address >= mr->address && iov->length <= mr->length &&
                             (uintptr_t)iov->address - mr->address <= mr->length - iov->length,
                         "an access goes beyond the registration of our memory");
             cw_sim_must(!mr->stale, "an access uses a registration of memory that was unmapped");
         }
     }
-    cw_sim_must(found, "an access uses memory that was deregistered");
+    cw_sim_must(place != NULL, "an access uses memory that was deregistered");
+    return place;
 }
 
 void cw_sim_rdma_unmapped(const void *address, size_t length)
@@ -188,8 +232,8 @@ void cw_sim_rdma_unmapped(const void *address, size_t length)
     {
         cw_list_for_each(mr, &domain->mrs, struct sim_mr, link)
         {
-            mr->stale |= !domain->domain.attr.on_demand && begin < mr->address + mr->length &&
-                         mr->address < begin + length;
+            mr->stale |=
+                !domain->domain.attr.on_demand && begin < mr->address + mr->length && mr->address < begin + length;
         }
     }
 }
@@ -199,6 +243,7 @@ const struct cw_domain_kind cw_sim_rdma_domain = {
     .open       = domain_open,
     .close      = domain_close,
     .reg        = reg,
+    .reg_dmabuf = reg_dmabuf,
     .dereg      = dereg,
     .write_part = write_part,
     .read_part  = read_part,

@@ -77,8 +77,7 @@ static void read_ours(struct cw_sim_access *access)
     unsigned i;
 
     for (i = 0; i < access->iov_count && access->what == CW_SIM_PUT; i++) {
-        cw_sim_mr_use(&access->iov[i]);
-        cw_bytes_copy_any(to, access->iov[i].address, access->iov[i].length);
+        cw_bytes_copy_any(to, cw_sim_mr_use(&access->iov[i]), access->iov[i].length);
         to += access->iov[i].length;
     }
     access->iov_count = (access->what == CW_SIM_PUT) ? 0 : access->iov_count;
@@ -174,8 +173,7 @@ static void write_ours(struct cw_sim_access *access)
     unsigned i;
 
     for (i = 0; i < access->iov_count; i++) {
-        cw_sim_mr_use(&access->iov[i]);
-        cw_bytes_copy_any(access->iov[i].address, from, access->iov[i].length);
+        cw_bytes_copy_any(cw_sim_mr_use(&access->iov[i]), from, access->iov[i].length);
         from += access->iov[i].length;
     }
     if (access->unpack != NULL) {
@@ -369,7 +367,7 @@ static void set_iov(struct cw_conn *base, struct cw_sim_access *access, const st
         cw_sim_must(iov[i].memh->domain == base->iface->domain, "memory of another domain is given to an access");
         cw_sim_must(access->what == CW_SIM_PUT || (iov[i].memh->rights & CW_RIGHT_LOCAL_WRITE),
                     "a get goes to memory that was not registered for it");
-        cw_sim_mr_use(&iov[i]);
+        (void)cw_sim_mr_use(&iov[i]);
         access->iov[i] = iov[i];
     }
     access->iov_count = count;

@@ -51,7 +51,8 @@ void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status);
 /* The memory in a domain that the peer's access names, or NULL: there is no such key, range or right. */
 char *cw_sim_mr_find(const struct cw_domain *domain, const struct cw_access_target *target, size_t length,
                      unsigned right);
-/* The device uses memory of its own side, which must be registered, and still be the memory that was registered. */
-void cw_sim_mr_use(const struct cw_access_iov *iov);
+/* The device uses memory of its own side, which must be registered, and still be the memory that was registered. Where
+ * the bytes are for the device. */
+char *cw_sim_mr_use(const struct cw_access_iov *iov);
 
 #endif

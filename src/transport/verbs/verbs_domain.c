@@ -12,6 +12,7 @@
 #include "mem/md.h"
 
 #define PART_LENGTH 4u
+#define GPUS        (CW_MEMORY_BIT(UCS_MEMORY_TYPE_CUDA) | CW_MEMORY_BIT(UCS_MEMORY_TYPE_ROCM))
 
 struct cw_verbs_memh {
     struct cw_memh super;
@@ -36,6 +37,14 @@ static void domain_close(struct cw_domain *super)
     free(domain);
 }
 
+static uint64_t types_by_address(void)
+{
+    const unsigned modules = cw_verbs_peer_memory();
+
+    return ((modules & CW_VERBS_PEER_NVIDIA) ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_CUDA) : 0) |
+           ((modules & CW_VERBS_PEER_AMD) ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_ROCM) : 0);
+}
+
 static ucs_status_t domain_open(const struct cw_config *config, const char *device, struct cw_domain **domain_p)
 {
     const char *why                    = NULL;
@@ -51,11 +60,16 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
     domain->lib        = lib;
     domain->super.kind = &cw_verbs_domain_kind;
     domain->super.attr = (struct cw_domain_attr){.memory_types     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+                                                 .by_address       = types_by_address(),
+                                                 .by_dmabuf        = (lib->reg_dmabuf_mr != NULL) ? GPUS : 0,
+                                                 .device_helps     = "rdma-core 34 and Linux 5.12, or the kernel "
+                                                                     "module nvidia_peermem, would help",
                                                  .part_length      = PART_LENGTH,
                                                  .register_ns      = 30000,
                                                  .register_byte_ns = 0.02};
-    domain->context    = cw_verbs_device_open(lib, &settings, device, &domain->port);
-    domain->pd         = (domain->context != NULL) ? lib->alloc_pd(domain->context) : NULL;
+    domain->super.attr.memory_types |= domain->super.attr.by_address | domain->super.attr.by_dmabuf;
+    domain->context = cw_verbs_device_open(lib, &settings, device, &domain->port);
+    domain->pd      = (domain->context != NULL) ? lib->alloc_pd(domain->context) : NULL;
     if (domain->pd == NULL) {
         cw_error("cannot open %s: %s", device, (domain->context == NULL) ? domain->port.why : strerror(errno));
         domain_close(&domain->super);
@@ -92,6 +106,32 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
     if (memh->mr == NULL) {
         status = (errno == ENOMEM || errno == EAGAIN) ? UCS_ERR_NO_MEMORY : UCS_ERR_INVALID_ADDR;
         cw_debug("%s does not register %zu bytes: %s", domain->port.name, length, strerror(errno));
+        free(memh);
+        return status;
+    }
+    memh->super = (struct cw_memh){.domain = super, .rights = rights};
+    *memh_p     = &memh->super;
+    return UCS_OK;
+}
+
+/* The interface wants address and offset to agree within a page, as they do: the dma-buf begins with a page. */
+static ucs_status_t domain_reg_dmabuf(struct cw_domain *super, const struct cw_md_dmabuf *dmabuf, void *address,
+                                      size_t length, unsigned rights, struct cw_memh **memh_p)
+{
+    struct cw_verbs_domain *domain = domain_of(super);
+    struct cw_verbs_memh *memh     = malloc(sizeof(*memh));
+    ucs_status_t status;
+
+    if (memh == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    memh->mr = domain->lib->reg_dmabuf_mr(domain->pd, dmabuf->offset, length, (uintptr_t)address, dmabuf->fd,
+                                          verbs_rights(rights));
+    if (memh->mr == NULL) {
+        status = (errno == ENOMEM || errno == EAGAIN)                                   ? UCS_ERR_NO_MEMORY
+                 : (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPROTONOSUPPORT) ? UCS_ERR_UNSUPPORTED
+                                                                                        : UCS_ERR_INVALID_ADDR;
+        cw_debug("%s does not register a dma-buf of %zu bytes: %s", domain->port.name, length, strerror(errno));
         free(memh);
         return status;
     }
@@ -140,6 +180,7 @@ const struct cw_domain_kind cw_verbs_domain_kind = {
     .open       = domain_open,
     .close      = domain_close,
     .reg        = domain_reg,
+    .reg_dmabuf = domain_reg_dmabuf,
     .dereg      = domain_dereg,
     .write_part = domain_write_part,
     .read_part  = domain_read_part,
