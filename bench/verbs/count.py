@@ -8,7 +8,8 @@ is one message (or one operation), both sides together. Meant for the virtual ma
 
     sh test/rdma/vm.sh -- python3 bench/verbs/count.py --count build/debug/lib/verbs_count.so
 
---library DIRECTORY takes libucp.so.0 from there instead of the system's.
+--library DIRECTORY takes libucp.so.0 from there instead of the system's. "in place" are bytes of sends that the device
+gathers behind the header of a packet: out of memory that nobody copied them to.
 """
 
 import argparse
@@ -28,7 +29,7 @@ SIZES = [8, 1024, 8192, 65536, 1048576]
 KINDS = [("send", ("rc_send", "rc_send_imm")), ("write", ("rc_write", "rc_write_imm")), ("read", ("rc_read",)),
          ("atomic", ("rc_fadd", "rc_cas")), ("ud", ("ud_send", "ud_send_imm"))]
 COLUMNS = [("requests", "sends"), ("doorbells", "doorbells"), ("signalled", "signalled"),
-           ("inlined B", "inlined_bytes"), ("completions", "completions"),
+           ("inlined B", "inlined_bytes"), ("in place B", "gathered_bytes"), ("completions", "completions"),
            ("received", "received"), ("arms", "arms"), ("registered", "registrations")]
 
 
@@ -50,7 +51,7 @@ def run_pair(options, test, size, iterations, port):
         common["LD_LIBRARY_PATH"] = options.library
     common.update(setting.split("=", 1) for setting in options.set)
     command = [options.tool, "-t", test, "-n", str(iterations), "-w", str(options.warm_up), "-s", str(size),
-               "-p", str(port)]
+               "-p", str(port)] + options.argument
     with tempfile.TemporaryDirectory() as directory:
         common["CW_VERBS_COUNT"] = os.path.join(directory, "count")
         sides = []
@@ -116,6 +117,7 @@ def main():
     parser.add_argument("--tool", default="ucx_perftest")
     parser.add_argument("--library", help="directory with libucp.so.0")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of both sides")
+    parser.add_argument("--argument", action="append", default=[], help="of the tool: --argument=-z gives handles")
     parser.add_argument("--devices", nargs=2, default=["rxe0", "rxe1"])
     parser.add_argument("--iterations", type=int, default=96, help="in the shorter run, of small messages")
     parser.add_argument("--warm-up", type=int, default=32, help="iterations before")

@@ -35,6 +35,7 @@ enum count {
     INLINED,
     INLINED_BYTES,
     PIECES,
+    GATHERED_BYTES, /* of sends, behind the first piece */
     RECV_CALLS,
     RECVS,
     POLLS,
@@ -56,12 +57,30 @@ enum count {
 };
 
 static const char *const names[COUNTS] = {
-    "doorbells",       "sends",       "signalled",     "inlined",
-    "inlined_bytes",   "pieces",      "recv_calls",    "recvs",
-    "polls",           "polls_empty", "completions",   "completions_send",
-    "completions_bad", "arms",        "registrations", "registered_bytes",
-    "deregistrations", "qps",         "cqs",           "srqs",
-    "queue_sends",     "queue_recvs", "extended",
+    "doorbells",
+    "sends",
+    "signalled",
+    "inlined",
+    "inlined_bytes",
+    "pieces",
+    "gathered_bytes",
+    "recv_calls",
+    "recvs",
+    "polls",
+    "polls_empty",
+    "completions",
+    "completions_send",
+    "completions_bad",
+    "arms",
+    "registrations",
+    "registered_bytes",
+    "deregistrations",
+    "qps",
+    "cqs",
+    "srqs",
+    "queue_sends",
+    "queue_recvs",
+    "extended",
 };
 static const char *const types[TYPES]     = {"rc", "ud", "other"};
 static const char *const opcodes[OPCODES] = {"write", "write_imm", "send", "send_imm", "read", "cas", "fadd", "other"};
@@ -118,6 +137,10 @@ static void count_request(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
     atomic_fetch_add_explicit(&bytes[type][opcode], length, memory_order_relaxed);
     add(SENDS, 1);
     add(PIECES, (uint64_t)wr->num_sge);
+    if ((wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM) && wr->num_sge > 1 &&
+        !(wr->send_flags & IBV_SEND_INLINE)) {
+        add(GATHERED_BYTES, length - wr->sg_list[0].length);
+    }
     add(SIGNALLED, (wr->send_flags & IBV_SEND_SIGNALED) != 0);
     if (wr->send_flags & IBV_SEND_INLINE) {
         add(INLINED, 1);

@@ -200,12 +200,13 @@ static CW_INLINE int is_idle(const struct ucp_ep *ep)
 /* The peer's worker, or the system of the peer's machine, has answered. */
 static int is_reached(const struct ucp_ep *ep)
 {
-    return ep->state == CW_EP_WAITING || (ep->conn != NULL && !cw_lane_is_unseen(ep->conn));
+    return ep->state == CW_EP_WAITING || (ep->conn != NULL && !cw_lane_is_unanswered(ep->conn));
 }
 
 /* There is no connection yet. If nothing was posted, the flush asks whether the peer is there (FLU-5). With error
- * handling only an open connection answers that; without it, it is enough that the peer's system accepts one, so that a
- * peer that computes does not delay the flush. Direct stores are complete and need no connection (RMA-9). */
+ * handling only an open connection answers that; without it, an answer of the peer's system is enough, so that a peer
+ * that computes does not delay the flush where its system answers dials. Direct stores are complete and need no
+ * connection (RMA-9). */
 static CW_APART ucs_status_ptr_t flush_unopened(struct ucp_ep *ep, const ucp_request_param_t *param)
 {
     const int unused = is_unused(ep);

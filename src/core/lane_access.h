@@ -58,6 +58,14 @@ static inline ucs_status_t cw_lane_atomic(struct cw_conn *lane, enum cw_access_o
     return lane->iface->transport->access->atomic(lane, op, operand, compare, result, to, flags, completion);
 }
 
+/* Only where limits.max_registered is not 0. */
+static inline ucs_status_t cw_lane_send_registered(struct cw_conn *lane, uint8_t id, const void *header,
+                                                   size_t header_length, const struct cw_access_iov *payload,
+                                                   struct cw_completion *completion)
+{
+    return lane->iface->packets->send_registered(lane, id, header, header_length, payload, completion);
+}
+
 static inline ucs_status_t cw_lane_access_flush(struct cw_conn *lane, struct cw_completion *completion)
 {
     return lane->iface->transport->access->flush(lane, completion);

@@ -67,6 +67,8 @@ static const struct {
                {CW_REMOTE_ACCESS, " (by the device)"},
                {0, " (packets)"}};
 
+/* Messages have no way to memory; their second table is that for memory whose handle the program gives. */
+#define WITH_HANDLE 1u
 #define NUM_KINDS   (sizeof(kinds) / sizeof(kinds[0]))
 #define NUM_REMOTES (sizeof(remotes) / sizeof(remotes[0]))
 #define NUM_TABLES  (CW_PROTO_OPERATIONS * NUM_KINDS * NUM_REMOTES)
@@ -87,6 +89,7 @@ unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *i
                                           .fast          = table->operation == CW_PROTO_TAG_FAST,
                                           .used_in_place = table->operation == CW_PROTO_AM,
                                           .in_call       = 1,
+                                          .registered    = (uint8_t)table->registered,
                                           .remote        = (uint8_t)table->remote};
 
     return cw_protocol_rows(worker->handlers->protocols[table->operation], &ask, rows);
@@ -119,7 +122,11 @@ static int table_at(const struct ucp_worker *worker, const struct cw_iface *ifac
         return 0;
     }
     if (table->operation < CW_PROTO_PUT) {
-        if (remote > 0) {
+        if (remote == WITH_HANDLE && kind == 0 && table->operation != CW_PROTO_STREAM &&
+            table->operation != CW_PROTO_TAG_FAST && iface->limits.max_registered > 0) {
+            table->registered = 1;
+            place             = " (with a memory handle)";
+        } else if (remote > 0) {
             return 0;
         }
     } else {

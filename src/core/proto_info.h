@@ -14,6 +14,7 @@ struct cw_proto_table {
     enum cw_proto_operation operation;
     enum cw_protocol_data data;
     unsigned remote; /* enum cw_protocol_remote, of one-sided operations */
+    int registered;  /* the program gives the handle of its memory, of messages */
 };
 
 /* The name of an operation in texts. */

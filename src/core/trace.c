@@ -130,6 +130,15 @@ static ucs_status_t trace_send_zcopy(struct cw_conn *conn, uint8_t id, const voi
     return status;
 }
 
+static ucs_status_t trace_send_registered(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
+                                          const struct cw_access_iov *payload, struct cw_completion *completion)
+{
+    ucs_status_t status = real_of(conn->iface)->send_registered(conn, id, header, header_length, payload, completion);
+
+    note_packet(conn, CW_TRACE_OUT, id, 0, header_length + payload->length, status);
+    return status;
+}
+
 static ucs_status_t trace_send_placed(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                       unsigned iov_count, struct cw_completion *completion)
 {
@@ -242,6 +251,9 @@ void cw_trace_iface(struct ucp_worker *worker, struct cw_iface *iface)
     traced->packets.send_bcopy = trace_send_bcopy;
     if (traced->packets.send_zcopy != NULL) {
         traced->packets.send_zcopy = trace_send_zcopy;
+    }
+    if (traced->packets.send_registered != NULL) {
+        traced->packets.send_registered = trace_send_registered;
     }
     if (traced->packets.send_placed != NULL) {
         traced->packets.send_placed = trace_send_placed;

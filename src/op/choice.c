@@ -11,7 +11,7 @@
 #include "op/op.h"
 #include "op/stage.h"
 
-#define SLOTS 8u /* one for each combination of used_in_place, eager_end and counted */
+#define SLOTS 8u /* one for each combination of used_in_place, eager_end and counted, or registered */
 
 struct key {
     const struct cw_iface *iface;
@@ -20,7 +20,7 @@ struct key {
     size_t max_whole;
     size_t eager_end;
     uint32_t extra;
-    uint32_t bits; /* data, force, fast */
+    uint32_t bits; /* data, force, fast, registered */
 };
 
 /* The rows of a table, as far as a choice needs them. */
@@ -108,6 +108,7 @@ static void make(const struct ucp_ep *ep, const struct cw_send *send, struct cho
                                           .data          = choice->key.bits & 3,
                                           .force         = choice->key.bits >> 2 & 3,
                                           .fast          = choice->key.bits >> 4 & 1,
+                                          .registered    = choice->key.bits >> 5 & 1,
                                           .used_in_place = operation == CW_PROTO_AM};
 
     fill(ep, operation, &ask, &choice->rows);
@@ -159,15 +160,16 @@ static inline const struct cw_protocol *look_up(const struct ucp_ep *ep, const s
     const struct cw_conn *conn   = ep->conn;
     const struct cw_iface *iface = conn->iface;
     const uint32_t fast          = (send != NULL) ? send->fast : 0;
+    const uint32_t registered    = send != NULL && cw_unlikely(send->has_mem) && cw_send_memh(send, iface) != NULL;
     const struct key key         = {.iface     = iface,
                                     .kind      = (send != NULL) ? send->kind : NULL,
                                     .max_piece = conn->max_piece,
                                     .max_whole = conn->max_whole,
                                     .eager_end = conn->eager_end,
                                     .extra     = (send != NULL) ? send->extra : 0,
-                                    .bits      = bits_of(ep, send, cursor, force) | fast << 4};
+                                    .bits      = bits_of(ep, send, cursor, force) | fast << 4 | registered << 5};
     const unsigned in_place      = (send != NULL) ? send->kind->used_in_place : 1;
-    const unsigned at            = in_place | (key.eager_end != 0) << 1 | (iface->counted & 1) << 2;
+    const unsigned at            = in_place | (key.eager_end != 0) << 1 | ((iface->counted ^ registered) & 1) << 2;
     struct choice *slots         = slots_of(cw_op_state(ep->worker));
 
     if (cw_likely(slots != NULL && is_of(&slots[at].key, &key))) {

@@ -6,10 +6,16 @@
 #include "op/send.h"
 
 #include "core/ep_batch.h"
+#include "core/lane_access.h"
 #include "core/lanes.h"
 #include "op/choice.h"
 #include "op/credit.h"
 #include "op/tag.h"
+
+/* A message that is sent out of registered memory completes later than one that is copied, so the program's wish for an
+ * early completion comes first. */
+#define WITH_HANDLE                                                                                                    \
+    (UCP_OP_ATTR_FIELD_MEMH | (uint32_t)UCP_OP_ATTR_FLAG_FAST_CMPL | (uint32_t)UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
 
 /* Asks the receiver to give back an unmatched message, unless it has matched it. */
 static void ask_back(struct cw_request *request)
@@ -100,6 +106,26 @@ ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *h
     size_t max = request->ep->conn->iface->limits.max_zcopy - header_length;
 
     return cw_send_memory(request, id, header, header_length, max, CW_SEND_ZCOPY);
+}
+
+ucs_status_t cw_send_registered(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
+                                size_t length, int is_last)
+{
+    struct cw_send *send               = cw_request_state(request);
+    struct cw_conn *conn               = request->ep->conn;
+    const struct cw_access_iov payload = {.address = send->cursor.contig + send->cursor.offset,
+                                          .length  = length,
+                                          .memh    = cw_send_memh(send, conn->iface)};
+    ucs_status_t status;
+
+    status = cw_lane_send_registered(conn, id, header, header_length, &payload, is_last ? &send->completion : NULL);
+    if (status == UCS_OK || status == UCS_INPROGRESS) {
+        cw_dt_skip(&send->cursor, length);
+        request->ep->turn += (uint32_t)length;
+        request->outstanding += (status == UCS_INPROGRESS);
+        status = UCS_OK;
+    }
+    return status;
 }
 
 /* The protocol of the message. NULL: an eager protocol is the choice, but the receiver has not given enough credit back
@@ -202,8 +228,13 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
     send->landed          = 0;
     send->on_device       = 0;
     send->named           = 0;
+    send->has_mem         = 0;
     send->completion.done = zcopy_done;
     cw_list_init(&send->job.link);
+    if (cw_unlikely((attr_mask & WITH_HANDLE) == UCP_OP_ATTR_FIELD_MEMH) && param->memh != NULL) {
+        send->mem     = param->memh;
+        send->has_mem = 1;
+    }
     status = cw_dt_start(&send->cursor, datatype, buffer, count, CW_DT_SEND);
     if (status != UCS_OK) {
         cw_request_put(request);

@@ -20,6 +20,7 @@
 #define CW_OP_SEND_H
 
 #include "core/ep.h"
+#include "core/mem.h"
 #include "op/datatype.h"
 #include "plan/protocol.h"
 #include "wire/key.h"
@@ -96,12 +97,14 @@ struct cw_send {
     uint8_t overtaken;               /* put: the owner made no progress, the system writes the bytes */
     uint8_t on_device : 1;           /* memory is registered: a device reads or writes the bytes */
     uint8_t named     : 1;           /* the receiver was, or will be, told where the message lies */
+    uint8_t has_mem   : 1;           /* the program gave the handle of the memory, and the message is not announced */
     uint8_t landed;                  /* message to the worker itself: its first packet arrived */
     struct cw_job job;               /* COPYING */
     union {
         uint64_t receive_id;         /* rendezvous: id from READY */
         struct cw_cma *copy;         /* put in shares */
         struct cw_access *access;    /* put by the device; message with on_device */
+        const struct ucp_mem *mem;   /* message with has_mem */
     };
     uint64_t address;
     uint32_t piece;
@@ -147,6 +150,18 @@ ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn,
                                size_t header_length, size_t max, enum cw_send_slot slot);
 /* As cw_send_memory, as many bytes as one packet takes. */
 ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length);
+/* The handle of the message's memory for the device of the lane, which can send from it; NULL: there is none. */
+static inline const struct cw_memh *cw_send_memh(const struct cw_send *send, const struct cw_iface *iface)
+{
+    return (send->has_mem && iface->limits.max_registered > 0 && send->cursor.class_id == UCP_DATATYPE_CONTIG)
+               ? cw_mem_handle(send->mem, iface->domain)
+               : NULL;
+}
+
+/* Sends the next `length` bytes out of registered memory, which there must be. The completion of the last packet covers
+ * those before. UCS_OK: taken. */
+ucs_status_t cw_send_registered(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
+                                size_t length, int is_last);
 /* Completes the request, which is on a list, because the sender's part is over. */
 void cw_send_finish(struct cw_request *request, ucs_status_t status);
 /* The length of the message, and the type of its memory. Requests of other operations answer 0 and the host's type. */

@@ -66,6 +66,7 @@ ucs_status_t cw_send_announce(struct cw_request *request)
     struct announcement announcement = {.send = send};
     ucs_status_t status              = cw_dt_keep(&send->cursor);
 
+    send->has_mem = 0;
     if (status == UCS_OK && send->id == 0) {
         status = cw_idmap_add(&request->worker->ids, request, &send->id);
     }

@@ -7,6 +7,8 @@
 #ifndef CW_OP_TAG_H
 #define CW_OP_TAG_H
 
+#include <stdalign.h>
+
 #include "core/ep.h"
 #include "op/datatype.h"
 #include "op/incoming.h"
@@ -22,15 +24,20 @@ struct ucp_recv_desc {
         struct ucp_recv_desc *next_spare; /* op/tag_desc.h */
     };
     uint64_t id;                     /* names the send that waits for an answer; 0: none waits */
-    uint64_t address;                /* announced: the sender's address of the message */
+    union {
+        uint64_t address;            /* announced: the sender's address of the message */
+        struct cw_iface *lender;     /* is_lent: this interface gets the packet back */
+    };
+    void *packet;                    /* is_lent: what names the packet to it */
     uint8_t announced : 1;           /* by rendezvous: no bytes arrived */
     uint8_t num_keys : 3;            /* 0, or data[] holds a struct cw_offer_keys */
     uint8_t queued;                  /* in the matcher */
     uint8_t lost : 1;                /* the connection broke before the message was complete */
     uint8_t left : 1;                /* message complete, sender gone; counted in op_state->left */
     uint8_t revocable : 1;           /* in op_state->revocable; op/tag_desc.h */
+    uint8_t is_lent : 1;             /* the message lies in its packet; op/tag_desc.h */
     uint8_t is_small;                /* has room for CW_TAG_SMALL bytes, and may be kept; op/tag_desc.h */
-    char data[];                     /* message (and more, op/tag_desc.h); nothing if its first packet was matched */
+    alignas(16) char data[];         /* message (and more, op/tag_desc.h); nothing if its first packet was matched */
 };
 
 /* tag_send.c. Results as the *_nbx calls define them (REQ-1). `sync`: completes when the message is matched

@@ -182,12 +182,12 @@ static inline void fill_desc(struct ucp_recv_desc *desc, uint64_t total, uint64_
     desc->in        = (struct cw_incoming){.kind = &message_kind, .total = total};
     desc->request   = NULL; /* each member alone: clearing the whole struct takes a slow instruction */
     desc->id        = id;
-    desc->address   = 0;
     desc->announced = 0;
     desc->queued    = 0;
     desc->lost      = 0;
     desc->left      = 0;
     desc->revocable = 0;
+    desc->is_lent   = 0;
 }
 
 /* Makes the descriptor of a message that cannot be completed at once, with room for `room` bytes; it is on no list of
@@ -233,12 +233,18 @@ static CW_APART ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint64_t
  * would make its copies short, but slow. */
 static CW_APART ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, const char *data, size_t length)
 {
-    struct ucp_recv_desc *desc = make_desc(ep, length, length, 0);
+    struct ucp_recv_desc *desc = (length >= CW_TAG_LEND_LEAST) ? cw_tag_desc_lend(ep, data) : NULL;
 
-    if (desc == NULL) {
-        return UCS_ERR_NO_MEMORY;
+    if (desc != NULL) {
+        fill_desc(desc, length, 0);
+        desc->is_lent = 1;
+    } else {
+        desc = make_desc(ep, length, length, 0);
+        if (desc == NULL) {
+            return UCS_ERR_NO_MEMORY;
+        }
+        cw_bytes_copy_short(desc->data, data, length);
     }
-    cw_bytes_copy_short(desc->data, data, length);
     desc->in.received = length;
     cw_incoming_add_stored(&desc->in, ep);
     enqueue(ep->worker, desc, tag);

@@ -5,6 +5,10 @@
  */
 #include "op/tag_desc.h"
 
+#include <stdalign.h>
+
+#include "wire/packet.h"
+
 /* Lies after the data of such a message. */
 struct revocable {
     struct cw_hash_link link;
@@ -12,6 +16,28 @@ struct revocable {
 };
 
 _Static_assert(sizeof(struct revocable) + sizeof(uint64_t) - 1 <= CW_TAG_REVOCABLE, "there is room, aligned");
+
+struct ucp_recv_desc *cw_tag_desc_lend(struct ucp_ep *ep, const char *data)
+{
+    const size_t header  = sizeof(struct cw_wire_tag);
+    struct cw_conn *lane = ep->conn;
+    struct ucp_recv_desc *desc =
+        (struct ucp_recv_desc *)(void *)((uintptr_t)data - offsetof(struct ucp_recv_desc, data));
+    void *packet;
+
+    if (lane == NULL || lane->iface->limits.keep_room + header < offsetof(struct ucp_recv_desc, data) ||
+        (uintptr_t)data % alignof(struct ucp_recv_desc) != 0) {
+        return NULL;
+    }
+    packet = cw_lane_keep(lane, data - header);
+    if (packet == NULL) {
+        return NULL;
+    }
+    desc->lender   = lane->iface;
+    desc->packet   = packet;
+    desc->is_small = 0;
+    return desc;
+}
 
 static uint64_t key_of(const struct ucp_ep *ep, uint64_t id)
 {

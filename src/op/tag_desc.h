@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of unexpected messages. Some descriptors of small messages are kept after their messages were received: a
- * program in which messages arrive before their receives mostly needs them again. Used by the tag operations only, with
+ * program in which messages arrive before their receives mostly needs them again. A long message stays in its packet
+ * where the transport can spare that. Used by the tag operations only, with
  * the worker entered.
  *
  * A sender that waits with an id for an answer may cancel its message. Such messages are in a table while they are
@@ -13,11 +14,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "core/lane_keep.h"
 #include "op/op.h"
 #include "op/tag.h"
 
-#define CW_TAG_SMALL     48u /* bytes of the longest small message; with its descriptor it fills three cache lines */
-#define CW_TAG_MAX_SPARE 32u
+#define CW_TAG_SMALL      48u /* bytes of the longest small message; with its descriptor it fills three cache lines */
+#define CW_TAG_MAX_SPARE  32u
+#define CW_TAG_LEND_LEAST 2048u /* a shorter one would keep a packet for a small part of it */
 
 /* Takes a kept descriptor, for a message of at most CW_TAG_SMALL bytes; NULL: there is none. */
 static inline struct ucp_recv_desc *cw_tag_desc_spare(struct cw_op_state *state)
@@ -30,6 +33,11 @@ static inline struct ucp_recv_desc *cw_tag_desc_spare(struct cw_op_state *state)
     }
     return desc;
 }
+
+/* Makes a descriptor in the packet that came on the endpoint's lane, before the data, which are behind the header of
+ * the packet. NULL: the packet is not kept. Otherwise the bytes before the data are overwritten; the caller fills the
+ * descriptor, but for is_small, lender and packet. */
+struct ucp_recv_desc *cw_tag_desc_lend(struct ucp_ep *ep, const char *data);
 
 #define CW_TAG_REVOCABLE 32u /* additional room for a message that can be cancelled */
 
@@ -59,7 +67,11 @@ static inline void cw_tag_desc_free(struct ucp_worker *worker, struct ucp_recv_d
     struct cw_op_state *state = cw_op_state(worker);
 
     if (!desc->is_small || state->num_spare_tags == CW_TAG_MAX_SPARE) {
-        free(desc);
+        if (desc->is_lent) {
+            cw_iface_give_back(desc->lender, desc->packet);
+        } else {
+            free(desc);
+        }
         return;
     }
     desc->next_spare  = state->spare_tags;

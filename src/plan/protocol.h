@@ -26,12 +26,13 @@ struct cw_protocol_input {
     size_t max_short;       /* payload */
     uint8_t lacks_short;    /* not even a header goes by the short send */
     size_t max_bcopy;
-    size_t max_zcopy;   /* 0: the transport cannot send without a copy */
-    size_t max_placed;  /* 0: the transport cannot place payloads */
-    int memory;         /* the peer's memory can be reached, if the system allows it */
-    int grows;          /* rendezvous gains less on a connection that moves much data */
-    size_t rndv_thresh; /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
-    double latency_ns;  /* struct cw_limits */
+    size_t max_zcopy;      /* 0: the transport cannot send without a copy */
+    size_t max_registered; /* 0: the transport cannot send from registered memory */
+    size_t max_placed;     /* 0: the transport cannot place payloads */
+    int memory;            /* the peer's memory can be reached, if the system allows it */
+    int grows;             /* rendezvous gains less on a connection that moves much data */
+    size_t rndv_thresh;    /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
+    double latency_ns;     /* struct cw_limits */
     double bandwidth_bps;
     double overhead_ns;
     const char *rndv_setting; /* the setting that the threshold comes from, for info texts */
@@ -111,7 +112,7 @@ struct cw_protocol_ask {
     uint8_t used_in_place; /* the receiver reads a single packet where it lies: active messages */
     uint8_t in_call;       /* the call itself sends, on an open endpoint with nothing queued */
     uint8_t remote;        /* enum cw_protocol_remote */
-    uint8_t registered;    /* the device knows our memory already */
+    uint8_t registered;    /* the device knows our memory already; for a message: the program gave its handle */
 };
 
 /* A lane that places a payload at the peer without a copy; NULL: none does. */

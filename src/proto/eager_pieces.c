@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An eager message in several packets: the first tells the length, the others follow, out of the program's memory where
- * the transport supports that. Fits every message.
+ * the transport supports that. If the device knows that memory, all packets go out of it, and the completion of the
+ * last one covers all. Fits every message.
  */
 #include "core/ep_round.h"
 #include "op/credit.h"
@@ -48,6 +49,21 @@ static size_t pack_next(void *dest, size_t max, void *arg)
            cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header), max - sizeof(header));
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+    return (a < b) ? a : b;
+}
+
+static ucs_status_t send_registered(struct cw_request *request, uint8_t id, const void *header, size_t header_length)
+{
+    const struct cw_send *send = cw_request_state(request);
+    const struct cw_conn *conn = request->ep->conn;
+    const size_t max           = smaller(conn->iface->limits.max_registered, cw_conn_max_piece(conn)) - header_length;
+    const size_t left          = send->cursor.length - send->cursor.offset;
+
+    return cw_send_registered(request, id, header, header_length, smaller(left, max), left <= max);
+}
+
 static ucs_status_t send_next(struct cw_request *request)
 {
     struct cw_send *send       = cw_request_state(request);
@@ -56,6 +72,9 @@ static ucs_status_t send_next(struct cw_request *request)
     size_t left                = send->cursor.length - send->cursor.offset;
     size_t max                 = cw_conn_max_piece(conn);
 
+    if (cw_send_memh(send, conn->iface) != NULL) {
+        return send_registered(request, CW_PACKET_NEXT, &header, sizeof(header));
+    }
     if (left >= conn->iface->plan->zcopy_min && cw_dt_is_memory(&send->cursor)) {
         return cw_lane_sends_in_place(conn) ? cw_send_memory(request, CW_PACKET_NEXT, &header, sizeof(header),
                                                              conn->iface->limits.max_placed, CW_SEND_IN_PLACE)
@@ -78,17 +97,31 @@ static size_t first_length(const struct cw_send *send, const struct cw_conn *con
                : max;
 }
 
-static ucs_status_t send_pieces(struct cw_request *request)
+static ucs_status_t send_first(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
     struct cw_conn *conn = request->ep->conn;
+    const uint8_t id     = send->kind->ids[CW_SEND_FIRST];
+    char bytes[CW_PLAN_MAX_HEADER];
+    size_t header;
+
+    if (cw_send_memh(send, conn->iface) == NULL) {
+        return cw_lane_send_bcopy(conn, id, first_length(send, conn), pack_first, send);
+    }
+    header = send->kind->header(send, CW_SEND_FIRST, bytes);
+    return send_registered(request, id, bytes, header);
+}
+
+static ucs_status_t send_pieces(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
     ucs_status_t status;
     size_t begin;
 
     if (send->phase == CW_SEND_QUEUED) {
         cw_dt_pack_ahead(&send->cursor);
         send->message = cw_op_ep(request->ep)->next_message_id;
-        status = cw_lane_send_bcopy(conn, send->kind->ids[CW_SEND_FIRST], first_length(send, conn), pack_first, send);
+        status        = send_first(request);
         if (status != UCS_OK) {
             return status;
         }

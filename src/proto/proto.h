@@ -13,6 +13,7 @@ extern const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATION
 
 extern const struct cw_protocol cw_proto_short;
 extern const struct cw_protocol cw_proto_rendezvous;
+extern const struct cw_protocol cw_proto_eager_registered;
 extern const struct cw_protocol cw_proto_eager_zcopy;
 extern const struct cw_protocol cw_proto_eager_copy;
 extern const struct cw_protocol cw_proto_eager_pieces;

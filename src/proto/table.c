@@ -7,7 +7,13 @@
 #include <stddef.h>
 
 static const struct cw_protocol *const messages[] = {
-    &cw_proto_short, &cw_proto_rendezvous, &cw_proto_eager_zcopy, &cw_proto_eager_copy, &cw_proto_eager_pieces, NULL,
+    &cw_proto_short,
+    &cw_proto_rendezvous,
+    &cw_proto_eager_registered,
+    &cw_proto_eager_zcopy,
+    &cw_proto_eager_copy,
+    &cw_proto_eager_pieces,
+    NULL,
 };
 
 static const struct cw_protocol *const streams[] = {

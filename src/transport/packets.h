@@ -7,6 +7,8 @@
 
 #include "transport/iface.h"
 
+struct cw_access_iov;
+
 /* Fills at most `max` bytes at `dest` and returns how many it wrote. Runs at most once per send, and only when the
  * transport takes the packet. */
 typedef size_t (*cw_pack_fn)(void *dest, size_t max, void *arg);
@@ -32,6 +34,13 @@ struct cw_transport_packets {
      * on return. */
     ucs_status_t (*send_zcopy)(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
+    /* One packet of a header and a payload of at least 1 byte each, of max_registered bytes together. The device reads
+     * the payload out of memory with a handle of the interface's domain. UCS_OK: taken and done. UCS_INPROGRESS: taken,
+     * the payload stays in use until `done`; the caller may reuse the header on return. Completion NULL: UCS_OK, and
+     * the payload stays in use until a later packet with a completion is done. close_conn() may lose packets that were
+     * taken before while such a payload is in use. */
+    ucs_status_t (*send_registered)(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
+                                    const struct cw_access_iov *payload, struct cw_completion *completion);
     /* As send_zcopy, for payloads of up to max_placed bytes for which the peer's core has a place: they are written
      * there without another copy (upcalls `place`, `placed`). The header has CW_PLACE_HEADER bytes. Such packets are in
      * no order with other packets, because the transport may use further channels for them. */

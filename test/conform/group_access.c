@@ -317,6 +317,103 @@ static void test_flush(void **state)
     bench_end(&bench);
 }
 
+enum { THIRD = BYTES / 3 };
+
+/* What test_registered sent last, three packets at a time: each is a number of 8 bytes and a part of the memory. */
+static size_t sent_lengths[3];
+static uint64_t num_came;
+
+static void on_registered(struct cw_end *end, uint8_t id, const void *data, size_t length)
+{
+    const unsigned third = num_came % 3;
+    uint64_t number;
+
+    if (cw_check(id == 7 && length == sizeof(number) + sent_lengths[third],
+                 "a packet of registered memory has id %u "
+                 "and %zu bytes",
+                 id, length)) {
+        memcpy(&number, data, sizeof(number));
+        cw_check(number == num_came && memcmp((const char *)data + sizeof(number), (char *)end->arg + third * THIRD,
+                                              sent_lengths[third]) == 0,
+                 "packet %u of registered memory brings wrong bytes", (unsigned)num_came);
+    }
+    num_came++;
+}
+
+/* `access` NULL: a packet without a completion of its own. A packet may be done within the call. */
+static ucs_status_t send_registered(const struct bench *bench, uint64_t number, const struct cw_access_iov *payload,
+                                    struct access *access)
+{
+    struct cw_conn *conn      = bench->ends[0]->conn;
+    const ucs_status_t status = cw_subject.transport->packets->send_registered(
+        conn, 7, &number, sizeof(number), payload, (access != NULL) ? &access->completion : NULL);
+
+    cw_check(status != UCS_INPROGRESS || access != NULL, "a packet without a completion is in progress");
+    if (status == UCS_OK && access != NULL) {
+        access->done = 1;
+    }
+    return (status == UCS_OK) ? UCS_INPROGRESS : status;
+}
+
+/* The completion of the last of three packets says that the device has read the memory of all. */
+static void test_registered(void **state)
+{
+    struct bench bench;
+
+    cw_rig_need(cw_subject.transport->packets->send_registered != NULL, "packets out of registered memory");
+    bench_begin(&bench, *state);
+    const size_t max             = bench.ends[0]->conn->iface->limits.max_registered - sizeof(uint64_t);
+    const size_t lengths[]       = {1, (max < THIRD) ? max : THIRD, 100, (max < 3000) ? max : 3000};
+    struct access *access        = NULL;
+    struct cw_access_iov payload = {.memh = bench.memh[0]};
+
+    num_came                 = 0;
+    bench.ends[1]->on_packet = on_registered;
+    bench.ends[1]->arg       = bench.memory[0];
+    for (uint64_t i = 0; i < 3 * 40; i++) {
+        if (i % 3 == 0) {
+            fill(bench.memory[0], BYTES, i);
+            access = begin(0);
+        }
+        payload.address     = bench.memory[0] + i % 3 * THIRD;
+        payload.length      = lengths[i % 4];
+        sent_lengths[i % 3] = payload.length;
+        TAKE(&bench, bench.ends[0], send_registered(&bench, i, &payload, (i % 3 == 2) ? access : NULL));
+        if (i % 3 == 2) {
+            expect(&bench, access);
+            cw_rig_wait(bench.rig, &bench.ends[1]->packets, (unsigned)i + 1, "packets out of registered memory");
+        }
+    }
+    bench_end(&bench);
+}
+
+/* After a close the device does not read the memory any more, not even for packets that nobody waits for. */
+static void test_registered_close(void **state)
+{
+    static char copy[BYTES];
+    struct cw_access_iov payload;
+    struct bench bench;
+
+    cw_rig_need(cw_subject.transport->packets->send_registered != NULL, "packets out of registered memory");
+    bench_begin(&bench, *state);
+    fill(bench.memory[0], BYTES, 1);
+    memcpy(copy, bench.memory[0], BYTES);
+    num_came                 = 0;
+    bench.ends[1]->on_packet = on_registered;
+    bench.ends[1]->arg       = copy;
+    for (uint64_t i = 0; i < 3; i++) {
+        payload         = (struct cw_access_iov){bench.memory[0] + i * THIRD, 100, bench.memh[0]};
+        sent_lengths[i] = payload.length;
+        TAKE(&bench, bench.ends[0], send_registered(&bench, i, &payload, NULL));
+    }
+    cw_end_close(bench.ends[0]);
+    memset(bench.memory[0], POISON, BYTES);
+    group()->domain->dereg(bench.memh[0]);
+    bench.memh[0] = NULL;
+    cw_rig_wait(bench.rig, &bench.ends[1]->closed, 1, "`closed` after packets out of registered memory");
+    bench_end(&bench);
+}
+
 static uint64_t seen_value;
 static unsigned seen;
 
@@ -482,9 +579,9 @@ static void test_dereg(void **state)
 int cw_group_access(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_atomics), cmocka_unit_test(test_flush),
-        cmocka_unit_test(test_order),  cmocka_unit_test(test_refused), cmocka_unit_test(test_close),
-        cmocka_unit_test(test_dereg),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_atomics),    cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_order),  cmocka_unit_test(test_refused),    cmocka_unit_test(test_close),
+        cmocka_unit_test(test_dereg),  cmocka_unit_test(test_registered), cmocka_unit_test(test_registered_close),
     };
 
     return cw_rig_run("access", tests, sizeof(tests) / sizeof(tests[0]));

@@ -313,6 +313,7 @@ uint64_t cw_town_free(struct cw_town *town)
     totals.no_register += stats.no_register;
     totals.gets        += stats.gets;
     totals.puts        += stats.puts;
+    totals.from_registered += stats.from_registered;
     cw_sim_world_free(town->world);
     return stats.digest;
 }
@@ -348,6 +349,10 @@ void cw_town_check_rendezvous(uint64_t count)
         cw_town_fail(&the_town, "%llu gets, %llu puts and %llu refused registrations are too few for %llu seeds",
                      (unsigned long long)totals.gets, (unsigned long long)totals.puts,
                      (unsigned long long)totals.no_register, (unsigned long long)count);
+    }
+    if (has_devices() && totals.from_registered <= count) {
+        cw_town_fail(&the_town, "%llu packets out of registered memory are too few for %llu seeds",
+                     (unsigned long long)totals.from_registered, (unsigned long long)count);
     }
 }
 
@@ -517,6 +522,23 @@ static uint64_t tag_of(unsigned from, unsigned to)
     return 0x1000u + from * 16u + to;
 }
 
+/* Some messages are sent with a handle of their memory. */
+static void map_some(const struct cw_town *town, struct cw_op *op, ucp_request_param_t *param)
+{
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                         .address    = op->buffer,
+                                         .length     = op->length};
+
+    if (!has_devices() || op->number % 3 != 0 || op->length == 0) {
+        return;
+    }
+    if (ucp_mem_map(town->people[op->from].context, &params, &op->memh) != UCS_OK) {
+        cw_town_fail(town, "memory cannot be mapped");
+    }
+    param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+    param->memh = op->memh;
+}
+
 struct cw_op *cw_town_send(struct cw_town *town, unsigned from, unsigned to)
 {
     uint64_t number           = town->sent[from][to]++;
@@ -528,6 +550,7 @@ struct cw_op *cw_town_send(struct cw_town *town, unsigned from, unsigned to)
 
     op->number = number;
     fill(op->buffer, length, from, to, number);
+    map_some(town, op, &param);
     if (cw_town_random(town, 4) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
@@ -620,6 +643,10 @@ void cw_op_check(struct cw_town *town, struct cw_op *op)
     if (op->request != NULL) {
         ucp_request_free(op->request);
         op->request = NULL;
+    }
+    if (op->memh != NULL) {
+        (void)ucp_mem_unmap(town->people[op->from].context, op->memh);
+        op->memh = NULL;
     }
     forget_memory(op->buffer, op->length + 1);
     op->buffer = NULL;

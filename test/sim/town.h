@@ -28,6 +28,7 @@ struct cw_op {
     unsigned to;
     uint64_t number;           /* of the message between these two; of a receive as well: they match in order */
     uint8_t *buffer;
+    ucp_mem_h memh;            /* of the buffer; NULL: it was not mapped */
     size_t length;             /* of the buffer */
     ucp_tag_recv_info_t info;  /* of receives */
 };

@@ -12,6 +12,7 @@
 
 #include "plan/choose.h"
 #include "plan/protocol.h"
+#include "proto/proto.h"
 
 static void what_decides_is_told(void **state)
 {
@@ -63,7 +64,7 @@ static int third(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     return offer(2, row);
 }
 
-static const struct cw_protocol protocols[]    = {{.query = first}, {.query = second}, {.query = third}};
+static const struct cw_protocol protocols[]      = {{.query = first}, {.query = second}, {.query = third}};
 static const struct cw_protocol *const offered[] = {&protocols[0], &protocols[1], &protocols[2], NULL};
 
 static struct cw_protocol_row row_of(size_t from, size_t to, double fixed_ns, double byte_ns)
@@ -131,12 +132,66 @@ static void the_estimate_is_positive_and_grows(void **state)
     assert_true(now > 0.1 && now < 0.1001);
 }
 
+/* ---- memory whose handle the program gives ---- */
+
+static const char *way_of(const struct cw_protocol_ask *ask, size_t length)
+{
+    struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
+    const unsigned count = cw_protocol_rows(cw_proto_tables[CW_PROTO_TAG], ask, rows);
+
+    for (unsigned i = 0; i < count; i++) {
+        if (length >= rows[i].first && length <= rows[i].last) {
+            return rows[i].way;
+        }
+    }
+    return "none";
+}
+
+static void the_device_reads_memory_with_a_handle(void **state)
+{
+    struct cw_protocol_plan plan;
+    struct cw_protocol_lane lane = {.input     = {.max_short      = 56,
+                                                  .max_bcopy      = 8256,
+                                                  .max_registered = 8256,
+                                                  .rndv_thresh    = 100000,
+                                                  .zcopy_thresh   = CW_PLAN_AUTO,
+                                                  .latency_ns     = 1000,
+                                                  .bandwidth_bps  = 1e10,
+                                                  .overhead_ns    = 200},
+                                    .plan      = &plan,
+                                    .max_piece = 8256};
+    struct cw_protocol_ask ask   = {.lanes = &lane, .num_lanes = 1, .header = 8, .registered = 1};
+    const char *const by_device  = "eager zero copy by the device";
+
+    (void)state;
+    cw_protocol_choose(&lane.input, &plan);
+    assert_string_equal(way_of(&ask, 2047), "eager copy");
+    assert_string_equal(way_of(&ask, 2048), by_device);
+    assert_string_equal(way_of(&ask, 8248), by_device);
+    assert_string_equal(way_of(&ask, 8249), "eager pieces");
+    ask.registered = 0;
+    assert_string_equal(way_of(&ask, 4000), "eager copy");
+    ask.registered = 1;
+    ask.data       = CW_DATA_LIST;
+    assert_string_equal(way_of(&ask, 4000), "eager copy");
+    ask.data                  = CW_DATA_CONTIG;
+    lane.input.max_registered = 0;
+    assert_string_equal(way_of(&ask, 4000), "eager copy");
+    lane.input.max_registered = 8256;
+    lane.input.zcopy_thresh   = 500;
+    assert_string_equal(way_of(&ask, 500), by_device);
+    assert_string_equal(way_of(&ask, 499), "eager copy");
+    lane.input.zcopy_thresh = CW_PLAN_NEVER;
+    assert_string_equal(way_of(&ask, 4000), "eager copy");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_decides_is_told),
         cmocka_unit_test(the_cheapest_protocol_is_taken),
         cmocka_unit_test(the_estimate_is_positive_and_grows),
+        cmocka_unit_test(the_device_reads_memory_with_a_handle),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

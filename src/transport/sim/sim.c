@@ -86,6 +86,7 @@ static ucs_status_t open_as(const struct cw_transport *transport, const struct c
     };
     if (params->domain != NULL) {
         cw_sim_rdma_limits(world, &iface->iface.limits.access);
+        iface->iface.limits.max_registered = world->knobs.max_bcopy;
     }
     if (transport->access != NULL) {
         iface->device                  = (unsigned)(params->devices->name[strlen("simrdma")] - '0');
@@ -496,12 +497,13 @@ static const struct cw_transport_packets sim_packets = {
 
 /* The device moves placed packets no better than it accesses the peer's memory, so this group has no send_placed. */
 static const struct cw_transport_packets rdma_packets = {
-    .send_short = cw_sim_send_short,
-    .send_bcopy = cw_sim_send_bcopy,
-    .send_zcopy = cw_sim_send_zcopy,
-    .flush      = cw_sim_flush,
-    .keep       = keep,
-    .give_back  = give_back,
+    .send_short      = cw_sim_send_short,
+    .send_bcopy      = cw_sim_send_bcopy,
+    .send_zcopy      = cw_sim_send_zcopy,
+    .send_registered = cw_sim_send_registered,
+    .flush           = cw_sim_flush,
+    .keep            = keep,
+    .give_back       = give_back,
 };
 
 static const struct cw_transport_copies sim_copies = {

@@ -94,6 +94,7 @@ struct cw_sim_stats {
     uint64_t registered;            /* registrations that were made, */
     uint64_t deregistered;          /* registrations that were ended, */
     uint64_t no_register;           /* and registrations that were refused */
+    uint64_t from_registered;       /* packets out of registered memory */
     uint64_t copies;                /* copies to and from the peer's memory */
     uint64_t faults[CW_SIM_FAULT_LAST];
     uint64_t digest;                /* checksum of time, kind, place and length of all events: equal for equal runs */

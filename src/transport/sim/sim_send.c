@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "transport/sim/sim_world.h"
+#include "transport/sim/sim_rdma.h"
 
 /* The packet leaves: it arrives, unless the connection breaks before. */
 static void depart(struct cw_sim_conn *conn, struct cw_sim_event *packet)
@@ -236,6 +236,26 @@ ucs_status_t cw_sim_send_zcopy(struct cw_conn *base, uint8_t id, const void *hea
         cw_bytes_copy_any(packet->data, header, header_length);
     }
     return submit(conn, packet, header_length, iov, iov_count, completion);
+}
+
+ucs_status_t cw_sim_send_registered(struct cw_conn *base, uint8_t id, const void *header, size_t header_length,
+                                    const struct cw_access_iov *payload, struct cw_completion *completion)
+{
+    const struct iovec iov = {payload->address, payload->length};
+    struct cw_sim_event *packet;
+    ucs_status_t status;
+
+    cw_sim_must(header_length > 0 && payload->length > 0 && payload->memh->domain == base->iface->domain &&
+                    header_length + payload->length <= base->iface->limits.max_registered,
+                "send_registered gets what it does not take");
+    cw_sim_mr_use(payload);
+    packet = take(cw_sim_conn(base), CW_SIM_EVENT_PACKET, id, header_length + payload->length, &status);
+    if (packet == NULL) {
+        return status;
+    }
+    cw_bytes_copy_any(packet->data, header, header_length);
+    cw_sim_iface(base->iface)->world->stats.from_registered++;
+    return submit(cw_sim_conn(base), packet, header_length, &iov, 1, completion);
 }
 
 /* Sends a packet of send_placed or send_in_place; it leaves in order with the others, piece by piece. */

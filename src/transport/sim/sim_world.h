@@ -204,6 +204,8 @@ void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_
 /* sim_send.c */
 ucs_status_t cw_sim_send_short(struct cw_conn *base, uint8_t id, uint64_t header, const void *payload, size_t length);
 ucs_status_t cw_sim_send_bcopy(struct cw_conn *base, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
+ucs_status_t cw_sim_send_registered(struct cw_conn *base, uint8_t id, const void *header, size_t header_length,
+                                    const struct cw_access_iov *payload, struct cw_completion *completion);
 ucs_status_t cw_sim_send_zcopy(struct cw_conn *base, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
 ucs_status_t cw_sim_send_placed(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,

@@ -72,8 +72,8 @@ struct cw_verbs_op {
     struct cw_verbs_segment *segment; /* memory that holds the bytes for unpack and result */
     uint32_t number;                  /* number of its request */
     ucs_status_t status;
-    int is_over;
-    int uses_core_memory; /* the device reads or writes memory that the core named */
+    uint8_t is_over;
+    uint8_t is_packet; /* its failure is that of the connection */
 };
 
 struct cw_verbs_domain {
@@ -114,7 +114,7 @@ struct cw_verbs_iface {
     unsigned kept;      /* segments that the core has; not more than most_kept, so that enough are left */
     unsigned most_kept;
     struct cw_verbs_segment *handed; /* holds the packet that is being handed up; NULL: none, or the core keeps it */
-    unsigned num_held;  /* completions that were taken from recv_cq and are not handled yet */
+    unsigned num_held;               /* completions that were taken from recv_cq and are not handled yet */
     unsigned next_held;
     struct ibv_wc held[CW_VERBS_BATCH];
 
@@ -186,6 +186,7 @@ struct cw_verbs_conn {
     uint32_t completed;
     uint32_t signalled; /* all requests before this number will complete visibly */
     uint32_t looked;    /* `completed` at the last look */
+    uint32_t lent;      /* requests before this number may use memory that the core named */
     unsigned idle_looks;
     uint32_t end; /* number of the request with END, if LEAVING and is_last */
     uint32_t psn;
@@ -200,7 +201,7 @@ struct cw_verbs_conn {
     uint8_t num_flushes;
     uint16_t batches;             /* batches that began and did not end */
     struct cw_verbs_chain *chain; /* requests counted as posted that the device does not have yet; NULL: none */
-    uint8_t gid_index; /* index in this side's address */
+    uint8_t gid_index;            /* index in this side's address */
     uint8_t peer_gid;
     uint64_t id;
     uint64_t peer_id;
@@ -244,6 +245,7 @@ unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc 
 /* verbs_cm.c */
 ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
                            size_t hello_length, void *user, struct cw_conn **conn_p);
+int cw_verbs_is_unanswered(const struct cw_conn *super);
 int cw_verbs_reachable(struct cw_iface *super, const void *address, size_t length, const char **why);
 unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *datagram,
                            const struct ibv_wc *wc, const uint8_t *grh);
@@ -276,8 +278,9 @@ void cw_verbs_access_limits(struct cw_verbs_iface *iface);
 void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status);
 /* Calls the completions of accesses that are over, or cancels all. */
 unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all);
-/* Whether the device still uses memory that the core named. */
-int cw_verbs_ops_use_core_memory(const struct cw_verbs_conn *conn);
+/* Slot send_registered. */
+ucs_status_t cw_verbs_send_registered(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
+                                      const struct cw_access_iov *payload, struct cw_completion *completion);
 
 /* verbs_iface.c: makes room for the completions of one more connection; 0 if the device has none. */
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accesses: writes, reads and atomic operations of the device. An access with a completion is one request that
- * completes visibly. RC keeps accesses in order with packets; only reads and atomic operations may be overtaken by
- * later requests, unless these are fenced.
+ * Accesses: writes, reads and atomic operations of the device, and packets that the device reads out of registered
+ * memory. An access with a completion is one request that completes visibly. RC keeps accesses in order with packets;
+ * only reads and atomic operations may be overtaken by later requests, unless these are fenced.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/probe.h"
 
 static unsigned verbs_peer_domain(const struct cw_conn *super)
 {
@@ -66,6 +67,18 @@ static ucs_status_t post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, str
         conn->ops_end  = &op->next;
     }
     return UCS_INPROGRESS;
+}
+
+/* As post, for a request that uses memory of the core. */
+static ucs_status_t post_lent(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment,
+                              const struct cw_verbs_op *what, unsigned flags)
+{
+    const ucs_status_t status = post(conn, wr, segment, what, flags);
+
+    if (status == UCS_INPROGRESS) {
+        conn->lent = conn->posted;
+    }
+    return status;
 }
 
 static void aim(struct ibv_send_wr *wr, const struct cw_access_target *to)
@@ -130,7 +143,7 @@ static ucs_status_t send_zcopy(struct cw_conn *super, enum ibv_wr_opcode opcode,
                                struct cw_completion *completion)
 {
     struct cw_verbs_conn *conn  = cw_verbs_conn_of(super);
-    const struct cw_verbs_op op = {.completion = completion, .uses_core_memory = 1};
+    const struct cw_verbs_op op = {.completion = completion};
     struct ibv_sge sges[CW_VERBS_MAX_IOV];
     struct ibv_send_wr wr = {.opcode = opcode, .sg_list = sges};
     ucs_status_t status   = cw_verbs_can_send(cw_verbs_iface_of(super), conn);
@@ -145,7 +158,35 @@ static ucs_status_t send_zcopy(struct cw_conn *super, enum ibv_wr_opcode opcode,
         }
     }
     aim(&wr, to);
-    return (status == UCS_OK) ? post(conn, &wr, NULL, &op, flags) : status;
+    return (status == UCS_OK) ? post_lent(conn, &wr, NULL, &op, flags) : status;
+}
+
+/* The header has memory of the transport, because a request is either inline or not. */
+ucs_status_t cw_verbs_send_registered(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
+                                      const struct cw_access_iov *payload, struct cw_completion *completion)
+{
+    struct cw_verbs_conn *conn       = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
+    const struct cw_verbs_op op      = {.completion = completion, .is_packet = 1};
+    struct cw_verbs_segment *segment = NULL;
+    struct ibv_sge sges[2];
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htobe32(id), .sg_list = sges, .num_sge = 2};
+    ucs_status_t status   = cw_verbs_can_send(iface, conn);
+
+    assert(header_length > 0 && header_length + payload->length <= iface->settings.segment);
+    status = (status == UCS_OK) ? cw_verbs_segment_for(iface, conn, &segment) : status;
+    if (status == UCS_OK) {
+        cw_bytes_copy_any(segment->data, header, header_length);
+        sges[0] = (struct ibv_sge){
+            .addr = (uintptr_t)segment->data, .length = (uint32_t)header_length, .lkey = segment->lkey};
+        sges[1] = (struct ibv_sge){.addr   = (uintptr_t)payload->address,
+                                   .length = (uint32_t)payload->length,
+                                   .lkey   = cw_verbs_local_key(payload->memh)};
+        status  = post_lent(conn, &wr, segment, &op, 0);
+        status  = (status == UCS_INPROGRESS && completion == NULL) ? UCS_OK : status;
+    }
+    CW_PROBE(send_zcopy, CW_VERBS_WIRE_ID, header_length + payload->length, (int)status);
+    return status;
 }
 
 static ucs_status_t verbs_put_zcopy(struct cw_conn *conn, const struct cw_access_iov *iov, unsigned iov_count,
@@ -232,6 +273,14 @@ void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status
     }
 }
 
+/* A failure that is not the access's own is that of the connection. */
+static ucs_status_t status_of(const struct cw_verbs_conn *conn, const struct cw_verbs_op *op)
+{
+    const int is_own = op->status == UCS_OK || (op->status == UCS_ERR_INVALID_ADDR && !op->is_packet);
+
+    return is_own ? op->status : conn->status;
+}
+
 unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
@@ -252,21 +301,11 @@ unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all)
             cw_verbs_segment_put(iface, done.segment);
         }
         if (done.completion != NULL) {
-            done.completion->done(done.completion, all ? UCS_ERR_CANCELED : done.status);
+            done.completion->done(done.completion, all ? UCS_ERR_CANCELED : status_of(conn, &done));
         }
         count++;
     }
     return count;
-}
-
-int cw_verbs_ops_use_core_memory(const struct cw_verbs_conn *conn)
-{
-    const struct cw_verbs_op *op = conn->ops;
-
-    while (op != NULL && (op->is_over || !op->uses_core_memory)) {
-        op = op->next;
-    }
-    return op != NULL;
 }
 
 void cw_verbs_access_limits(struct cw_verbs_iface *iface)
@@ -274,15 +313,16 @@ void cw_verbs_access_limits(struct cw_verbs_iface *iface)
     struct cw_access_limits *limits = &iface->super.limits.access;
     const unsigned atomics          = iface->port.has_atomics ? (1u << CW_ACCESS_ADD) | (1u << CW_ACCESS_CSWAP) : 0;
 
-    *limits = (struct cw_access_limits){.max_put_short = iface->settings.inlined,
-                                        .max_put_bcopy = iface->settings.segment,
-                                        .max_put_zcopy = iface->port.max_message,
-                                        .max_get_bcopy = iface->settings.segment,
-                                        .max_get_zcopy = iface->port.max_message,
-                                        .max_iov       = iface->port.max_iov,
-                                        .posted        = atomics & (1u << CW_ACCESS_ADD),
-                                        .fetching      = atomics,
-                                        .in_order      = 1};
+    *limits                            = (struct cw_access_limits){.max_put_short = iface->settings.inlined,
+                                                                   .max_put_bcopy = iface->settings.segment,
+                                                                   .max_put_zcopy = iface->port.max_message,
+                                                                   .max_get_bcopy = iface->settings.segment,
+                                                                   .max_get_zcopy = iface->port.max_message,
+                                                                   .max_iov       = iface->port.max_iov,
+                                                                   .posted        = atomics & (1u << CW_ACCESS_ADD),
+                                                                   .fetching      = atomics,
+                                                                   .in_order      = 1};
+    iface->super.limits.max_registered = iface->settings.segment;
 }
 
 const struct cw_transport_access cw_verbs_access = {

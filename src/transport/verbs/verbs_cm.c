@@ -43,17 +43,15 @@ static const char *route_complaint(const uint8_t gid[16])
                                            : NULL;
 }
 
-/* NULL, or the reason why the peer cannot be reached. */
+/* NULL, or the reason why the peer cannot be reached. The routing table is not asked, as that takes calls of the system
+ * and the core asks for each endpoint that is made. */
 static const char *find_way(struct cw_verbs_iface *iface, const void *bytes, size_t length,
                             struct cw_verbs_address *peer, unsigned *our_gid, unsigned *peer_gid)
 {
     const char *why = cw_verbs_address_decode(bytes, length, peer);
 
     why = (why == NULL) ? cw_verbs_pair(&iface->local, peer, our_gid, peer_gid) : why;
-    if (why == NULL && iface->vanished) {
-        why = "the device is gone";
-    }
-    return (why == NULL && peer->ethernet) ? route_complaint(peer->gids[*peer_gid]) : why;
+    return (why == NULL && iface->vanished) ? "the device is gone" : why;
 }
 
 int cw_verbs_reachable(struct cw_iface *super, const void *address, size_t length, const char **why)
@@ -117,8 +115,13 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     struct cw_verbs_conn *conn;
     unsigned our_gid, peer_gid;
     const uint64_t now = cw_clock_ns();
+    const char *why    = find_way(iface, address, address_length, &peer, &our_gid, &peer_gid);
 
-    if (hello_length > CW_HELLO_MAX || find_way(iface, address, address_length, &peer, &our_gid, &peer_gid) != NULL) {
+    if (why == NULL && peer.ethernet) {
+        why = route_complaint(peer.gids[peer_gid]);
+    }
+    if (why != NULL || hello_length > CW_HELLO_MAX) {
+        cw_diag("%s does not dial: %s", iface->port.name, (why != NULL) ? why : "the hello is too long");
         return UCS_ERR_UNREACHABLE;
     }
     conn = cw_verbs_conn_new(iface, user);
@@ -141,6 +144,11 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     cw_poller_alarm_set(iface->poller, &conn->alarm, now);
     *conn_p = &conn->super;
     return UCS_OK;
+}
+
+int cw_verbs_is_unanswered(const struct cw_conn *super)
+{
+    return cw_container_of(super, const struct cw_verbs_conn, super)->state == CW_VERBS_DIALLING;
 }
 
 unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
@@ -418,8 +426,7 @@ unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_d
         return take_cancel(iface, datagram, wc, grh);
     }
     if (!comes_from(&datagram->address, datagram->gid_from, wc, grh) || wc->src_qp != datagram->address.qp ||
-        datagram->from == 0 ||
-        cw_verbs_pair(&iface->local, &datagram->address, &our_gid, &peer_gid) != NULL) {
+        datagram->from == 0 || cw_verbs_pair(&iface->local, &datagram->address, &our_gid, &peer_gid) != NULL) {
         cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN,
                            "%s: a hello that does not come from where it says is dropped", iface->port.name);
         return 0;

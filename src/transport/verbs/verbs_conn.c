@@ -114,6 +114,12 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     return conn;
 }
 
+/* Whether the device may still use memory that the core named. */
+static int uses_lent_memory(const struct cw_verbs_conn *conn)
+{
+    return (int32_t)(conn->lent - conn->completed) > 0;
+}
+
 static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status)
 {
     struct cw_verbs_segment **slot;
@@ -129,6 +135,9 @@ static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
             cw_verbs_segment_put(iface, *slot);
             *slot = NULL;
         }
+    }
+    if (!uses_lent_memory(conn)) {
+        conn->lent = until; /* so that the numbers stay close to each other */
     }
 }
 
@@ -308,12 +317,12 @@ static const char *failure_text(const struct cw_verbs_iface *iface, const struct
                                                       : iface->lib->wc_status_str(wc->status);
 }
 
-/* The status for the accesses: only the first failed request tells the cause. */
+/* The status for the accesses: only the first failed request tells the cause, and only a refusal is an access's own. */
 static ucs_status_t failure_status(const struct cw_verbs_conn *conn, const struct ibv_wc *wc)
 {
-    return (conn->state >= CW_VERBS_FAILING)                                               ? UCS_ERR_CONNECTION_RESET
-           : (wc->status == IBV_WC_REM_ACCESS_ERR || wc->status == IBV_WC_REM_INV_REQ_ERR) ? UCS_ERR_INVALID_ADDR
-                                                                                           : UCS_ERR_IO_ERROR;
+    const int is_refused = wc->status == IBV_WC_REM_ACCESS_ERR || wc->status == IBV_WC_REM_INV_REQ_ERR;
+
+    return (conn->state < CW_VERBS_FAILING && is_refused) ? UCS_ERR_INVALID_ADDR : UCS_ERR_CONNECTION_RESET;
 }
 
 static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
@@ -569,12 +578,13 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
     }
 }
 
-/* Ends all accesses under way. If the device uses memory of the core, it must stop all requests of this connection:
- * no END can follow them, and a datagram tells the peer. A datagram that is lost is replaced by the looks of a peer
- * that watches the connection or waits for a message. Memory of the transport lasts until the requests are over. */
+/* Ends all accesses and registered sends under way. If the device uses memory of the core, it must stop all requests of
+ * this connection: no END can follow them, and a datagram tells the peer. A datagram that is lost is replaced by the
+ * looks of a peer that watches the connection or waits for a message. Memory of the transport lasts until the requests
+ * are over. */
 static void cancel_ops(struct cw_verbs_conn *conn)
 {
-    if (conn->state != CW_VERBS_OPEN || cw_verbs_ops_use_core_memory(conn)) {
+    if (conn->state != CW_VERBS_OPEN || uses_lent_memory(conn)) {
         if (conn->state == CW_VERBS_OPEN) {
             cw_verbs_cancel(conn);
         }
@@ -589,7 +599,7 @@ void cw_verbs_close_conn(struct cw_conn *super)
     struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
 
-    if (conn->ops != NULL) {
+    if (conn->ops != NULL || uses_lent_memory(conn)) {
         cancel_ops(conn);
     }
     while (conn->num_flushes > 0) {

@@ -235,13 +235,14 @@ static void verbs_give_back(struct cw_iface *super, void *kept)
 }
 
 const struct cw_transport_packets cw_verbs_packets = {
-    .send_short = verbs_send_short,
-    .send_bcopy = verbs_send_bcopy,
-    .batch      = cw_verbs_batch,
-    .flush      = verbs_flush,
-    .owes       = verbs_owes,
-    .keep       = verbs_keep,
-    .give_back  = verbs_give_back,
+    .send_short      = verbs_send_short,
+    .send_bcopy      = verbs_send_bcopy,
+    .send_registered = cw_verbs_send_registered,
+    .batch           = cw_verbs_batch,
+    .flush           = verbs_flush,
+    .owes            = verbs_owes,
+    .keep            = verbs_keep,
+    .give_back       = verbs_give_back,
 };
 
 void cw_verbs_refill(struct cw_verbs_iface *iface)
@@ -331,7 +332,7 @@ unsigned cw_verbs_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc
     unsigned count = 0;
 
     iface->handed = segment;
-    conn = (link != NULL) ? cw_container_of(link, struct cw_verbs_conn, by_qp) : NULL;
+    conn          = (link != NULL) ? cw_container_of(link, struct cw_verbs_conn, by_qp) : NULL;
     if (conn == NULL) {
         /* A completion of an earlier queue pair. */
     } else if (wc->status != IBV_WC_SUCCESS) {

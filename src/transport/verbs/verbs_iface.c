@@ -401,10 +401,11 @@ static ucs_status_t verbs_arm(struct cw_iface *super)
 }
 
 static const struct cw_transport_connect verbs_connect = {
-    .dial       = cw_verbs_dial,
-    .close_conn = cw_verbs_close_conn,
-    .watch      = cw_verbs_watch,
-    .abandon    = cw_verbs_abandon,
+    .dial          = cw_verbs_dial,
+    .is_unanswered = cw_verbs_is_unanswered,
+    .close_conn    = cw_verbs_close_conn,
+    .watch         = cw_verbs_watch,
+    .abandon       = cw_verbs_abandon,
 };
 
 const struct cw_transport cw_verbs_transport = {
