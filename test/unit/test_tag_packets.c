@@ -125,6 +125,85 @@ static void test_credit_of_longer_messages(void **state)
     assert_int_equal(cw_op_ep(ep)->credit.unread, 0);
 }
 
+/* ---- packets that are kept ---- */
+
+enum { ROOM = 136, KEPT = 4000 };
+
+static _Alignas(16) char packet_memory[ROOM + sizeof(uint64_t) + KEPT];
+static unsigned num_kept, num_given_back;
+static int may_keep;
+
+static void *keep(struct cw_conn *conn, const void *data)
+{
+    assert_ptr_equal(conn, ep->conn);
+    assert_ptr_equal(data, packet_memory + ROOM);
+    num_kept += may_keep;
+    return may_keep ? packet_memory : NULL;
+}
+
+static void give_back(struct cw_iface *iface, void *kept)
+{
+    assert_ptr_equal(iface, &fake_iface);
+    assert_ptr_equal(kept, packet_memory);
+    num_given_back++;
+    memset(packet_memory, 0xee, sizeof(packet_memory));
+}
+
+static void arrive_in_packet(uint64_t tag, size_t length)
+{
+    const uint64_t header = htole64(tag);
+
+    memcpy(packet_memory + ROOM, &header, sizeof(header));
+    memset(packet_memory + ROOM + sizeof(header), (int)tag, length);
+    cw_op_packet(ep->conn, CW_PACKET_TAG_EAGER, packet_memory + ROOM, sizeof(header) + length);
+}
+
+static void expect_kept(unsigned count, unsigned given_back)
+{
+    assert_int_equal(num_kept, count);
+    assert_int_equal(num_given_back, given_back);
+    assert_int_equal(worker->counts.values[CW_COUNT_UNEXPECTED_BYTES] > 0, count > given_back);
+}
+
+/* A long message that nobody waits for stays in its packet until it is received; others are copied. */
+static void test_kept_in_its_packet(void **state)
+{
+    static const size_t lengths[] = {KEPT, 2048, 2047, KEPT};
+    ucp_tag_recv_info_t info;
+    ucp_tag_message_h message;
+    static char in[KEPT];
+
+    (void)state;
+    fake_packets.keep           = keep;
+    fake_packets.give_back      = give_back;
+    fake_iface.limits.keep_room = ROOM;
+    num_kept = num_given_back = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        may_keep = i < 3; /* the transport has none to spare for the last one */
+        arrive_in_packet(21 + i, lengths[i]);
+        assert_int_equal(num_kept, i < 2 ? i + 1 : 2);
+        message = ucp_tag_probe_nb(worker, 21 + i, UINT64_MAX, i == 1, &info);
+        assert_non_null(message);
+        assert_int_equal(info.length, lengths[i]);
+        memset(in, 0, sizeof(in));
+        if (i == 1) {
+            assert_int_equal(cw_alone_wait(worker, ucp_tag_msg_recv_nbx(worker, in, KEPT, message, &plain)), UCS_OK);
+        } else {
+            assert_null(ucp_tag_recv_nbx(worker, in, KEPT, 21 + i, UINT64_MAX, &plain));
+        }
+        assert_true(in[0] == (char)(21 + i) && in[lengths[i] - 1] == (char)(21 + i));
+        expect_kept(i < 2 ? i + 1 : 2, i < 2 ? i + 1 : 2);
+    }
+    may_keep = 1;
+    arrive_in_packet(30, KEPT);
+    expect_kept(3, 2);
+    cw_op_ep_lost(ep, UCS_ERR_CONNECTION_RESET); /* the message was whole */
+    expect_kept(3, 2);
+    assert_null(ucp_tag_recv_nbx(worker, in, KEPT, 30, UINT64_MAX, &plain));
+    assert_true(in[0] == 30 && in[KEPT - 1] == 30);
+    expect_kept(3, 3);
+}
+
 /* Where bytes are being received in place no other ones come, neither of that message nor of another. */
 static void test_pieces_beside_a_placed_one(void **state)
 {
@@ -158,6 +237,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_announcement_of_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_synchronous_is_taken_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_credit_of_longer_messages, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_kept_in_its_packet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pieces_beside_a_placed_one, set_up, tear_down),
     };
     int failed;

@@ -25,7 +25,7 @@ static struct ucp_context context;
 static struct ucp_worker *worker;
 static struct cw_iface iface;
 static struct cw_conn conns[CONNS];
-static int unseen;
+static int unseen, unanswered;
 static unsigned abandoned[CONNS], closed[CONNS];
 static int sent_packets;
 
@@ -33,6 +33,12 @@ static int is_unseen(const struct cw_conn *conn)
 {
     assert_ptr_equal(conn, &conns[DIALLED]);
     return unseen;
+}
+
+static int is_unanswered(const struct cw_conn *conn)
+{
+    assert_ptr_equal(conn, &conns[DIALLED]);
+    return unanswered;
 }
 
 static void abandon(struct cw_conn *conn)
@@ -46,7 +52,7 @@ static void close_conn(struct cw_conn *conn)
 }
 
 static const struct cw_transport_connect connecting = {
-    .is_unseen = is_unseen, .abandon = abandon, .close_conn = close_conn};
+    .is_unseen = is_unseen, .is_unanswered = is_unanswered, .abandon = abandon, .close_conn = close_conn};
 static const struct cw_transport_packets packets = {.send_short = NULL};
 static const struct cw_transport transport       = {.name = "fake", .connect = &connecting, .packets = &packets};
 
@@ -165,6 +171,33 @@ static void what_the_peer_has_not_seen_it_never_sees(void **state)
         assert_int_equal(closed[DIALLED], i + 1);
         assert_int_equal(abandoned[CAME], 0);
     }
+}
+
+/* FLU-5: nothing has told yet that the peer lives, so a flush of an unused endpoint waits. */
+static void a_flush_waits_for_an_answer(void **state)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    struct ucp_ep *ep               = cw_ep_new(worker, cw_peer_get(worker, OURS + 1, NULL, 0), 0);
+    ucs_status_ptr_t flush;
+
+    (void)state;
+    cw_request_pool_init(&worker->requests, 0);
+    ep->conn = &conns[DIALLED];
+    cw_ep_set_state(ep, CW_EP_DIALING);
+    unseen     = 0;
+    unanswered = 1;
+    flush      = cw_ep_flush(ep, &param);
+    assert_true(UCS_PTR_IS_PTR(flush));
+    assert_int_equal(cw_request_of(flush)->status, UCS_INPROGRESS);
+    unanswered          = 0;
+    conns[DIALLED].user = ep;
+    cw_wireup_seen(&conns[DIALLED]);
+    assert_int_equal(cw_request_of(flush)->status, UCS_OK);
+    assert_null(cw_ep_flush(ep, &param));
+    cw_request_release(cw_request_of(flush), 0);
+    ep->conn = NULL;
+    cw_ep_set_state(ep, CW_EP_FAILED);
+    cw_request_pool_cleanup(&worker->requests, &context);
 }
 
 static struct cw_config config;
@@ -301,6 +334,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_smaller_uid_wins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_greater_uid_gives_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_the_peer_has_not_seen_it_never_sees, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_flush_waits_for_an_answer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lying_hellos_open_no_lane, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lying_packets_about_lanes, set_up, tear_down),
     };
