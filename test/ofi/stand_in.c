@@ -15,10 +15,10 @@
  *   told          it takes FI_DELIVERY_COMPLETE, and completes such writes when they are there
  *   ordered       it promises that reads do not pass writes
  *   fence         FI_FENCE keeps a read behind the writes before it, which it passes otherwise
- *   lie_length, lie_name, lie_twice, lie_count, lie_error, lie_errors, lie_cut, lie_handled
+ *   lie_length, lie_name, lie_twice, lie_count, lie_error, lie_errors, lie_cut, lie_handled, lie_lose
  *                 from the 300th completion on: a packet longer than its room, a completion of nothing, of a packet
  *                 twice, more completions than were asked for, an error that is none, errors of nothing without end,
- *                 packets cut in half, packets that tell of more than was sent
+ *                 packets cut in half, packets that tell of more than was sent, a packet that gets lost
  * What the library under test must not do ends the program with a sentence.
  */
 #include <errno.h>
@@ -469,12 +469,11 @@ static void queue(struct ep *ep, struct message *message)
     }
 }
 
-static ssize_t post(struct ep *ep, const void *buffer, size_t length, void *desc, fi_addr_t address, void *context)
+static ssize_t carry(struct ep *ep, const void *buffer, size_t length, fi_addr_t address)
 {
     struct ep *to = target(ep, address);
     struct message *message;
 
-    check_memory(buffer, length, desc);
     if (to == NULL) {
         return -FI_EHOSTUNREACH;
     }
@@ -485,9 +484,38 @@ static ssize_t post(struct ep *ep, const void *buffer, size_t length, void *desc
     message->length = length;
     memcpy(message->data, buffer, length);
     queue(to, message);
-    mark_context(context);
-    add_completion(ep->cq, context, FI_SEND | FI_MSG, 0, has("late") ? 5 + draw(40) : 0);
     return 0;
+}
+
+static ssize_t post(struct ep *ep, const void *buffer, size_t length, void *desc, fi_addr_t address, void *context)
+{
+    ssize_t error;
+
+    check_memory(buffer, length, desc);
+    error = carry(ep, buffer, length, address);
+    if (error == 0) {
+        mark_context(context);
+        add_completion(ep->cq, context, FI_SEND | FI_MSG, 0, has("late") ? 5 + draw(40) : 0);
+    }
+    return error;
+}
+
+/* What is lost is lost without a report, as with a connection of the provider that ends. */
+static ssize_t ep_inject(struct fid_ep *fid, const void *buffer, size_t length, fi_addr_t address)
+{
+    static int lost;
+
+    if (length > 64) {
+        wrong("more is injected than inject_size allows");
+    }
+    if (has("reorder")) {
+        wrong("a packet is injected although nothing keeps it in order");
+    }
+    if (!lost && lies("lie_lose")) {
+        lost = 1;
+        return 0;
+    }
+    return carry((struct ep *)fid, buffer, length, address);
 }
 
 static ssize_t ep_send(struct fid_ep *fid, const void *buffer, size_t length, void *desc, fi_addr_t address,
@@ -519,7 +547,8 @@ static ssize_t ep_recv(struct fid_ep *fid, void *buffer, size_t length, void *de
     return 0;
 }
 
-static struct fi_ops_msg msg_ops = {.size = sizeof(msg_ops), .recv = ep_recv, .send = ep_send, .sendmsg = ep_sendmsg};
+static struct fi_ops_msg msg_ops = {
+    .size = sizeof(msg_ops), .recv = ep_recv, .send = ep_send, .sendmsg = ep_sendmsg, .inject = ep_inject};
 
 static int ep_getname(struct fid *fid, void *address, size_t *length)
 {
@@ -697,6 +726,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
     info->addr_format                = FI_ADDR_EFA + 100;
     info->tx_attr->caps              = FI_MSG | FI_SEND;
     info->tx_attr->msg_order         = has("reorder") ? 0 : FI_ORDER_SAS;
+    info->rx_attr->msg_order         = info->tx_attr->msg_order;
     info->tx_attr->inject_size       = 64;
     info->tx_attr->size              = 256;
     info->tx_attr->iov_limit         = 1;

@@ -28,14 +28,16 @@
 #include "transport/ofi/ofi_transport.h"
 #include "transport/ofi/ofi_wire.h"
 
-#define CW_OFI_WIRE_ID   6u
-#define CW_OFI_MAX_SHORT (CW_OFI_SMALL - sizeof(struct cw_ofi_header) - 8)
-#define CW_OFI_SMALL     1024u       /* bytes of a small packet, header included; controls are small */
-#define CW_OFI_LARGE     (64u << 10) /* bytes of a large packet, as far as the provider sends that much */
-#define CW_OFI_WINDOW    256u        /* packets of a connection that are under way, or that the peer has not handled; */
-#define CW_OFI_WINDOW_S  32u         /* for a provider that loses packets without a posted receive; */
-#define CW_OFI_WINDOW_L  32u         /* large packets of a connection under way */
-#define CW_OFI_KEPT      4096u       /* packets of a connection that are kept because they came before their turn */
+#define CW_OFI_WIRE_ID      6u
+#define CW_OFI_MAX_SHORT    (CW_OFI_SMALL - sizeof(struct cw_ofi_header) - 8)
+#define CW_OFI_SMALL        1024u /* bytes of a small packet, header included; controls are small */
+#define CW_OFI_INJECT_LEAST (sizeof(struct cw_ofi_header) + 16)
+#define CW_OFI_INJECT_MOST  256u        /* bytes of a packet that leaves without a completion */
+#define CW_OFI_LARGE        (64u << 10) /* bytes of a large packet, as far as the provider sends that much */
+#define CW_OFI_WINDOW       256u  /* packets of a connection that are under way, or that the peer has not handled; */
+#define CW_OFI_WINDOW_S     32u   /* for a provider that loses packets without a posted receive; */
+#define CW_OFI_WINDOW_L     32u   /* large packets of a connection under way */
+#define CW_OFI_KEPT         4096u /* packets of a connection that are kept because they came before their turn */
 
 struct ofi_conn;
 struct ofi_iface;
@@ -118,13 +120,17 @@ struct ofi_conn {
     uint32_t peer_token;
     uint32_t next_out; /* number of the next packet */
     uint32_t next_in;
-    uint32_t handled;    /* number of the packet that the peer expects next, as far as it told; */
-    uint32_t told;       /* and the number that this side told the peer last */
-    unsigned flying;     /* length of `slots` */
-    unsigned large;      /* of these, large ones */
-    unsigned stuck;      /* of these, packets that the provider did not take yet */
-    unsigned silent;     /* looks without a sign of life while a ping was under way; */
-    unsigned quiet;      /* and looks without one at all */
+    uint32_t handled; /* number of the packet that the peer expects next, as far as it told; */
+    uint32_t told;    /* and the number that this side told the peer last */
+    unsigned flying;  /* length of `slots` */
+    unsigned large;   /* of these, large ones */
+    unsigned stuck;   /* of these, packets that the provider did not take yet */
+    unsigned silent;  /* looks without a sign of life while a ping was under way; */
+    unsigned quiet;   /* and looks without one at all */
+    unsigned pings;   /* that were sent, */
+    unsigned pongs;   /* and answers that came */
+    unsigned asking;  /* the ping whose answer has to tell that packets up to `asked` were handled; 0: none */
+    uint32_t asked;
     ucs_status_t status; /* reason of ENDING and BROKEN */
     enum ofi_state state;
     uint8_t is_acceptor;
@@ -139,6 +145,8 @@ struct ofi_conn {
     uint8_t wants_large;   /* or because too many large packets are under way, */
     uint8_t wants_access;  /* or too many accesses, */
     uint8_t wants_fetched; /* or a fetch must end first */
+    uint8_t injects;       /* the peer handled a packet, so small ones may leave without a completion */
+    uint8_t unmarked;      /* a packet left so, and none with a completion behind it */
     struct ofi_slot *ping; /* under way */
 };
 
@@ -172,13 +180,18 @@ struct ofi_iface {
     struct ofi_block *receives;  /* the block of all receives */
     struct ofi_block *last_sent; /* the block of the last completion of another kind; NULL: none yet */
     size_t max_packet;
-    size_t inject;
-    unsigned window; /* packets of a connection that are under way, or that the peer has not handled */
-    unsigned flying; /* packets of this side that are not complete */
+    size_t inject;       /* bytes of a packet that the provider copies; */
+    size_t inject_short; /* and bytes behind the header of a short packet that leaves without a completion */
+    unsigned window;     /* packets of a connection that are under way, or that the peer has not handled */
+    unsigned flying;     /* packets of this side that are not complete */
+    unsigned unmarked;   /* connections whose `unmarked` is set */
     unsigned num_blocks;
-    unsigned idle_rounds; /* progress calls without an event since the last one */
-    unsigned strange;     /* failed receives since the last good one */
-    uint64_t ages;        /* connections that were ever made */
+    unsigned
+        idle_rounds;  /* progress calls without an event since the last one, or since the last end of a connection */
+    unsigned strange; /* failed receives since the last good one */
+    uint64_t ages;    /* connections that were ever made */
+    uint8_t has_work; /* some list of those that progress looks after may have entries */
+    uint8_t injects;  /* packets without a completion keep their order with the others */
     uint8_t own_objects;
     uint8_t is_fragile; /* the provider ends the process for a packet to a closed endpoint of the process itself */
     uint8_t wakeup;
@@ -190,6 +203,13 @@ struct ofi_iface {
         uint8_t bytes[CW_OFI_MAX_ADDRESS];
     } entry; /* the entry of this interface */
 };
+
+/* Adds an entry to a list that progress looks after. */
+static inline void cw_ofi_line_up(struct ofi_iface *iface, struct cw_list *list, struct cw_list *link)
+{
+    cw_list_add_tail(list, link);
+    iface->has_work = 1;
+}
 
 static inline struct ofi_iface *cw_ofi_iface_of(const struct cw_conn *conn)
 {
@@ -255,6 +275,10 @@ void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why);
 unsigned cw_ofi_call(struct ofi_iface *iface);
 /* Called before the worker sleeps: looks for silence wake the worker only while a message of the peer is awaited. */
 void cw_ofi_looks_asleep(struct ofi_iface *iface);
+/* Begins looks at a connection: for silence where it is watched, and for packets that were lost. */
+void cw_ofi_look_later(struct ofi_conn *conn);
+/* The answer to a ping came. */
+void cw_ofi_ponged(struct ofi_conn *conn);
 /* Tells the core the ends that are due. Returns how many. */
 unsigned cw_ofi_tell_ends(struct ofi_iface *iface);
 /* Tells the end of this connection, from progress. */

@@ -215,7 +215,7 @@ void cw_ofi_access_refuse(struct ofi_iface *iface, struct ofi_slot *slot, int er
     cw_list_remove(&slot->waiting);
     slot->access.error   = error;
     slot->access.is_over = 1;
-    cw_list_add_tail(&iface->over, &slot->waiting);
+    cw_ofi_line_up(iface, &iface->over, &slot->waiting);
     cw_poller_stir(iface->poller);
 }
 
@@ -254,7 +254,7 @@ void cw_ofi_accessed(struct ofi_iface *iface, struct ofi_slot *slot, int error, 
         if (main->conn != NULL) {
             main->conn->stuck++;
         }
-        cw_list_add_tail(&iface->waiting, &main->waiting);
+        cw_ofi_line_up(iface, &iface->waiting, &main->waiting);
         return;
     }
     finish(iface, main);

@@ -70,6 +70,7 @@ void cw_ofi_conn_free(struct ofi_conn *conn)
     struct cw_list *link;
 
     cw_poller_alarm_cancel(iface->poller, &conn->deadline);
+    cw_ofi_marked(iface, conn);
     while ((link = cw_list_pop_head(&conn->slots)) != NULL) {
         cw_container_of(link, struct ofi_slot, link)->conn = NULL;
         cw_list_add_tail(&iface->orphans, link);
@@ -122,7 +123,7 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
     *conn->call = (struct ofi_call){.address_length = address_length, .hello_length = hello_length};
     cw_bytes_copy_any(conn->call->bytes, address, address_length);
     cw_bytes_copy_any(conn->call->bytes + address_length, hello, hello_length);
-    cw_list_add_tail(&iface->calling, &conn->calling);
+    cw_ofi_line_up(iface, &iface->calling, &conn->calling);
     cw_poller_stir(iface->poller);
     conn->is_dialling = 1;
     *conn_p           = &conn->super;
@@ -235,7 +236,7 @@ static void set_look(struct ofi_conn *conn)
     }
 }
 
-static void look_later(struct ofi_conn *conn)
+void cw_ofi_look_later(struct ofi_conn *conn)
 {
     const uint64_t interval_ns = cw_ofi_iface_of(&conn->super)->config->keepalive_interval_ns;
 
@@ -243,6 +244,11 @@ static void look_later(struct ofi_conn *conn)
         conn->look_ns = cw_clock_ns() + interval_ns / LOOKS_PER_INTERVAL + 1;
         set_look(conn);
     }
+}
+
+static int is_looked_at(const struct ofi_conn *conn)
+{
+    return conn->watched || cw_ofi_iface_of(&conn->super)->injects;
 }
 
 void cw_ofi_looks_asleep(struct ofi_iface *iface)
@@ -254,7 +260,7 @@ void cw_ofi_looks_asleep(struct ofi_iface *iface)
     }
     cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)
     {
-        if (conn->watched && conn->state == OFI_OPEN && conn->wakes != is_awaited(conn)) {
+        if (is_looked_at(conn) && conn->state == OFI_OPEN && conn->wakes != is_awaited(conn)) {
             set_look(conn);
         }
     }
@@ -267,30 +273,58 @@ void cw_ofi_watch(struct cw_conn *super)
     if (!conn->watched) {
         conn->watched = 1;
         if (conn->state == OFI_OPEN) {
-            look_later(conn);
+            cw_ofi_look_later(conn);
         }
     }
 }
 
-/* A ping that did not complete during all the looks of an interval means that nothing arrives at the peer's device. A
- * connection on which nothing is awaited gets no ping for an interval, so that an idle one wakes no worker. */
-static void look_at(struct ofi_conn *conn)
+/* The peer's answer to a ping tells how many packets it handled: those that left before the ping are lost if they are
+ * not among them. */
+static void ask(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    struct ofi_iface *iface       = cw_ofi_iface_of(&conn->super);
     const struct cw_ofi_told told = {
         .kind = CW_OFI_PING, .to = conn->peer_number, .token = conn->peer_token, .with_entry = 1};
 
-    conn->silent = (conn->heard || conn->ping == NULL) ? 0 : conn->silent + 1;
+    conn->ping = cw_ofi_tell(iface, conn->peer, conn, &told, NULL);
+    if (conn->ping == NULL) {
+        return;
+    }
+    conn->pings++;
+    if (iface->injects && conn->asking == 0) {
+        conn->asking = conn->pings;
+        conn->asked  = conn->next_out;
+    }
+}
+
+void cw_ofi_ponged(struct ofi_conn *conn)
+{
+    conn->pongs++;
+    if (conn->asking == 0 || conn->pongs < conn->asking) {
+        return;
+    }
+    conn->asking = 0;
+    if (conn->handled != conn->asked && (conn->asked - conn->handled) % CW_OFI_SEQUENCES < CW_OFI_SEQUENCES / 2) {
+        cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "packets were lost on their way");
+    }
+}
+
+/* A ping that did not complete during all the looks of an interval means that nothing arrives at the peer's device. A
+ * connection on which nothing is awaited gets no ping for an interval, so that an idle one wakes no worker. One that is
+ * not watched gets a ping only while the peer has not handled everything. */
+static void look_at(struct ofi_conn *conn)
+{
+    conn->silent = (conn->heard || conn->ping == NULL || !conn->watched) ? 0 : conn->silent + 1;
     if (conn->silent >= LOOKS_PER_INTERVAL) {
         cw_ofi_end(conn, UCS_ERR_ENDPOINT_TIMEOUT, "nothing arrives there any more");
         return;
     }
     conn->quiet = conn->heard ? 0 : conn->quiet + 1;
-    if (conn->ping == NULL && conn->quiet >= (is_awaited(conn) ? 1 : LOOKS_PER_INTERVAL)) {
-        conn->ping = cw_ofi_tell(iface, conn->peer, conn, &told, NULL);
+    if (conn->ping == NULL && conn->quiet >= (is_awaited(conn) ? 1 : LOOKS_PER_INTERVAL) &&
+        (conn->watched || conn->handled != conn->next_out)) {
+        ask(cw_ofi_iface_of(&conn->super), conn);
     }
     conn->heard = 0;
-    look_later(conn);
+    cw_ofi_look_later(conn);
 }
 
 static unsigned deadline_over(struct cw_alarm *alarm)
@@ -310,8 +344,8 @@ void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length)
     cw_poller_alarm_cancel(cw_ofi_iface_of(&conn->super)->poller, &conn->deadline);
     conn->state       = OFI_OPEN;
     conn->is_dialling = 0;
-    if (conn->watched) {
-        look_later(conn);
+    if (is_looked_at(conn)) {
+        cw_ofi_look_later(conn);
     }
     conn->super.iface->upcalls->opened(&conn->super, UCS_OK, reply, length);
 }
@@ -336,7 +370,7 @@ void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why)
     conn->state        = OFI_ENDING;
     iface->idle_rounds = 0;
     cw_poller_alarm_cancel(iface->poller, &conn->deadline);
-    cw_list_add_tail(&iface->ending, &conn->ending);
+    cw_ofi_line_up(iface, &iface->ending, &conn->ending);
     cw_poller_stir(iface->poller);
 }
 

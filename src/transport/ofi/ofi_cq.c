@@ -32,12 +32,13 @@ void cw_ofi_break(struct ofi_iface *iface, const char *what)
     }
 }
 
+/* A packet came, or a slot that was under way is free. */
 static void complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entry)
 {
     struct ofi_slot *slot = cw_ofi_slot_find(iface, entry->op_context);
     struct ofi_conn *conn;
 
-    if (slot == NULL) {
+    if (cw_unlikely(slot == NULL)) {
         cw_ofi_break(iface, "the provider completes something that was not under way");
     } else if (cw_unlikely(slot->access.use != OFI_USE_PACKET)) {
         cw_ofi_accessed(iface, slot, 0, NULL);

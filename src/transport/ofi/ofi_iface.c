@@ -31,10 +31,21 @@ static int ofi_reachable(struct cw_iface *super, const void *address, size_t len
     return !iface->broken && cw_ofi_entry_check(iface, address, length, why);
 }
 
-/* Handles the lists that are mostly empty. */
-static CW_APART unsigned tidy(struct ofi_iface *iface)
+static int has_work(const struct ofi_iface *iface)
+{
+    return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->waiting) || !cw_list_empty(&iface->blocked) ||
+           !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) || !cw_list_empty(&iface->over);
+}
+
+/* Handles the lists that are mostly empty, and what comes for the memory of a domain with an endpoint of its own. */
+static CW_APART unsigned tidy(struct ofi_iface *iface, unsigned events)
 {
     unsigned count = 0;
+
+    iface->idle_rounds = (events > 0) ? 0 : iface->idle_rounds + 1;
+    if (iface->objects->end != NULL) {
+        cw_ofi_domain_progress(iface->objects);
+    }
 
     if (!cw_list_empty(&iface->unposted)) {
         cw_ofi_post_receives_again(iface);
@@ -54,25 +65,16 @@ static CW_APART unsigned tidy(struct ofi_iface *iface)
     if (!cw_list_empty(&iface->ending)) {
         count += cw_ofi_tell_ends(iface);
     }
+    iface->has_work = (uint8_t)(has_work(iface) || iface->objects->end != NULL);
     return count;
-}
-
-static int has_work(const struct ofi_iface *iface)
-{
-    return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->waiting) || !cw_list_empty(&iface->blocked) ||
-           !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) || !cw_list_empty(&iface->over);
 }
 
 static unsigned ofi_progress(struct cw_iface *super)
 {
     struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
-    unsigned count          = cw_ofi_poll(iface);
+    const unsigned count    = cw_ofi_poll(iface);
 
-    if (cw_unlikely(iface->objects->end != NULL)) {
-        cw_ofi_domain_progress(iface->objects);
-    }
-    iface->idle_rounds = (count > 0) ? 0 : iface->idle_rounds + 1;
-    return cw_unlikely(has_work(iface)) ? count + tidy(iface) : count;
+    return cw_unlikely(iface->has_work) ? count + tidy(iface, count) : count;
 }
 
 /* Whether progress must run before a sleep. A connection that waits for room is woken by the completion of its packets

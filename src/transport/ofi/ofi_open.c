@@ -136,6 +136,12 @@ static void take_sizes(struct ofi_iface *iface)
     iface->window     = (strcmp(provider, "sockets") == 0) ? CW_OFI_WINDOW_S : CW_OFI_WINDOW;
     /* a packet that is injected over ofi_rxd completes without a context */
     iface->inject = (strstr(provider, "ofi_rxd") == NULL) ? info->tx_attr->inject_size : 0;
+    if (iface->inject >= CW_OFI_INJECT_LEAST && !iface->is_fragile &&
+        (info->tx_attr->msg_order & info->rx_attr->msg_order & FI_ORDER_SAS)) {
+        iface->injects      = 1;
+        iface->inject_short = least(iface->inject, CW_OFI_INJECT_MOST) - sizeof(struct cw_ofi_header);
+    }
+    iface->has_work = iface->objects->end != NULL;
 }
 
 /* Takes the domain of the context, or makes one for this interface. */

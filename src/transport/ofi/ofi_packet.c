@@ -110,6 +110,8 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
 
         if (cw_ofi_tell(iface, peer, conn, &told, NULL) == NULL) {
             cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "no memory for the reply");
+        } else if (iface->injects) {
+            cw_ofi_look_later(conn);
         }
     } else {
         answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_REFUSED, .bytes = reply, .length = length});
@@ -249,6 +251,8 @@ static int take_loose(struct ofi_conn *conn, const struct arrived *arrived)
         }
         return 1;
     case CW_OFI_PONG:
+        cw_ofi_ponged(conn);
+        return 1;
     case CW_OFI_HANDLED:
         return 1;
     default:
@@ -281,17 +285,21 @@ static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
     }
 }
 
-void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
+static inline void after_packet(const struct ofi_iface *iface, struct ofi_conn *conn)
+{
+    if (cw_unlikely((conn->next_in - conn->told) % CW_OFI_SEQUENCES >= iface->window / 2)) {
+        cw_ofi_tell_handled(conn); /* the peer may wait for that */
+    }
+}
+
+/* Handles a packet of any kind, by all checks. */
+static CW_APART void take_any(struct ofi_iface *iface, const char *bytes, size_t length)
 {
     struct arrived arrived = {.length = 0};
     struct ofi_conn *conn;
     uint32_t number;
     uint8_t id;
 
-    if (length < sizeof(arrived.header)) {
-        drop(iface, "it is too short");
-        return;
-    }
     memcpy(&arrived.header, bytes, sizeof(arrived.header));
     arrived.data   = bytes + sizeof(arrived.header);
     arrived.length = length - sizeof(arrived.header);
@@ -329,10 +337,48 @@ void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
         return;
     }
     deliver(conn, id, arrived.data, arrived.length);
+    if (!cw_list_empty(&conn->kept)) {
+        deliver_kept(conn);
+    }
+    after_packet(iface, conn);
+}
+
+/* As cw_ofi_peer_handled(), for a connection on which nothing waits for that. */
+static inline int note_handled(struct ofi_conn *conn, uint32_t handled)
+{
+    const uint32_t more  = (handled - conn->handled) % CW_OFI_SEQUENCES;
+    const uint32_t ahead = (conn->next_out - conn->handled) % CW_OFI_SEQUENCES;
+
+    if (cw_likely(handled < CW_OFI_SEQUENCES && more <= ahead && conn->injects && !conn->is_ahead)) {
+        conn->handled = handled;
+        return 1;
+    }
+    return cw_ofi_peer_handled(conn, handled);
+}
+
+/* A packet of a message that comes in its turn on an open connection takes the short way. */
+void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
+{
+    struct cw_ofi_header header;
+    struct ofi_conn *conn;
+
+    if (cw_unlikely(length < sizeof(header))) {
+        drop(iface, "it is too short");
+        return;
+    }
+    memcpy(&header, bytes, sizeof(header));
+    conn = cw_idmap_get(&iface->numbers, header.to);
+    if (cw_unlikely(conn == NULL || conn->token != header.token || conn->state != OFI_OPEN ||
+                    header.sequence >> 8 != conn->next_in || (uint8_t)header.sequence == 0 ||
+                    header.length != length - sizeof(header) || !note_handled(conn, header.handled))) {
+        take_any(iface, bytes, length);
+        return;
+    }
+    conn->heard   = 1;
+    conn->next_in = (conn->next_in + 1) % CW_OFI_SEQUENCES;
+    conn->super.iface->upcalls->packet(&conn->super, (uint8_t)header.sequence, bytes + sizeof(header), header.length);
     if (cw_unlikely(!cw_list_empty(&conn->kept))) {
         deliver_kept(conn);
     }
-    if (cw_unlikely((conn->next_in - conn->told) % CW_OFI_SEQUENCES >= iface->window / 2)) {
-        cw_ofi_tell_handled(conn); /* the peer may wait for that */
-    }
+    after_packet(iface, conn);
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets that leave. Every packet lies in a slot of the transport and asks for its completion, also a small one; so a
- * failure names its connection, and a flush needs no packet of its own. A packet that the provider does not take at
- * once waits in the order of its connection, which takes no further packets until that one has left.
+ * Packets that leave. A packet lies in a slot of the transport and asks for its completion, so a failure names its
+ * connection. A short one of a connection on which the peer handled packets leaves without (fi_inject), where the
+ * provider keeps it in order with the others: then a flush sends a packet with a completion behind it, and looks for
+ * silence ask the peer how much it handled (ofi_conn.c), since some providers lose such a packet without a report. A
+ * packet that the provider does not take at once waits in the order of its connection, which takes no further packets
+ * until that one has left.
  */
 #include "transport/ofi/ofi_send.h"
 
@@ -78,24 +81,25 @@ void cw_ofi_submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_pe
     }
     if ((conn != NULL && conn->stuck > 0) || !post(iface, slot)) {
         slot->state = OFI_WAITING;
-        cw_list_add_tail(&iface->waiting, &slot->waiting);
+        cw_ofi_line_up(iface, &iface->waiting, &slot->waiting);
         if (conn != NULL) {
             conn->stuck++;
         }
     }
 }
 
-/* Writes the header. `conn` NULL: the packet names no connection of this side. */
-static void set_header(struct ofi_slot *slot, struct ofi_conn *conn, uint64_t to, uint32_t token, uint32_t sequence)
+/* Writes the header of a packet with `length` bytes behind it. `conn` NULL: the packet names no connection of this
+ * side. */
+static CW_INLINE void set_header(char *bytes, struct ofi_conn *conn, uint64_t to, uint32_t token, uint32_t sequence,
+                                 size_t length)
 {
-    struct cw_ofi_header header = {
-        .to = to, .token = token, .sequence = sequence, .length = slot->length - (uint32_t)sizeof(header)};
+    struct cw_ofi_header header = {.to = to, .token = token, .sequence = sequence, .length = (uint32_t)length};
 
     if (conn != NULL) {
         header.handled = conn->next_in;
         conn->told     = conn->next_in;
     }
-    memcpy(slot->bytes, &header, sizeof(header));
+    memcpy(bytes, &header, sizeof(header));
 }
 
 /* The number of packets that the peer has not handled, as far as it told. */
@@ -122,7 +126,7 @@ ucs_status_t cw_ofi_again(struct ofi_iface *iface, struct ofi_conn *conn)
     if (!conn->wants_access && ahead_of(conn) >= window_of(conn)) {
         conn->is_ahead = 1;
     } else if (cw_list_empty(&conn->blocked)) {
-        cw_list_add_tail(&iface->blocked, &conn->blocked);
+        cw_ofi_line_up(iface, &iface->blocked, &conn->blocked);
     }
     return CW_AGAIN;
 }
@@ -149,18 +153,47 @@ static ucs_status_t send(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t
 {
     slot->length = (uint32_t)(sizeof(struct cw_ofi_header) + length);
     slot->number = conn->next_out;
-    set_header(slot, conn, conn->peer_number, conn->peer_token, conn->next_out << 8 | id);
+    cw_ofi_marked(iface, conn);
+    set_header(slot->bytes, conn, conn->peer_number, conn->peer_token, conn->next_out << 8 | id, length);
     conn->next_out = (conn->next_out + 1) % CW_OFI_SEQUENCES;
     cw_ofi_submit(iface, conn, conn->peer, slot);
     return UCS_OK;
 }
 
-ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+static CW_APART ucs_status_t not_injected(struct ofi_iface *iface, struct ofi_conn *conn, int error)
 {
-    struct ofi_conn *conn   = cw_ofi_conn_of(super);
-    struct ofi_iface *iface = cw_ofi_iface_of(super);
-    struct ofi_slot *slot   = NULL;
-    ucs_status_t status     = take_slot(iface, conn, OFI_BLOCK_SMALL, &slot);
+    cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, iface->fi->strerror(error));
+    return conn->status;
+}
+
+/* Sends a short packet that the provider copies. CW_AGAIN: it did not take it. */
+static CW_INLINE ucs_status_t inject(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t id, uint64_t header,
+                                     const void *payload, size_t length)
+{
+    char bytes[CW_OFI_INJECT_MOST];
+    ssize_t error;
+
+    set_header(bytes, conn, conn->peer_number, conn->peer_token, conn->next_out << 8 | id, sizeof(header) + length);
+    memcpy(bytes + sizeof(struct cw_ofi_header), &header, sizeof(header));
+    cw_bytes_copy_short(bytes + sizeof(struct cw_ofi_header) + sizeof(header), payload, length);
+    error =
+        fi_inject(iface->ep, bytes, sizeof(struct cw_ofi_header) + sizeof(header) + length, conn->peer->route->address);
+    if (cw_unlikely(error != 0)) {
+        return (error == -FI_EAGAIN) ? CW_AGAIN : not_injected(iface, conn, (int)-error);
+    }
+    conn->next_out = (conn->next_out + 1) % CW_OFI_SEQUENCES;
+    if (!conn->unmarked) {
+        conn->unmarked = 1;
+        iface->unmarked++;
+    }
+    return UCS_OK;
+}
+
+static CW_APART ucs_status_t send_short(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t id, uint64_t header,
+                                        const void *payload, size_t length)
+{
+    struct ofi_slot *slot = NULL;
+    ucs_status_t status   = take_slot(iface, conn, OFI_BLOCK_SMALL, &slot);
     char *bytes;
 
     CW_PROBE(send_short, CW_OFI_WIRE_ID, sizeof(header) + length, (int)status);
@@ -171,6 +204,23 @@ ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
     memcpy(bytes, &header, sizeof(header));
     cw_bytes_copy_short(bytes + sizeof(header), payload, length);
     return send(iface, conn, id, slot, sizeof(header) + length);
+}
+
+ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    struct ofi_conn *conn   = cw_ofi_conn_of(super);
+    struct ofi_iface *iface = cw_ofi_iface_of(super);
+    ucs_status_t status;
+
+    if (cw_likely(conn->injects && conn->state == OFI_OPEN && conn->stuck == 0 &&
+                  sizeof(header) + length <= iface->inject_short && ahead_of(conn) < iface->window)) {
+        status = inject(iface, conn, id, header, payload, length);
+        if (cw_likely(status != CW_AGAIN)) {
+            CW_PROBE(send_short, CW_OFI_WIRE_ID, sizeof(header) + length, (int)status);
+            return status;
+        }
+    }
+    return send_short(iface, conn, id, header, payload, length);
 }
 
 ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
@@ -222,7 +272,8 @@ struct ofi_slot *cw_ofi_write_told(struct ofi_iface *iface, struct ofi_conn *con
     memcpy(bytes, &control, sizeof(control));
     slot->length = (uint32_t)((size_t)(at - slot->bytes) + told->length);
     slot->number = (conn != NULL) ? conn->next_out : 0;
-    set_header(slot, conn, told->to, told->token, told->number << 8);
+    set_header(slot->bytes, conn, told->to, told->token, told->number << 8,
+               slot->length - sizeof(struct cw_ofi_header));
     return slot;
 }
 
@@ -299,7 +350,7 @@ static void repeat(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_sl
     slot->state = OFI_WAITING;
     if (cw_list_empty(&slot->waiting)) {
         conn->stuck++;
-        cw_list_add_tail(&iface->waiting, &slot->waiting);
+        cw_ofi_line_up(iface, &iface->waiting, &slot->waiting);
     }
 }
 
@@ -384,7 +435,7 @@ unsigned cw_ofi_give_room(struct ofi_iface *iface)
     while ((link = cw_list_pop_head(&list)) != NULL) {
         conn = cw_container_of(link, struct ofi_conn, blocked);
         if (conn->state == OFI_OPEN && !cw_ofi_has_room(conn)) {
-            cw_list_add_tail(&iface->blocked, &conn->blocked);
+            cw_ofi_line_up(iface, &iface->blocked, &conn->blocked);
         } else if (conn->state == OFI_OPEN) {
             count++;
             iface->super.upcalls->room(&conn->super);
@@ -403,6 +454,7 @@ int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled)
     if (more >= CW_OFI_SEQUENCES / 2) {
         return 1; /* a later packet overtook this one */
     }
+    conn->injects = conn->injects || (more > 0 && cw_ofi_iface_of(&conn->super)->injects);
     conn->handled = handled;
     if (cw_unlikely(conn->is_ahead) && ahead_of(conn) < window_of(conn)) {
         conn->is_ahead = 0;
@@ -420,6 +472,25 @@ void cw_ofi_tell_handled(struct ofi_conn *conn)
     }
 }
 
+/* Sends a packet with a completion behind those without, if the peer has not handled these. Returns 0 when there is no
+ * memory for it. */
+static int mark(struct ofi_iface *iface, struct ofi_conn *conn)
+{
+    const struct cw_ofi_told told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
+    struct ofi_slot *slot;
+
+    if (ahead_of(conn) > 0) {
+        slot = cw_ofi_write_told(iface, conn, &told, NULL);
+        if (slot == NULL) {
+            return 0;
+        }
+        slot->number = (conn->next_out - 1) % CW_OFI_SEQUENCES;
+        cw_ofi_submit(iface, conn, conn->peer, slot);
+    }
+    cw_ofi_marked(iface, conn);
+    return 1;
+}
+
 ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completion)
 {
     struct ofi_conn *conn = cw_ofi_conn_of(super);
@@ -427,6 +498,9 @@ ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completio
 
     if (conn->state != OFI_OPEN) {
         return (completion == NULL) ? UCS_OK : conn->status;
+    }
+    if (conn->unmarked && !mark(cw_ofi_iface_of(super), conn)) {
+        return (completion == NULL) ? UCS_INPROGRESS : cw_ofi_again(cw_ofi_iface_of(super), conn);
     }
     if (conn->flying == 0) {
         return UCS_OK;
@@ -446,5 +520,7 @@ ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completio
 
 int cw_ofi_owes(const struct cw_iface *super)
 {
-    return cw_container_of(super, const struct ofi_iface, super)->flying > 0;
+    const struct ofi_iface *iface = cw_container_of(super, const struct ofi_iface, super);
+
+    return iface->flying > 0 || iface->unmarked > 0;
 }

@@ -7,6 +7,13 @@
 
 #include "transport/ofi/ofi.h"
 
+/* All packets of the connection have a completion, or one with a completion behind them. */
+static inline void cw_ofi_marked(struct ofi_iface *iface, struct ofi_conn *conn)
+{
+    iface->unmarked -= conn->unmarked;
+    conn->unmarked = 0;
+}
+
 ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length);
 ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
 ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completion);

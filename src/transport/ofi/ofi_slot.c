@@ -131,7 +131,7 @@ void cw_ofi_post_receive(struct ofi_iface *iface, struct ofi_slot *slot)
     }
     slot->state = (error == 0) ? OFI_FLYING : OFI_WAITING;
     if (error == -FI_EAGAIN) {
-        cw_list_add_tail(&iface->unposted, &slot->link);
+        cw_ofi_line_up(iface, &iface->unposted, &slot->link);
     } else if (error != 0) {
         cw_ofi_break(iface, iface->fi->strerror((int)-error));
     }

@@ -34,7 +34,8 @@ enum cw_ofi_kind {
     CW_OFI_LEAVE   = 6, /* to 0: the dial with that number and token was given up */
     CW_OFI_PING    = 7, /* asks whether that connection exists; then the address entry of the sender */
     CW_OFI_PONG    = 8,
-    CW_OFI_HANDLED = 9 /* its header alone: the sender has handled many packets and has no other packet to tell it */
+    CW_OFI_HANDLED = 9 /* its header alone: the sender has handled many packets and has no other packet to tell it, or
+                        * wants a completion behind packets that have none */
 };
 
 struct cw_ofi_control {
