@@ -320,10 +320,10 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
         store(amo->reply, amo->packet.size, le64toh(packet.value));
     } else {
         cw_log_ratelimited(&limit, CW_LOG_ERROR,
-                           "worker %016llx refused an atomic of endpoint %p at 0x%llx: %s; the memory was unmapped, or "
-                           "the key does not allow it",
+                           "worker %016llx refused an atomic of endpoint %p at 0x%llx: %s; %s",
                            (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, (unsigned long long)cw_amo_address(amo),
-                           ucs_status_string(status));
+                           ucs_status_string(status),
+                           cw_rma_why_refused(status));
     }
     cw_list_remove(&request->link);
     cw_request_complete(request, status);

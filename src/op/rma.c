@@ -359,6 +359,13 @@ ucs_status_t cw_rma_answer(struct ucp_ep *ep, uint8_t id, const void *packet, si
     return status;
 }
 
+const char *cw_rma_why_refused(ucs_status_t status)
+{
+    return (status == UCS_ERR_UNSUPPORTED) ? "memory of a GPU has no atomic operations, nor do processors carry them "
+                                             "out on words of another device; use memory of the host"
+                                           : "the memory was unmapped, or the key does not allow it";
+}
+
 void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_status_t status)
 {
     static struct cw_log_limit limit;
@@ -366,8 +373,7 @@ void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_sta
 
     cw_log_ratelimited(&limit, CW_LOG_WARN, "refused worker %016llx an access to %llu bytes at 0x%llx: %s",
                        (unsigned long long)cw_ep_peer_uid(ep), (unsigned long long)length, (unsigned long long)address,
-                       (status == UCS_ERR_INVALID_ADDR) ? "no such memory is registered" :
-                       "the memory was not registered for that");
+                       (status == UCS_ERR_INVALID_ADDR) ? "no such memory is registered" : cw_rma_why_refused(status));
     if (rma == NULL) {
         cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
     } else if (rma->refused == UCS_OK) {

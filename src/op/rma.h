@@ -255,5 +255,7 @@ ucs_status_t cw_rma_serve_begin(struct ucp_ep *ep);
 void cw_rma_serve_end(struct ucp_ep *ep);
 /* As owner: notes that a put or an atomic without result is refused; writes a log line, limited in rate. */
 void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_status_t status);
+/* The end of a sentence: why the owner refuses with that status, and what helps. */
+const char *cw_rma_why_refused(ucs_status_t status);
 
 #endif

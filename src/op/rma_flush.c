@@ -128,9 +128,9 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     cw_op_ep(ep)->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
     cw_counted_confirmed(cw_op_ep(ep)->rma, ((struct flush_op *)cw_request_state(request))->count);
     if (status != UCS_OK) {
-        cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; the memory was unmapped, or the key "
-                 "does not allow it",
-                 (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, ucs_status_string(status));
+        cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; %s",
+                 (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, ucs_status_string(status),
+                 cw_rma_why_refused(status));
         cw_op_ep(ep)->rma->error = status;
     }
     cw_rma_update(cw_op_ep(ep)->rma);

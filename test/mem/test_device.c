@@ -69,7 +69,8 @@ static int teardown(void **state)
 static void open_pair(struct cw_pair *pair)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM |
-                                                      UCP_FEATURE_RMA | UCP_FEATURE_AMO64};
+                                                      UCP_FEATURE_RMA | UCP_FEATURE_AMO32 |
+                                                      UCP_FEATURE_AMO64};
 
     cw_pair_open(pair, &config);
 }
@@ -409,11 +410,13 @@ static void test_puts_and_gets_of_all_sizes(void **state)
     cw_pair_close(pair);
 }
 
-/* An operation on the processor's words is none on the GPU's: refused where the memory is, and where the operand is. */
+/* An operation on the processor's words is none on the GPU's: every one is refused where the memory is, whoever would
+ * carry it out, and where the operand or the reply buffer is. Nothing changes, and the endpoint goes on. */
 static void test_atomics_are_refused(void **state)
 {
-    struct memory there = memory_new(64, 1), operand = memory_new(8, 1);
+    struct memory there = memory_new(64, 1), operand = memory_new(8, 1), host = memory_new(64, 0);
     ucp_request_param_t param = cw_param_none();
+    const ucp_request_param_t none = cw_param_none();
     struct cw_pair *pair = *state;
     uint64_t reply = 1, one = 1;
     ucs_status_ptr_t result;
@@ -421,6 +424,7 @@ static void test_atomics_are_refused(void **state)
     ucp_mem_h memh;
 
     open_pair(pair);
+    fill(&there, 64, 5);
     rkey = key_of(pair, &there, 64, &memh);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
     param.datatype = ucp_dt_make_contig(8);
@@ -430,8 +434,38 @@ static void test_atomics_are_refused(void **state)
     param.reply_buffer = &reply;
     result = ucp_atomic_op_nbx(pair->tx->ep, UCP_ATOMIC_OP_ADD, &one, 1, (uintptr_t)there.ptr, rkey, &param);
     assert_int_equal(cw_pair_wait(pair, result, "an atomic operation"), UCS_ERR_UNSUPPORTED);
+    for (int op = UCP_ATOMIC_OP_ADD; op <= UCP_ATOMIC_OP_XOR; op++) {
+        for (size_t size = 4; size <= 8; size += 4) {
+            param.datatype = ucp_dt_make_contig(size);
+            param.reply_buffer = &reply;
+            param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+            result = ucp_atomic_op_nbx(pair->tx->ep, (ucp_atomic_op_t)op, &one, 1, (uintptr_t)there.ptr + 8, rkey,
+                                       &param);
+            assert_int_equal(cw_pair_wait(pair, result, "an atomic operation"), UCS_ERR_UNSUPPORTED);
+            param.reply_buffer = operand.ptr;
+            result = ucp_atomic_op_nbx(pair->tx->ep, (ucp_atomic_op_t)op, &one, 1, (uintptr_t)there.ptr + 8, rkey,
+                                       &param);
+            assert_int_equal(UCS_PTR_STATUS(result), UCS_ERR_UNSUPPORTED);
+            if (op == UCP_ATOMIC_OP_SWAP || op == UCP_ATOMIC_OP_CSWAP) {
+                continue; /* they have a reply */
+            }
+            param.op_attr_mask &= ~(uint32_t)UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+            result = ucp_atomic_op_nbx(pair->tx->ep, (ucp_atomic_op_t)op, &one, 1, (uintptr_t)there.ptr + 8, rkey,
+                                       &param);
+            assert_int_equal(cw_pair_wait(pair, result, "an atomic operation"), UCS_OK);
+            result = ucp_ep_flush_nbx(pair->tx->ep, &none); /* which tells of it */
+            assert_int_equal(cw_pair_wait(pair, result, "a flush"), UCS_ERR_UNSUPPORTED);
+        }
+    }
+    assert_int_equal(reply, 1);
+    blank(&host, 64);
+    result = ucp_get_nbx(pair->tx->ep, host.ptr, 64, (uintptr_t)there.ptr, rkey, &none);
+    assert_int_equal(cw_pair_wait(pair, result, "a get"), UCS_OK);
+    check(&host, 64, 5);
+    flush(pair);
     ucp_rkey_destroy(rkey);
     assert_int_equal(ucp_mem_unmap(pair->rx->context, memh), UCS_OK);
+    memory_free(&host);
     memory_free(&there);
     memory_free(&operand);
     cw_pair_close(pair);
