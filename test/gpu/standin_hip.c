@@ -74,6 +74,9 @@ int hipSetDevice(int device)
     return answer(enter());
 }
 
+/* Memory, streams and events of the device end, whoever made them. */
+FORWARD(hipDeviceReset, (void), cuDevicePrimaryCtxReset_v2(current))
+
 int hipGetLastError(void)
 {
     const int result = last_error;
@@ -106,7 +109,8 @@ static unsigned type_of(const struct range *range)
     return (range->kind == MANAGED) ? 3 : (range->kind >= PINNED) ? 1 : 2;
 }
 
-/* Always a success. A context is not supported, and numbers of buffers have 32 bits, flags 8. */
+/* A success, whatever the address. Contexts and mappings are not supported, and numbers of buffers have 32 bits, flags
+ * have 8. */
 int hipDrvPointerGetAttributes(unsigned count, int *attributes, void **data, cuda_ptr ptr)
 {
     const int ready = enter();
@@ -130,6 +134,9 @@ int hipDrvPointerGetAttributes(unsigned count, int *attributes, void **data, cud
             (void)cuPointerGetAttributes(1, &attributes[i], (void *[]){&flag}, ptr);
             *(char *)data[i] = (char)flag;
             break;
+        case CUDA_POINTER_MAPPING_SIZE:
+        case CUDA_POINTER_MAPPING_START:
+            return answer(CUDA_INVALID_VALUE);
         default:
             (void)cuPointerGetAttributes(1, &attributes[i], &data[i], ptr);
         }
@@ -162,3 +169,18 @@ FORWARD(hipIpcOpenMemHandle, (cuda_ptr * ptr, struct cuda_ipc_handle handle, uns
 FORWARD(hipIpcCloseMemHandle, (cuda_ptr ptr), cuIpcCloseMemHandle(ptr))
 FORWARD(hipMemGetHandleForAddressRange, (void *out, cuda_ptr ptr, size_t length, int type, unsigned long long flags),
         cuMemGetHandleForAddressRange(out, ptr, length, type, flags))
+FORWARD(hipMemRetainAllocationHandle, (cuda_piece * piece, void *ptr), cuMemRetainAllocationHandle(piece, ptr))
+FORWARD(hipMemExportToShareableHandle, (void *out, cuda_piece piece, int type, unsigned long long flags),
+        cuMemExportToShareableHandle(out, piece, type, flags))
+FORWARD(hipMemImportFromShareableHandle, (cuda_piece * piece, void *handle, int type),
+        cuMemImportFromShareableHandle(piece, handle, type))
+FORWARD(hipMemRelease, (cuda_piece piece), cuMemRelease(piece))
+FORWARD(hipMemMap, (cuda_ptr ptr, size_t length, size_t offset, cuda_piece piece, unsigned long long flags),
+        cuMemMap(ptr, length, offset, piece, flags))
+FORWARD(hipMemUnmap, (cuda_ptr ptr, size_t length), cuMemUnmap(ptr, length))
+FORWARD(hipMemSetAccess, (cuda_ptr ptr, size_t length, const struct cuda_access *access, size_t count),
+        cuMemSetAccess(ptr, length, access, count))
+FORWARD(hipMemAddressReserve,
+        (cuda_ptr * ptr, size_t length, size_t alignment, cuda_ptr hint, unsigned long long flags),
+        cuMemAddressReserve(ptr, length, alignment, hint, flags))
+FORWARD(hipMemAddressFree, (cuda_ptr ptr, size_t length), cuMemAddressFree(ptr, length))

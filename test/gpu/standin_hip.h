@@ -17,6 +17,7 @@ int hipDeviceGetName(char *name, int length, int device);
 int hipDeviceTotalMem(size_t *bytes, int device);
 int hipGetDevice(int *device);
 int hipSetDevice(int device);
+int hipDeviceReset(void);
 int hipGetLastError(void);
 int hipPeekAtLastError(void);
 const char *hipGetErrorName(int result);
@@ -40,6 +41,15 @@ int hipFree(cuda_ptr ptr);
 int hipIpcGetMemHandle(struct cuda_ipc_handle *handle, cuda_ptr ptr);
 int hipIpcOpenMemHandle(cuda_ptr *ptr, struct cuda_ipc_handle handle, unsigned flags);
 int hipIpcCloseMemHandle(cuda_ptr ptr);
+int hipMemRetainAllocationHandle(cuda_piece *piece, void *ptr);
+int hipMemExportToShareableHandle(void *out, cuda_piece piece, int type, unsigned long long flags);
+int hipMemImportFromShareableHandle(cuda_piece *piece, void *handle, int type);
+int hipMemRelease(cuda_piece piece);
+int hipMemMap(cuda_ptr ptr, size_t length, size_t offset, cuda_piece piece, unsigned long long flags);
+int hipMemUnmap(cuda_ptr ptr, size_t length);
+int hipMemSetAccess(cuda_ptr ptr, size_t length, const struct cuda_access *access, size_t count);
+int hipMemAddressReserve(cuda_ptr *ptr, size_t length, size_t alignment, cuda_ptr hint, unsigned long long flags);
+int hipMemAddressFree(cuda_ptr ptr, size_t length);
 int hipMemGetHandleForAddressRange(void *out, cuda_ptr ptr, size_t length, int type, unsigned long long flags);
 
 #endif

@@ -46,8 +46,8 @@ static inline void end(void)
     assert_int_equal(standin_events(), 0);
     assert_int_equal(standin_opened(), 0);
     ok(cuCtxSetCurrent(primary));
-    if (HAS_CONTEXTS) {
-        ok(cuDevicePrimaryCtxReset_v2(0));
+    for (int i = 0; i < STANDIN_DEVICES; i++) {
+        ok(cuDevicePrimaryCtxReset_v2(i)); /* which the library notices with either kind */
     }
     ok(cuCtxSetCurrent(NULL));
     ok(cuDevicePrimaryCtxRelease_v2(0));

@@ -268,6 +268,7 @@ static void test_nothing_is_kept(void **state)
 
     setenv("UCX_RCACHE_ENABLE", "n", 1);
     open_plain(pair);
+    assert_int_equal(move(pair, TAG, from, to, 9), 0);
     fds = cw_process_fds();
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(move(pair, TAG, from, to, i), 0);
@@ -444,7 +445,7 @@ static void test_reasons(void **state)
         log_count_begin();
         goes_through_the_host(pair, from, to);
         assert_int_equal(log_lines, round == 0);
-        assert_true(round > 0 || strstr(log_text, "open kernel modules") != NULL);
+        assert_true(round > 0 || strstr(log_text, "dma-buf needs") != NULL);
         log_count_end();
         standin_fail(NULL, 0, 0);
         assert_int_equal(move(pair, TAG, from, to, 9), 0);

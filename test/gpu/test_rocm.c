@@ -244,6 +244,56 @@ static void test_mem10_allocates(void **state)
     cw_pair_close(pair);
 }
 
+/* The program resets the device: streams and memory of the library are gone with the program's own. Nothing of them is
+ * used again, and new memory is. */
+static void test_a_device_that_is_reset(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct kind host     = new_of(UCS_MEMORY_TYPE_HOST, 0), gpu, other;
+
+    open_pair(pair);
+    for (uint64_t i = 0; i < 4; i++) {
+        gpu   = new_of(UCS_MEMORY_TYPE_ROCM, 0);
+        other = new_of(UCS_MEMORY_TYPE_ROCM, 1);
+        move(pair, &host, &gpu, LENGTH, 5 * i);
+        move(pair, &gpu, &other, LENGTH, 5 * i + 1);
+        move(pair, &other, &host, 100, 5 * i + 2);
+        free_of(&other);
+        ok(hipSetDevice(0));
+        ok(hipDeviceReset()); /* the other device goes on */
+        assert_int_equal(hipPeekAtLastError(), CUDA_OK);
+    }
+    cw_pair_close(pair);
+    free_of(&host);
+}
+
+/* A transfer is under way when the program resets the device: it ends, whichever way, and the process goes on. */
+static void test_a_reset_under_a_transfer(void **state)
+{
+    const ucp_request_param_t param = cw_param_none();
+    struct cw_pair *pair            = *state;
+    struct kind host                = new_of(UCS_MEMORY_TYPE_HOST, 0), gpu;
+    ucs_status_ptr_t received, sent;
+
+    open_pair(pair);
+    for (int rounds = 0; rounds < 40; rounds += 3) {
+        gpu      = new_of(UCS_MEMORY_TYPE_ROCM, 0);
+        received = ucp_tag_recv_nbx(pair->rx->worker, gpu.ptr, LENGTH, 1, CW_TAG_ALL, &param);
+        sent     = ucp_tag_send_nbx(pair->tx->ep, host.ptr, LENGTH, 1, &param);
+        for (int i = 0; i < rounds; i++) {
+            (void)cw_pair_progress(pair);
+        }
+        ok(hipDeviceReset());
+        assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
+        (void)cw_pair_wait(pair, received, "a receive");
+        gpu = new_of(UCS_MEMORY_TYPE_ROCM, 0);
+        move(pair, &host, &gpu, LENGTH, (uint64_t)rounds);
+        free_of(&gpu);
+    }
+    cw_pair_close(pair);
+    free_of(&host);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +301,8 @@ int main(int argc, char **argv)
         T(test_memory_of_two_makers),
         T(test_the_thread_keeps_its_device_and_error),
         T(test_mem10_allocates),
+        T(test_a_device_that_is_reset),
+        T(test_a_reset_under_a_transfer),
     };
 
     if (argc > 1 && strcmp(argv[1], "touch") == 0) {

@@ -14,9 +14,11 @@
 #include "mem/rocm/rocm_md.h"
 
 #include "mem/cuda/cuda_slots.h"
+#include "os/lock.h"
 
 #define MAX_DEPTH      4
 #define MAX_ATTRIBUTES 16
+#define MAX_MARKS      64 /* devices; as in cuda_channel.c */
 
 enum {
     HIP_VERSION_6      = 60000000, /* hipRuntimeGetVersion: major * 10^7 + minor * 10^5 + patch */
@@ -31,6 +33,7 @@ enum {
     CALL(int, set_device, hipSetDevice, (int device))                                                                  \
     CALL(int, version, hipRuntimeGetVersion, (int *version))                                                           \
     CALL(int, attributes, hipDrvPointerGetAttributes, (unsigned count, int *attributes, void **data, cuda_ptr ptr))    \
+    CALL(int, allocate, hipMalloc, (cuda_ptr * ptr, size_t length))                                                    \
     CALL(int, copy, hipMemcpyAsync, (cuda_ptr to, cuda_ptr from, size_t length, int kind, cuda_stream stream))         \
     CALL(int, last_error, hipGetLastError, (void))                                                                     \
     CALL(int, peek_error, hipPeekAtLastError, (void))                                                                  \
@@ -55,7 +58,16 @@ enum {
     CALL(ipc_get, hipIpcGetMemHandle, 1)                                                                               \
     CALL(ipc_open, hipIpcOpenMemHandle, 1)                                                                             \
     CALL(ipc_close, hipIpcCloseMemHandle, 1)                                                                           \
-    CALL(range_export, hipMemGetHandleForAddressRange, 1)
+    CALL(range_export, hipMemGetHandleForAddressRange, 1)                                                              \
+    CALL(piece_retain, hipMemRetainAllocationHandle, 1)                                                                \
+    CALL(piece_export, hipMemExportToShareableHandle, 1)                                                               \
+    CALL(piece_import, hipMemImportFromShareableHandle, 1)                                                             \
+    CALL(piece_release, hipMemRelease, 1)                                                                              \
+    CALL(piece_map, hipMemMap, 1)                                                                                      \
+    CALL(piece_unmap, hipMemUnmap, 1)                                                                                  \
+    CALL(piece_access, hipMemSetAccess, 1)                                                                             \
+    CALL(address_reserve, hipMemAddressReserve, 1)                                                                     \
+    CALL(address_free, hipMemAddressFree, 1)
 
 #define MEMBER(type, name, symbol, parameters) type(*name) parameters;
 static struct {
@@ -138,10 +150,51 @@ static int context_device(int *device)
     return quiet(hip.get_device(device));
 }
 
-/* A device never gives way to another one of its number. */
+/* By it the library knows a device until that is reset. */
+static struct mark {
+    cuda_ptr ptr;              /* a byte on the device; 0: there is none */
+    unsigned long long number; /* of that allocation */
+    unsigned long long resets; /* of the device, as far as the library has noticed them */
+} marks[MAX_MARKS];
+static struct cw_lock marks_lock;
+
+static unsigned long long number_of(cuda_ptr ptr)
+{
+    int attribute             = CUDA_POINTER_BUFFER_ID;
+    unsigned long long number = 0; /* HIP writes 32 bits */
+    void *place               = &number;
+
+    return (quiet(hip.attributes(1, &attribute, &place, ptr)) == CUDA_OK) ? number : 0;
+}
+
+/* The device is new to the library, or was reset. Without memory the next use tries again. */
+static void mark_device(struct mark *mark, cuda_context context)
+{
+    mark->ptr = 0;
+    mark->resets++;
+    if (context_push(context) == CUDA_OK) {
+        if (hip.allocate(&mark->ptr, 1) != CUDA_OK) {
+            mark->ptr = 0;
+        }
+        (void)context_pop(&context);
+    }
+    mark->number = (mark->ptr == 0) ? 0 : number_of(mark->ptr);
+}
+
+/* A device never gives way to another one of its number. But hipDeviceReset ends its streams, events and memory, and no
+ * function tells of that; a byte of the library on the device does, whose allocation is then unknown or has another
+ * number. */
 static int context_id(cuda_context context, unsigned long long *id)
 {
-    *id = (uintptr_t)context;
+    const uintptr_t device = (uintptr_t)context - 1;
+    struct mark *mark      = &marks[device % MAX_MARKS];
+
+    cw_lock_enter(&marks_lock);
+    if (mark->ptr == 0 || number_of(mark->ptr) != mark->number) {
+        mark_device(mark, context);
+    }
+    *id = mark->resets * MAX_MARKS + device;
+    cw_lock_leave(&marks_lock);
     return CUDA_OK;
 }
 

@@ -189,6 +189,7 @@ static ucs_status_t make(const char *device, int is_shared, struct ofi_domain **
     }
     domain->super.attr = (struct cw_domain_attr){
         .memory_types     = domain->reaches ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST) : 0,
+        .device_helps     = "RDMA devices reach it by the transport verbs (UCX_TLS=rc), not by libfabric",
         .part_length      = cw_ofi_part_length(domain),
         .register_ns      = 5000,
         .register_byte_ns = 0.02,
