@@ -2,7 +2,8 @@
 /*
  * The queue pair for datagrams takes bytes of every host: garbage, hellos with a few wrong bytes, hellos, replies and
  * cancels in the name of others. None in the name of others ends a connection or begins one, and connections still open
- * and carry packets afterwards.
+ * and carry packets afterwards. Addresses where nobody is, a peer that posts no receives and a device that is gone end
+ * what concerns them, with a reason.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,12 +38,12 @@ static void send_bytes(struct cw_side *from, const struct cw_side *to, const voi
 {
     struct cw_verbs_iface *iface = verbs(from);
     struct ibv_sge sge           = {.addr = (uintptr_t)bytes, .length = (uint32_t)length};
-    struct ibv_send_wr *bad, wr  = {.wr_id      = CW_VERBS_UD_WR,
-                                    .sg_list    = &sge,
-                                    .num_sge    = length > 0,
-                                    .opcode     = IBV_WR_SEND,
-                                    .send_flags = IBV_SEND_SIGNALED};
-    struct ibv_mr *mr            = ibv_reg_mr(iface->pd, (void *)bytes, 4096, IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_send_wr *bad, wr = {.wr_id      = CW_VERBS_UD_WR,
+                                   .sg_list    = &sge,
+                                   .num_sge    = length > 0,
+                                   .opcode     = IBV_WR_SEND,
+                                   .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_mr *mr = ibv_reg_mr(iface->pd, (void *)bytes, 4096, IBV_ACCESS_LOCAL_WRITE);
 
     cw_check(mr != NULL, "memory cannot be registered");
     sge.lkey             = mr->lkey;
@@ -192,12 +193,152 @@ static void test_in_the_name_of_others(void **state)
     cw_side_close(&third);
 }
 
+/* ---- peers and devices that are not there ---- */
+
+static void expect_dial_fails(struct cw_rig *rig, const struct cw_verbs_address *address, const char *what)
+{
+    uint8_t bytes[CW_VERBS_ADDRESS_MAX];
+    const size_t length         = cw_verbs_address_encode(address, bytes);
+    const struct cw_bytes hello = cw_bytes_unique(20);
+    ucs_status_t status;
+    struct cw_end *end;
+
+    end = cw_end_dial_raw(rig->a, bytes, length, &hello, &status);
+    if (end == NULL) {
+        cw_check(status == UCS_ERR_UNREACHABLE, "a dial to %s answers %d", what, status);
+        return;
+    }
+    cw_rig_wait(rig, &end->opened, 1, "the end of a dial to nobody");
+    cw_check(end->opened_status == UCS_ERR_UNREACHABLE, "a dial to %s ends with %d", what, end->opened_status);
+    cw_check(end->conn->end != NULL && strstr(end->conn->end, "RDMA connection") != NULL, "a dial to %s has no reason",
+             what);
+    cw_end_close(end);
+}
+
+static void test_wrong_addresses(void **state)
+{
+    struct cw_rig *rig            = *state;
+    struct cw_verbs_address wrong = verbs(rig->b)->local;
+    unsigned i;
+
+    for (i = 0; i < wrong.num_gids; i++) {
+        wrong.gids[i][15] ^= 0x40; /* a host that is not there, on the wire that is */
+    }
+    expect_dial_fails(rig, &wrong, "a GID of nobody");
+    wrong = verbs(rig->b)->local;
+    for (i = 0; i < wrong.num_gids; i++) {
+        memset(wrong.gids[i], 0, 16);
+        memset(wrong.gids[i] + 10, 0xff, 2);
+        memcpy(wrong.gids[i] + 12, (const uint8_t[4]){192, 0, 2, 1}, 4);
+    }
+    expect_dial_fails(rig, &wrong, "a GID without a route");
+    wrong = verbs(rig->b)->local;
+    wrong.qp ^= 0x1000;
+    expect_dial_fails(rig, &wrong, "a queue pair that does not exist");
+    wrong     = verbs(rig->b)->local;
+    wrong.lid = 77; /* says nothing on Ethernet */
+    wrong.key ^= 1;
+    expect_dial_fails(rig, &wrong, "the key of nobody");
+    cw_rig_settle(rig);
+    cw_check(rig->b->accepted == 0, "a dial to nobody is accepted");
+    still_serves(rig);
+}
+
+/* The peer takes no completions and posts no receives any more: its device answers that it is not ready, and this side
+ * sends again, until the peer has taken nothing for ten intervals. */
+static void test_no_receives(void **state)
+{
+    struct cw_rig *rig = *state;
+    uint64_t word      = 5, deadline;
+    struct cw_end *ends[2];
+    ucs_status_t status = UCS_OK;
+    unsigned sent       = 0;
+
+    cw_rig_connect(rig, rig->a, rig->b, &ends[0], &ends[1]);
+    cw_rig_settle(rig);
+    cw_subject.transport->connect->watch(ends[0]->conn);
+    deadline = cw_deadline();
+    while (ends[0]->closed == 0) {
+        for (status = UCS_OK; status == UCS_OK && ends[0]->closed == 0; sent += status == UCS_OK) {
+            status = cw_subject.transport->packets->send_bcopy(ends[0]->conn, 7, 8, pack_word, &word);
+        }
+        (void)cw_side_progress(rig->a);
+        cw_deadline_check(deadline, "the end of a peer that posts no receives");
+    }
+    cw_check(sent >= verbs(rig->b)->settings.receives, "the peer has receives left after %u packets", sent);
+    cw_check(ends[0]->closed_status == UCS_ERR_ENDPOINT_TIMEOUT, "a stuck peer ends with %d", ends[0]->closed_status);
+    cw_check(ends[0]->conn->end != NULL && strstr(ends[0]->conn->end, "it has taken nothing") != NULL,
+             "a stuck peer has no reason");
+    cw_end_close(ends[0]);
+    cw_rig_settle(rig); /* the peer goes on, and learns of it */
+    cw_end_close(ends[1]);
+    still_serves(rig);
+}
+
+/* Devices in software cannot be taken away while they are in use, so the event comes from the test. */
+static struct cw_verbs_library broken;
+static int num_events;
+
+static int gone_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    (void)context;
+    if (num_events == 0) {
+        return -1;
+    }
+    num_events--;
+    *event = (struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL};
+    return 0;
+}
+
+static void acknowledged(struct ibv_async_event *event)
+{
+    cw_check(event->event_type == IBV_EVENT_DEVICE_FATAL, "another event is acknowledged");
+}
+
+static void test_device_gone(void **state)
+{
+    struct cw_rig *rig           = *state;
+    struct cw_verbs_iface *iface = verbs(rig->a);
+    const struct cw_bytes hello  = cw_bytes_unique(20);
+    uint64_t word                = 5;
+    struct cw_end *ends[2], *dialled;
+    ucs_status_t status;
+    const char *why = "";
+
+    cw_rig_connect(rig, rig->a, rig->b, &ends[0], &ends[1]);
+    dialled                = cw_end_dial_raw(rig->a, rig->b->address, rig->b->address_length, &hello, &status);
+    broken                 = *iface->lib;
+    broken.get_async_event = gone_event;
+    broken.ack_async_event = acknowledged;
+    num_events             = 1;
+    iface->lib             = &broken;
+    (void)iface->async.ready(&iface->async, CW_POLL_READ);
+    cw_check(num_events == 0, "the event of the device is not taken");
+    cw_rig_wait(rig, &ends[0]->closed, 1, "`closed` of a device that is gone");
+    cw_check(ends[0]->closed_status == UCS_ERR_IO_ERROR, "a device that is gone ends with %d", ends[0]->closed_status);
+    cw_rig_wait(rig, &dialled->opened, 1, "the end of a dial by a device that is gone");
+    cw_check(dialled->opened_status != UCS_OK, "a device that is gone opens a connection");
+    status = cw_subject.transport->packets->send_bcopy(ends[0]->conn, 7, 8, pack_word, &word);
+    cw_check(status == UCS_ERR_IO_ERROR, "a send by a device that is gone answers %d", status);
+    cw_check(!cw_subject.transport->reachable(rig->a->iface, rig->b->address, rig->b->address_length, &why) &&
+                 strstr(why, "gone") != NULL,
+             "a device that is gone reaches a peer");
+    cw_check(cw_end_dial_raw(rig->a, rig->b->address, rig->b->address_length, &hello, &status) == NULL,
+             "a device that is gone dials");
+    cw_end_close(ends[0]);
+    cw_end_close(dialled);
+    cw_end_close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_changed_hellos),
         cmocka_unit_test(test_in_the_name_of_others),
+        cmocka_unit_test(test_wrong_addresses),
+        cmocka_unit_test(test_no_receives),
+        cmocka_unit_test(test_device_gone),
     };
 
     return cw_rig_run("forged", tests, sizeof(tests) / sizeof(tests[0]));
