@@ -150,12 +150,16 @@ ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn,
                                size_t header_length, size_t max, enum cw_send_slot slot);
 /* As cw_send_memory, as many bytes as one packet takes. */
 ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length);
-/* The handle of the message's memory for the device of the lane, which can send from it; NULL: there is none. */
+/* The handle of the message's memory for the device of the lane, which can send from it; NULL: there is none. A handle
+ * of another context has those of other domains. */
 static inline const struct cw_memh *cw_send_memh(const struct cw_send *send, const struct cw_iface *iface)
 {
-    return (send->has_mem && iface->limits.max_registered > 0 && send->cursor.class_id == UCP_DATATYPE_CONTIG)
-               ? cw_mem_handle(send->mem, iface->domain)
-               : NULL;
+    const struct cw_memh *memh = NULL;
+
+    if (send->has_mem && iface->limits.max_registered > 0 && send->cursor.class_id == UCP_DATATYPE_CONTIG) {
+        memh = cw_mem_handle(send->mem, iface->domain);
+    }
+    return (memh != NULL && memh->domain == iface->domain) ? memh : NULL;
 }
 
 /* Sends the next `length` bytes out of registered memory, which there must be. The completion of the last packet covers

@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "os/clock.h"
+#include "os/neighbour.h"
 #include "os/random.h"
 #include "os/route.h"
 
@@ -24,17 +25,28 @@ struct cw_verbs_refusal {
     uint8_t reply[CW_HELLO_MAX];
 };
 
-/* Asks the routing table about an IPv4 or IPv6 address in a GID. NULL: there is no objection. */
+#define NEIGHBOUR_LOOK_NS UINT64_C(10000000)
+
+/* The IPv4 or IPv6 address in a GID. 0: it is link-local. */
+static int address_of(const uint8_t gid[16], struct cw_net_address *address)
+{
+    if (cw_verbs_gid_is_ipv4(gid)) {
+        *address = (struct cw_net_address){.family = CW_NET_IPV4};
+        memcpy(address->bytes, gid + 12, 4);
+        return 1;
+    }
+    *address = (struct cw_net_address){.family = CW_NET_IPV6};
+    memcpy(address->bytes, gid, 16);
+    return !cw_verbs_gid_is_local(gid);
+}
+
+/* Asks the routing table. NULL: there is no objection. */
 static const char *route_complaint(const uint8_t gid[16])
 {
-    struct cw_net_address address = {.family = CW_NET_IPV6};
+    struct cw_net_address address;
     struct cw_route route;
 
-    memcpy(address.bytes, gid, 16);
-    if (cw_verbs_gid_is_ipv4(gid)) {
-        address = (struct cw_net_address){.family = CW_NET_IPV4};
-        memcpy(address.bytes, gid + 12, 4);
-    } else if (cw_verbs_gid_is_local(gid)) {
+    if (!address_of(gid, &address)) {
         return NULL;
     }
     cw_routes_find(&address, 1, &route);
@@ -140,7 +152,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     conn->peer_gid   = (uint8_t)peer_gid;
     conn->is_dialler = 1;
     cw_verbs_retry_begin(&conn->retry, now, iface->settings.first_retry_ns, iface->settings.connect_timeout_ns);
-    /* Progress sends the first hello, because the system may need time to find the neighbour. */
+    /* Progress sends the first hello, when the system knows the neighbour. */
     cw_poller_alarm_set(iface->poller, &conn->alarm, now);
     *conn_p = &conn->super;
     return UCS_OK;
@@ -151,6 +163,16 @@ int cw_verbs_is_unanswered(const struct cw_conn *super)
     return cw_container_of(super, const struct cw_verbs_conn, super)->state == CW_VERBS_DIALLING;
 }
 
+/* Whether the system can make the way to the peer without waiting for the link address of the neighbour. */
+static int knows_neighbour(const struct cw_verbs_conn *conn)
+{
+    const struct cw_verbs_port *port = &cw_verbs_iface_of(&conn->super)->port;
+    struct cw_net_address address;
+
+    return !conn->peer.ethernet || !address_of(conn->peer.gids[conn->peer_gid], &address) ||
+           cw_neighbour_is_known(&address, port->net_devices[conn->gid_index]);
+}
+
 unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
@@ -158,6 +180,15 @@ unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
     if (conn->state != CW_VERBS_DIALLING) {
         cw_verbs_cancel(conn);
         cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT, "it never said that it receives");
+        return 1;
+    }
+    if (!conn->is_said && !knows_neighbour(conn)) {
+        if (now_ns < conn->retry.end_ns) {
+            cw_poller_alarm_set(iface->poller, &conn->alarm, now_ns + NEIGHBOUR_LOOK_NS);
+            return 0;
+        }
+        cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE,
+                           "nobody on the network answers for its address (ARP, neighbour discovery)");
         return 1;
     }
     if (!conn->is_said) {

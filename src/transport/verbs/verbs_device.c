@@ -147,13 +147,14 @@ static void set_rate(struct cw_verbs_port *port, const struct ibv_port_attr *att
     port->bandwidth_bps = speed * lanes * 1e9 / 8;
 }
 
-static void add_gid(struct cw_verbs_port *port, unsigned index, const union ibv_gid *gid)
+static void add_gid(struct cw_verbs_port *port, unsigned index, const struct ibv_gid_entry *entry)
 {
     struct cw_verbs_address *address = &port->address;
 
     if (address->num_gids < CW_VERBS_MAX_GIDS) {
         port->gid_indices[address->num_gids] = (uint8_t)index;
-        memcpy(address->gids[address->num_gids++], gid->raw, sizeof(gid->raw));
+        port->net_devices[address->num_gids] = entry->ndev_ifindex;
+        memcpy(address->gids[address->num_gids++], entry->gid.raw, sizeof(entry->gid.raw));
     }
 }
 
@@ -168,7 +169,7 @@ static void find_gids(const struct cw_verbs_library *lib, struct ibv_context *co
     if (settings->gid_index != CW_VERBS_NOT_SET || !port->address.ethernet) {
         i = (settings->gid_index != CW_VERBS_NOT_SET) ? (int)clamp(settings->gid_index, 0, 255) : 0;
         if (lib->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry)) == 0) {
-            add_gid(port, (unsigned)i, &entry.gid);
+            add_gid(port, (unsigned)i, &entry);
         } else {
             snprintf(port->why, sizeof(port->why), "it has no GID of index %d", i);
         }
@@ -183,7 +184,7 @@ static void find_gids(const struct cw_verbs_library *lib, struct ibv_context *co
             if (cw_verbs_gid_is_local(entry.gid.raw)) {
                 local++;
             } else if (cw_verbs_gid_is_ipv4(entry.gid.raw) == (round == 0)) {
-                add_gid(port, (unsigned)i, &entry.gid);
+                add_gid(port, (unsigned)i, &entry);
             }
         }
     }

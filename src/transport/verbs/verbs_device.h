@@ -42,6 +42,7 @@ struct cw_verbs_port {
     char name[CW_DEVICE_NAME_MAX]; /* "mlx5_0:1" */
     uint8_t number;
     uint8_t gid_indices[CW_VERBS_MAX_GIDS];
+    uint32_t net_devices[CW_VERBS_MAX_GIDS]; /* of Ethernet: the number of the network device of each GID */
     uint16_t pkey_index;
     struct cw_verbs_address address; /* queue pair and key are not set */
     double bandwidth_bps;
