@@ -10,6 +10,7 @@
  *   ofi_cq.c       completions, and reports of the provider that cannot be true
  *   ofi_slot.c     memory of packets that leave or arrive
  *   ofi_peer.c     routes (entries of the address vector) and lives of peers
+ *   ofi_watch.c    peers of other machines that end or fall silent
  *   ofi_conn.c     dial, accept, end; ofi_packet.c: packets that arrive; ofi_send.c: packets that leave
  *   ofi_access.c   reads, writes and atomic operations in the memory of peers
  */
@@ -39,6 +40,7 @@
 #define CW_OFI_WINDOW_L     32u   /* large packets of a connection under way */
 #define CW_OFI_KEPT         4096u /* packets of a connection that are kept because they came before their turn */
 
+struct ofi_call;
 struct ofi_conn;
 struct ofi_iface;
 struct ofi_peer;
@@ -61,6 +63,9 @@ struct ofi_peer {
     unsigned references; /* references of connections and of slots */
     int dead;
     struct cw_poll_item process; /* reports the death of a process on this machine; fd -1: not available */
+    struct cw_poll_item watch;   /* a TCP connection that ends with its process, or when its machine is silent; fd -1 */
+    uint8_t is_tried;            /* that connection was tried, */
+    uint8_t is_seen;             /* and is established */
     struct cw_ofi_entry entry;
 };
 
@@ -79,13 +84,6 @@ struct ofi_flush {
     struct cw_list link;
     struct cw_completion *completion;
     uint32_t number; /* packets before this number are waited for */
-};
-
-/* The content of a dial until progress sends it, because dialling must make no system call. */
-struct ofi_call {
-    size_t address_length;
-    size_t hello_length;
-    char bytes[]; /* the address, then the hello */
 };
 
 struct ofi_conn {
@@ -118,7 +116,8 @@ struct ofi_conn {
     uint64_t peer_number;
     uint32_t token;
     uint32_t peer_token;
-    uint32_t next_out; /* number of the next packet */
+    uint16_t watch_port; /* at which the peer's process can be watched; 0: none */
+    uint32_t next_out;   /* number of the next packet */
     uint32_t next_in;
     uint32_t handled; /* number of the packet that the peer expects next, as far as it told; */
     uint32_t told;    /* and the number that this side told the peer last */
@@ -197,6 +196,13 @@ struct ofi_iface {
     uint8_t wakeup;
     uint8_t broken; /* the provider gave reports that cannot be true, and is not used any more */
     uint8_t closing;
+    struct {
+        struct cw_poll_item item; /* listens for those that watch this process; fd -1: nobody can */
+        struct cw_list accepted;
+        unsigned count;
+        uint16_t port;
+        uint8_t is_deaf; /* it is not asked any more */
+    } watch;
     size_t entry_length;
     struct {
         struct cw_ofi_entry head;
@@ -285,7 +291,7 @@ unsigned cw_ofi_tell_ends(struct ofi_iface *iface);
 void cw_ofi_tell_end(struct ofi_conn *conn);
 /* The reply to a dial came. */
 void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length);
-void cw_ofi_peer_died(struct ofi_peer *peer);
+void cw_ofi_peer_died(struct ofi_peer *peer, ucs_status_t status, const char *why);
 
 /* ---- ofi_packet.c ---- */
 void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length);

@@ -12,6 +12,7 @@
 #include "transport/ofi/ofi_send.h"
 
 #include "transport/ofi/ofi_access.h"
+#include "transport/ofi/ofi_watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,13 @@
 
 #define LOOKS_PER_INTERVAL 4u
 #define DRAINED            64u /* progress calls without an event that end the wait for a dead peer */
+
+/* The content of a dial until progress sends it, because dialling must make no system call. */
+struct ofi_call {
+    size_t address_length;
+    size_t hello_length;
+    char bytes[]; /* the address, then the hello */
+};
 
 static unsigned deadline_over(struct cw_alarm *alarm);
 
@@ -274,6 +282,7 @@ void cw_ofi_watch(struct cw_conn *super)
         conn->watched = 1;
         if (conn->state == OFI_OPEN) {
             cw_ofi_look_later(conn);
+            cw_ofi_watch_begin(conn);
         }
     }
 }
@@ -313,7 +322,9 @@ void cw_ofi_ponged(struct ofi_conn *conn)
  * not watched gets a ping only while the peer has not handled everything. */
 static void look_at(struct ofi_conn *conn)
 {
-    conn->silent = (conn->heard || conn->ping == NULL || !conn->watched) ? 0 : conn->silent + 1;
+    const int is_seen = conn->peer->is_seen; /* then the system tells, and a peer that stopped may take no ping */
+
+    conn->silent = (conn->heard || conn->ping == NULL || !conn->watched || is_seen) ? 0 : conn->silent + 1;
     if (conn->silent >= LOOKS_PER_INTERVAL) {
         cw_ofi_end(conn, UCS_ERR_ENDPOINT_TIMEOUT, "nothing arrives there any more");
         return;
@@ -346,6 +357,9 @@ void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length)
     conn->is_dialling = 0;
     if (is_looked_at(conn)) {
         cw_ofi_look_later(conn);
+    }
+    if (conn->watched) {
+        cw_ofi_watch_begin(conn);
     }
     conn->super.iface->upcalls->opened(&conn->super, UCS_OK, reply, length);
 }
@@ -403,7 +417,7 @@ unsigned cw_ofi_tell_ends(struct ofi_iface *iface)
     return count;
 }
 
-void cw_ofi_peer_died(struct ofi_peer *peer)
+void cw_ofi_peer_died(struct ofi_peer *peer, ucs_status_t status, const char *why)
 {
     struct ofi_conn *conn;
 
@@ -416,7 +430,7 @@ void cw_ofi_peer_died(struct ofi_peer *peer)
     cw_list_for_each(conn, &peer->iface->conns, struct ofi_conn, link)
     {
         if (conn->peer == peer) {
-            cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the process ended");
+            cw_ofi_end(conn, status, why);
         }
     }
 }

@@ -4,6 +4,7 @@
  */
 #include "transport/ofi/ofi_access.h"
 #include "transport/ofi/ofi_send.h"
+#include "transport/ofi/ofi_watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,7 @@ static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
     iface->poller          = params->poller;
     iface->wakeup          = (uint8_t)params->wakeup;
     iface->item            = (struct cw_poll_item){.fd = -1, .ready = queue_ready};
+    iface->watch.item      = (struct cw_poll_item){.fd = -1};
     iface->look            = (struct cw_alarm){.fire = look};
     cw_idmap_init(&iface->numbers);
     cw_hash_init(&iface->routes, cw_random_u64());
@@ -218,6 +220,7 @@ static void dispose(struct ofi_iface *iface)
 {
     cw_ofi_life_end(iface->entry.head.life);
     cw_poller_alarm_cancel(iface->poller, &iface->look);
+    cw_ofi_watch_close(iface);
     if (iface->item.fd >= 0) {
         cw_poller_remove(iface->poller, &iface->item);
     }
@@ -272,6 +275,7 @@ ucs_status_t cw_ofi_open(const struct cw_iface_params *params, struct cw_iface *
         dispose(iface);
         return UCS_ERR_IO_ERROR;
     }
+    cw_ofi_watch_open(iface);
     set_limits(iface);
     cw_ofi_access_limits(iface);
     *iface_p = &iface->super;

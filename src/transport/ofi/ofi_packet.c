@@ -93,6 +93,7 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
     }
     conn->peer_number = arrived->control.number;
     conn->peer_token  = arrived->control.token;
+    conn->watch_port  = arrived->control.watch_port;
     conn->next_out    = 1; /* the reply is packet 0 */
     conn->is_acceptor = 1;
     conn->state       = OFI_OPEN;
@@ -161,6 +162,7 @@ static void take_ordered(struct ofi_conn *conn, const struct arrived *arrived)
     if (arrived->control.kind == CW_OFI_REPLY && conn->state == OFI_DIALLING) {
         conn->peer_number = arrived->control.number;
         conn->peer_token  = arrived->control.token;
+        conn->watch_port  = arrived->control.watch_port;
         cw_ofi_reach_read(conn, arrived->reach, arrived->control.reach_length);
         cw_ofi_open_now(conn, arrived->core, arrived->control.length);
     } else if (arrived->control.kind == CW_OFI_BYE && conn->state == OFI_OPEN) {

@@ -7,7 +7,7 @@
  * Entries come from peers and from worker addresses, so they may hold any bytes: the provider gets only addresses that
  * have the form of this side's own.
  */
-#include "transport/ofi/ofi.h"
+#include "transport/ofi/ofi_watch.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -173,7 +173,7 @@ static unsigned process_ended(struct cw_poll_item *item, unsigned events)
     struct ofi_peer *peer = cw_container_of(item, struct ofi_peer, process);
 
     (void)events;
-    cw_ofi_peer_died(peer);
+    cw_ofi_peer_died(peer, UCS_ERR_CONNECTION_RESET, "the process ended");
     return 1;
 }
 
@@ -216,7 +216,8 @@ ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *bytes, size_t 
         return UCS_ERR_NO_MEMORY;
     }
     memcpy(&peer->entry, bytes, sizeof(peer->entry));
-    peer->iface = iface;
+    peer->iface    = iface;
+    peer->watch.fd = -1;
     if (!is_over(iface, &peer->entry)) {
         peer->route = cw_ofi_route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
     }
@@ -246,6 +247,7 @@ void cw_ofi_peer_drop(struct ofi_peer *peer)
         cw_poller_remove(peer->iface->poller, &peer->process);
         cw_process_unwatch(peer->process.fd);
     }
+    cw_ofi_watch_end(peer);
     cw_ofi_route_drop(peer->iface, peer->route);
     free(peer);
 }

@@ -260,6 +260,7 @@ struct ofi_slot *cw_ofi_write_told(struct ofi_iface *iface, struct ofi_conn *con
     if (told->with_entry) {
         cw_bytes_copy_any(at, &iface->entry, iface->entry_length);
         control.entry_length = (uint8_t)iface->entry_length;
+        control.watch_port   = iface->watch.port;
         at += iface->entry_length;
     }
     if (told->with_reach) {

@@ -46,7 +46,7 @@ struct cw_ofi_control {
     uint8_t entry_length; /* bytes of the sender's address entry that follow */
     uint8_t reach_length; /* bytes of the struct cw_ofi_reach that follows, and of its address; 0: there is none */
     uint16_t length;      /* bytes of the core behind them */
-    uint16_t unused2;
+    uint16_t watch_port;  /* of TCP, where the sender's process can be watched, with an entry alone; 0: none */
     uint32_t unused3;
 };
 _Static_assert(sizeof(struct cw_ofi_control) == 24, "part of the wire");
