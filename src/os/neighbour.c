@@ -9,6 +9,7 @@
 #include <linux/neighbour.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -125,6 +126,11 @@ static void ask_for(const struct cw_net_address *to, unsigned device)
                      (to->family == CW_NET_IPV4) ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     }
     close(fd);
+}
+
+unsigned cw_neighbour_device(const char *name)
+{
+    return (name[0] != '\0') ? if_nametoindex(name) : 0;
 }
 
 int cw_neighbour_is_known(const struct cw_net_address *to, unsigned device)

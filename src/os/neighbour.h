@@ -9,6 +9,9 @@
 
 #include "os/net.h"
 
+/* The number of a network device; 0: none has that name. */
+unsigned cw_neighbour_device(const char *name);
+
 /* Whether the system knows the neighbour through which that network device (its number) reaches the address. 0: it does
  * not; the system asks for the neighbour now, and a later call may find it. 1: it does, or does not tell. */
 int cw_neighbour_is_known(const struct cw_net_address *to, unsigned device);

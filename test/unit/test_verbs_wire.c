@@ -139,6 +139,31 @@ static void test_pair(void **state)
     assert_non_null(pair(infiniband(3, 0xffff), infiniband(0xc001, 0xffff), &left, &right));
 }
 
+/* The GIDs fit the route: those of the network device, such as a VLAN, through which the peer is reached. */
+static void test_pair_on_a_device(void **state)
+{
+    const struct cw_verbs_address ours = ethernet(ipv4, ipv6), theirs = ethernet(ipv6, ipv4);
+    static const struct {
+        uint32_t ours[CW_VERBS_MAX_GIDS], theirs[CW_VERBS_MAX_GIDS];
+        int fits;
+        unsigned left, right;
+    } cases[] = {
+        {{3, 4}, {4, 0}, 1, 1, 0}, /* only IPv6 has a route through a device of ours */
+        {{3, 4}, {0, 3}, 1, 0, 1}, {{3, 3}, {3, 3}, 1, 0, 1}, {{3, 4}, {3, 4}, 0, 9, 9}, /* another family each */
+        {{3, 4}, {7, 7}, 0, 9, 9}, {{0, 0}, {0, 0}, 0, 9, 9},
+    };
+    unsigned left, right;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        left = right = 9;
+        assert_int_equal(cw_verbs_pair_on(&ours, cases[i].ours, &theirs, cases[i].theirs, &left, &right),
+                         cases[i].fits);
+        assert_int_equal(left, cases[i].left);
+        assert_int_equal(right, cases[i].right);
+    }
+}
+
 /* 20 ms, 40, 80 .. a second, until the end; an end beyond all numbers never comes. */
 static void test_retry(void **state)
 {
@@ -167,10 +192,8 @@ static void test_retry(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_address),
-        cmocka_unit_test(test_datagram),
-        cmocka_unit_test(test_pair),
-        cmocka_unit_test(test_retry),
+        cmocka_unit_test(test_address),          cmocka_unit_test(test_datagram), cmocka_unit_test(test_pair),
+        cmocka_unit_test(test_pair_on_a_device), cmocka_unit_test(test_retry),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,19 +40,32 @@ static int address_of(const uint8_t gid[16], struct cw_net_address *address)
     return !cw_verbs_gid_is_local(gid);
 }
 
-/* Asks the routing table. NULL: there is no objection. */
-static const char *route_complaint(const uint8_t gid[16])
+/* Asks the routing table, and changes the choice of GIDs to those that fit it: one port may have GIDs of several
+ * network devices (VLANs). NULL: there is no objection. */
+static const char *fit_routes(const struct cw_verbs_iface *iface, const struct cw_verbs_address *peer,
+                              unsigned *our_gid, unsigned *peer_gid)
 {
-    struct cw_net_address address;
-    struct cw_route route;
+    uint32_t devices[CW_VERBS_MAX_GIDS] = {0};
+    struct cw_net_address to[CW_VERBS_MAX_GIDS];
+    struct cw_route routes[CW_VERBS_MAX_GIDS];
+    int is_global[CW_VERBS_MAX_GIDS];
+    unsigned i, kind;
 
-    if (!address_of(gid, &address)) {
-        return NULL;
+    for (i = 0; i < peer->num_gids; i++) {
+        is_global[i] = address_of(peer->gids[i], &to[i]);
     }
-    cw_routes_find(&address, 1, &route);
-    return (route.kind == CW_ROUTE_NONE)   ? "there is no route to its address (GID)"
-           : (route.kind == CW_ROUTE_DOWN) ? "the interface towards its address (GID) has no carrier"
-                                           : NULL;
+    cw_routes_find(to, peer->num_gids, routes);
+    for (i = 0; i < peer->num_gids; i++) {
+        kind = routes[i].kind;
+        if (is_global[i] && (kind == CW_ROUTE_DIRECT || kind == CW_ROUTE_GATEWAY)) {
+            devices[i] = cw_neighbour_device(routes[i].device);
+        }
+    }
+    (void)cw_verbs_pair_on(&iface->local, iface->port.net_devices, peer, devices, our_gid, peer_gid);
+    kind = is_global[*peer_gid] ? routes[*peer_gid].kind : CW_ROUTE_UNKNOWN;
+    return (kind == CW_ROUTE_NONE)   ? "there is no route to its address (GID)"
+           : (kind == CW_ROUTE_DOWN) ? "the interface towards its address (GID) has no carrier"
+                                     : NULL;
 }
 
 /* NULL, or the reason why the peer cannot be reached. The routing table is not asked, as that takes calls of the system
@@ -130,7 +143,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     const char *why    = find_way(iface, address, address_length, &peer, &our_gid, &peer_gid);
 
     if (why == NULL && peer.ethernet) {
-        why = route_complaint(peer.gids[peer_gid]);
+        why = fit_routes(iface, &peer, &our_gid, &peer_gid);
     }
     if (why != NULL || hello_length > CW_HELLO_MAX) {
         cw_diag("%s does not dial: %s", iface->port.name, (why != NULL) ? why : "the hello is too long");

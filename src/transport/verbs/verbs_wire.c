@@ -179,10 +179,34 @@ static const char *pair_infiniband(const struct cw_verbs_address *ours, const st
     return ((ours->pkey | theirs->pkey) & PKEY_FULL) ? NULL : "both are limited members of the partition (P_Key)";
 }
 
+static int are_alike(const uint8_t *left, const uint8_t *right)
+{
+    return cw_verbs_gid_is_ipv4(left) == cw_verbs_gid_is_ipv4(right) &&
+           cw_verbs_gid_is_local(left) == cw_verbs_gid_is_local(right);
+}
+
+int cw_verbs_pair_on(const struct cw_verbs_address *ours, const uint32_t our_devices[CW_VERBS_MAX_GIDS],
+                     const struct cw_verbs_address *theirs, const uint32_t their_devices[CW_VERBS_MAX_GIDS],
+                     unsigned *our_gid, unsigned *their_gid)
+{
+    unsigned i, j;
+
+    for (i = 0; i < ours->num_gids; i++) {
+        for (j = 0; j < theirs->num_gids; j++) {
+            if (our_devices[i] != 0 && our_devices[i] == their_devices[j] &&
+                are_alike(ours->gids[i], theirs->gids[j])) {
+                *our_gid   = i;
+                *their_gid = j;
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
 const char *cw_verbs_pair(const struct cw_verbs_address *ours, const struct cw_verbs_address *theirs, unsigned *our_gid,
                           unsigned *their_gid)
 {
-    const uint8_t *left, *right;
     unsigned i, j;
 
     *our_gid = *their_gid = 0;
@@ -194,10 +218,7 @@ const char *cw_verbs_pair(const struct cw_verbs_address *ours, const struct cw_v
     }
     for (i = 0; i < ours->num_gids; i++) {
         for (j = 0; j < theirs->num_gids; j++) {
-            left  = ours->gids[i];
-            right = theirs->gids[j];
-            if (cw_verbs_gid_is_ipv4(left) == cw_verbs_gid_is_ipv4(right) &&
-                cw_verbs_gid_is_local(left) == cw_verbs_gid_is_local(right)) {
+            if (are_alike(ours->gids[i], theirs->gids[j])) {
                 *our_gid   = i;
                 *their_gid = j;
                 return NULL;

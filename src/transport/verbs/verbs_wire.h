@@ -65,6 +65,13 @@ int cw_verbs_gid_is_local(const uint8_t gid[16]);
 const char *cw_verbs_pair(const struct cw_verbs_address *ours, const struct cw_verbs_address *theirs, unsigned *our_gid,
                           unsigned *their_gid);
 
+/* Chooses GIDs of one family that fit the routes: the first of ours that lies on the network device through which the
+ * system reaches one of theirs. The numbers of the devices are those of each GID; 0: not known. 0: no two fit, and
+ * nothing is chosen. */
+int cw_verbs_pair_on(const struct cw_verbs_address *ours, const uint32_t our_devices[CW_VERBS_MAX_GIDS],
+                     const struct cw_verbs_address *theirs, const uint32_t their_devices[CW_VERBS_MAX_GIDS],
+                     unsigned *our_gid, unsigned *their_gid);
+
 /* The times at which a datagram is sent again to a peer that does not answer: after `first`, then each time after twice
  * the interval, which is at most a second, until the end. */
 struct cw_verbs_retry {
