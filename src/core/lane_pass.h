@@ -15,6 +15,12 @@ static inline int cw_lane_pass(struct cw_conn *lane, uint64_t number, int fd)
     return copies != NULL && copies->pass != NULL && copies->pass(lane, number, fd);
 }
 
+/* Whether the peer takes descriptors. */
+static inline int cw_lane_passes(struct cw_conn *lane)
+{
+    return cw_lane_pass(lane, 0, -1);
+}
+
 static inline int cw_lane_take(struct cw_conn *lane, uint64_t number)
 {
     const struct cw_transport_copies *copies = lane->iface->transport->copies;

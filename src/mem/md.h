@@ -140,6 +140,14 @@ struct cw_md {
     ucs_status_t (*poll)(struct cw_md_copy *copy);
     ucs_status_t (*wait)(struct cw_md_copy *copy);
 
+    /* Memory of the host for copies of the devices of two processes; all three are NULL where there is none. `share`
+     * allocates some that suits copies from and to `device` and has a descriptor. `map_shared` makes memory of another
+     * process, `length` bytes, suit copies to `device`; the descriptor comes from a peer, may be of anything and stays
+     * the caller's. Errors: it cannot be had. `unshare` ends both. */
+    ucs_status_t (*share)(const void *device, size_t length, struct cw_memory *memory);
+    ucs_status_t (*map_shared)(const void *device, int fd, size_t length, struct cw_memory *memory);
+    void (*unshare)(struct cw_memory *memory);
+
     /*
      * Memory of a peer on this host, for copies without a detour by memory of the host. All four are NULL where there
      * is none of that.

@@ -47,7 +47,7 @@ ucs_status_t cw_get_send(struct cw_request *request, uint64_t id, uint32_t piece
                                  .length     = htole64(get->cursor.length),
                                  .receive_id = htole64(id),
                                  .piece      = htole32(piece),
-                                 .flags      = htole32(get->asks_name ? CW_WIRE_GET_NAME : 0)};
+                                 .flags      = htole32(get->takes)};
 
     if (payload <= conn->iface->limits.max_short) {
         return cw_lane_send_short(conn, CW_PACKET_GET, packet.token, &packet.address, payload);

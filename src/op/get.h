@@ -34,7 +34,7 @@ struct cw_get {
     struct cw_list quick; /* on rma->quick while the owner is asked and the system could copy */
     const struct ucp_rkey *rkey;
     uint64_t address;
-    struct cw_cma *copy; /* NULL: none */
+    struct cw_cma *copy;      /* NULL: none */
     struct cw_access *access; /* access by the device; NULL: none */
     uint32_t generation;
     uint8_t asked;     /* GET was sent */
@@ -43,7 +43,7 @@ struct cw_get {
     uint8_t late;      /* counted in rma->num_late */
     uint8_t fetching;  /* counted in rma->num_fetching */
     uint8_t declined;  /* the owner is not asked first at this attempt */
-    uint8_t asks_name; /* the owner may tell where the memory lies */
+    uint8_t takes;     /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: what the owner may answer */
 };
 
 _Static_assert(sizeof(struct cw_get) <= CW_REQUEST_STATE_SIZE, "state fits the request");

@@ -13,6 +13,7 @@
 #include "core/lane_pass.h"
 #include "core/worker.h"
 #include "mem/registry.h"
+#include "op/chunks.h"
 #include "op/op_ep.h"
 #include "op/send.h"
 #include "os/clock.h"
@@ -206,13 +207,17 @@ struct naming {
     struct cw_md_name name;
 };
 
-/* Passes the descriptors and closes them. If the system does not take one, the message comes in pieces. Each number is
- * used once, so that descriptors of such a message mean no other one. */
-static int pass_fds(struct ucp_ep *ep, struct cw_md_name *name)
+uint64_t cw_near_next_number(void)
 {
     static uint64_t last;
-    struct passed passed = {.number = htole64(__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED)),
-                            .count  = htole32(name->num_fds)};
+
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
+/* Passes the descriptors and closes them. If the system does not take one, the message goes another way. */
+static int pass_fds(struct ucp_ep *ep, struct cw_md_name *name)
+{
+    struct passed passed = {.number = htole64(cw_near_next_number()), .count = htole32(name->num_fds)};
     int is_passed        = 1;
     unsigned i;
 
@@ -261,9 +266,7 @@ ucs_status_t cw_near_send_name(struct cw_request *request)
     if (md == NULL || md->give_name == NULL || peer == 0 ||
         !md->give_name(send->cursor.contig, send->cursor.length, peer, &naming.name) ||
         !pass_fds(request->ep, &naming.name)) {
-        send->phase   = CW_SEND_DATA;
-        request->send = cw_send_data;
-        return cw_send_data(request);
+        return cw_chunks_or_data(request);
     }
     status =
         cw_lane_send_bcopy(request->ep->conn, CW_PACKET_RNDV_NAME, sizeof(struct cw_wire_rndv_name), pack, &naming);

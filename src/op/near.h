@@ -38,7 +38,11 @@ void cw_near_ep_lost(struct ucp_ep *ep);
 
 /* ---- the sender ---- */
 
-/* The attempt (request->send) that tells the name of a send's memory, or sends the message in pieces if there is none.
+/* A number for descriptors that are passed. Each is used once, so that what was passed for one purpose is never taken
+ * for another. */
+uint64_t cw_near_next_number(void);
+
+/* The attempt (request->send) that tells the name of a send's memory, or goes on by cw_chunks_or_data if there is none.
  * The send has the phase CW_SEND_NAMING. */
 ucs_status_t cw_near_send_name(struct cw_request *request);
 

@@ -11,6 +11,8 @@
 #include "core/ep_kept.h"
 #include "core/failover.h"
 #include "core/lanes.h"
+#include "op/chunk_table.h"
+#include "op/chunks.h"
 #include "op/cma.h"
 #include "op/credit.h"
 #include "op/rndv_recv.h"
@@ -87,6 +89,8 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_LANE]          = cw_lanes_on_packet,
     [CW_PACKET_PUT_LIST]      = cw_put_list_on_packet,
     [CW_PACKET_RNDV_NAME]     = cw_rndv_recv_on_name,
+    [CW_PACKET_RNDV_CHUNK]    = cw_rndv_recv_on_chunk,
+    [CW_PACKET_RNDV_TAKEN]    = cw_chunks_on_taken,
 };
 
 CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
@@ -332,6 +336,7 @@ void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     cw_stream_ep_lost(ep, status);
     cw_rma_ep_lost(ep, status);
     cw_near_ep_lost(ep);
+    cw_chunk_ep_lost(ep);
 }
 
 void cw_op_ep_user_changed(struct ucp_ep *ep)

@@ -8,6 +8,7 @@
 
 #include "core/ep.h"
 
+struct cw_chunk_table;
 struct cw_rma;
 struct cw_stream;
 
@@ -41,6 +42,7 @@ struct cw_op_ep {
     uint16_t num_copying;       /* op/rndv_recv: transfers of which this side still copies shares */
     uint16_t pairs_shared;      /* op/send_rndv: a bit per claim pair of the peer of which this side takes shares */
     uint32_t near_process;      /* op/near: the peer whose memory of a device was opened; 0: none */
+    struct cw_chunk_table *chunks; /* op/chunk_table: NULL until first use */
     struct cw_stream *stream;   /* NULL until first use */
     struct cw_rma *rma;         /* NULL until first use */
 };

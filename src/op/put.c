@@ -11,6 +11,7 @@
 #include "core/ep_batch.h"
 #include "op/access.h"
 #include "op/choice.h"
+#include "op/chunks.h"
 #include "op/cma.h"
 #include "op/counted.h"
 #include "op/near.h"
@@ -104,7 +105,8 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
         remote = CW_REMOTE_ACCESS;
     }
     if (cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) && remote == 0 && force == CW_FORCE_NONE &&
-        cw_near_is_possible(ep, &send->cursor, send->cursor.length)) {
+        (cw_near_is_possible(ep, &send->cursor, send->cursor.length) ||
+         cw_chunks_are_possible(ep, &send->cursor, send->cursor.length))) {
         force = CW_FORCE_RNDV; /* the owner may have its device copy */
     }
     if (cw_unlikely(remote == 0 && cw_op_ep(ep)->rma->no_packets)) {

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "mem/copy.h"
+#include "op/chunks.h"
 #include "op/near.h"
 #include "op/rndv_recv.h"
 #include "op/rma.h"
@@ -188,7 +189,7 @@ struct get {
     uint64_t length;
     uint64_t receive_id;
     uint32_t piece;
-    int asks_name;
+    unsigned takes; /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS */
 };
 
 /* One packet of the answer. */
@@ -322,7 +323,8 @@ static void release_named_get(struct cw_send *send)
 {
     struct ucp_ep *ep                       = cw_send_request(send)->ep;
     const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->receive_id)};
-    const int is_copied                     = send->phase == CW_SEND_ANNOUNCED && ep->state == CW_EP_OPEN;
+    const int is_copied =
+        (send->phase == CW_SEND_ANNOUNCED || send->phase == CW_SEND_CHUNKS) && ep->state == CW_EP_OPEN;
 
     release_get(send);
     if (is_copied) {
@@ -338,6 +340,13 @@ static const struct cw_send_kind get_named_kind = {
     .release = release_named_get,
 };
 
+/* Whether this side may tell where the memory lies, or send by chunks. */
+static int may_tell(struct ucp_ep *ep, const struct cw_send *send, const struct get *get)
+{
+    return ((get->takes & CW_WIRE_GET_NAME) && cw_near_is_possible(ep, &send->cursor, (size_t)get->length)) ||
+           ((get->takes & CW_WIRE_GET_CHUNKS) && cw_chunks_are_possible(ep, &send->cursor, (size_t)get->length));
+}
+
 static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct cw_mem_pin *pin, const void *from,
                           const struct get *get, size_t sent)
 {
@@ -352,12 +361,14 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
     send->pin        = pin;
     send->receive_id = get->receive_id;
     send->piece      = get->piece;
-    if (cw_unlikely(get->asks_name) && cw_near_is_possible(ep, &send->cursor, (size_t)get->length) &&
+    if (cw_unlikely(get->takes) && may_tell(ep, send, get) &&
         cw_idmap_add(&ep->worker->ids, request, &send->id) == UCS_OK) {
-        send->kind    = &get_named_kind;
-        send->named   = 1;
-        send->phase   = CW_SEND_NAMING;
-        request->send = cw_near_send_name;
+        send->kind   = &get_named_kind;
+        send->named  = 1;
+        send->chunks = (get->takes & CW_WIRE_GET_CHUNKS) != 0;
+        cw_request_release(request, 0);
+        cw_send_by_devices(request, (get->takes & CW_WIRE_GET_NAME) != 0);
+        return;
     }
     cw_request_release(request, 0);
     cw_ep_queue(ep, request);
@@ -430,8 +441,8 @@ ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t le
                        .length     = le64toh(packet.length),
                        .receive_id = le64toh(packet.receive_id),
                        .piece      = le32toh(packet.piece),
-                       .asks_name  = packet.flags != 0};
-    if (get.length == 0 || get.piece < CW_WIRE_LEAST_PIECE || le32toh(packet.flags) > CW_WIRE_GET_NAME) {
+                       .takes      = le32toh(packet.flags)};
+    if (get.length == 0 || get.piece < CW_WIRE_LEAST_PIECE || get.takes > (CW_WIRE_GET_NAME | CW_WIRE_GET_CHUNKS)) {
         return UCS_ERR_IO_ERROR;
     }
     if (cw_likely(fits_cell(ep, &get))) {

@@ -13,6 +13,8 @@
 #include "core/ep_round.h"
 #include "op/shares.h"
 #include "op/rndv_recv_device.h"
+#include "op/chunk_table.h"
+#include "op/chunks.h"
 #include "op/get.h"
 #include "op/incoming.h"
 #include "op/near.h"
@@ -25,7 +27,7 @@
 #define CALL_BYTES  (16u << 10)  /* in progress, longer messages are copied after the packets that have arrived */
 #define QUIESCE_NS  UINT64_C(20000000)
 
-enum phase { WAITING, COPYING, RECEIVING, MOVING, NAMING, NEAR };
+enum phase { WAITING, COPYING, RECEIVING, MOVING, NAMING, NEAR, CHUNKS };
 
 struct cw_rndv_recv {
     struct cw_incoming in;
@@ -38,8 +40,11 @@ struct cw_rndv_recv {
     struct cw_shares shares;
     struct cw_request *moving; /* MOVING: the request of the device's transfer, which ends first */
     struct cw_near *near;      /* NEAR */
+    struct cw_chunks *chunks;  /* CHUNKS */
     uint8_t phase;
-    uint8_t asked; /* READY COPY was sent, or DONE for a get, and no COPIED came */
+    uint8_t takes;   /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: the sender may answer that */
+    uint8_t chunked; /* some chunks came */
+    uint8_t asked;   /* READY COPY was sent, or DONE for a get, and no COPIED came */
     uint8_t copy_failed;
     uint8_t unannounced;   /* begun by cw_rndv_recv_expect */
     uint8_t is_flat;       /* cw_dt_flat of the cursor is not NULL */
@@ -75,6 +80,10 @@ static void end_near(struct cw_rndv_recv *fetch)
         cw_near_end(fetch->near);
         fetch->near = NULL;
     }
+    if (cw_unlikely(fetch->chunks != NULL)) {
+        cw_chunks_end(fetch->chunks);
+        fetch->chunks = NULL;
+    }
 }
 
 /* `ep`: the endpoint of the transfer, even if it is lost. */
@@ -102,6 +111,9 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 
     if (fetch->cursor->class_id == CW_DT_STAGED && incoming->received == fetch->offer.length) {
         status = cw_stage_wait(fetch->cursor->stage);
+    }
+    if (fetch->chunks != NULL && cw_chunks_wait(fetch->chunks) == UCS_OK) {
+        status = UCS_OK;
     }
     finish(fetch, ep, status);
 }
@@ -147,13 +159,36 @@ static void begin_receiving(struct cw_rndv_recv *fetch)
     }
 }
 
+/* Whether the device of this end can copy the message from where it lies, or from chunks. */
+static uint8_t what_it_takes(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
+{
+    return (uint8_t)((cw_near_is_possible(ep, cursor, length) ? CW_WIRE_GET_NAME : 0) |
+                     (cw_chunks_are_possible(ep, cursor, length) ? CW_WIRE_GET_CHUNKS : 0));
+}
+
+static void ask_for_name(struct cw_rndv_recv *fetch, unsigned takes)
+{
+    static const enum cw_wire_rndv_mode modes[] = {
+        [CW_WIRE_GET_NAME]                      = CW_WIRE_RNDV_NAME,
+        [CW_WIRE_GET_CHUNKS]                    = CW_WIRE_RNDV_CHUNKS,
+        [CW_WIRE_GET_NAME | CW_WIRE_GET_CHUNKS] = CW_WIRE_RNDV_EITHER,
+    };
+
+    fetch->takes = (uint8_t)takes;
+    set_phase(fetch, NAMING);
+    send_ready(fetch, modes[takes], 0, piece_of(fetch));
+}
+
 /* Asks the sender for pieces, or where the message lies if a device can copy it from there. */
 static void ask_for_data(struct cw_rndv_recv *fetch)
 {
-    if (cw_unlikely(fetch->phase == WAITING && cw_near_is_possible(fetch->in.ep, fetch->cursor, fetch->offer.length))) {
-        set_phase(fetch, NAMING);
-        send_ready(fetch, CW_WIRE_RNDV_NAME, 0, piece_of(fetch));
-        return;
+    if (cw_unlikely(fetch->cursor->class_id == CW_DT_DEVICE && fetch->phase == WAITING)) {
+        const unsigned takes = what_it_takes(fetch->in.ep, fetch->cursor, fetch->offer.length);
+
+        if (takes != 0) {
+            ask_for_name(fetch, takes);
+            return;
+        }
     }
     begin_receiving(fetch);
     send_ready(fetch, CW_WIRE_RNDV_SEND, 0, piece_of(fetch));
@@ -276,6 +311,16 @@ static void come_in_pieces(struct cw_rndv_recv *fetch)
 {
     end_near(fetch);
     ask_for_data(fetch);
+}
+
+/* The memory that the sender has named cannot be opened. */
+static void come_otherwise(struct cw_rndv_recv *fetch)
+{
+    if (fetch->takes & CW_WIRE_GET_CHUNKS) {
+        ask_for_name(fetch, CW_WIRE_GET_CHUNKS);
+    } else {
+        come_in_pieces(fetch);
+    }
 }
 
 /* The device has copied the message, or failed. */
@@ -428,7 +473,7 @@ ucs_status_t cw_rndv_recv_receive(struct ucp_ep *ep, const struct cw_offer *offe
 }
 
 ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor,
-                                 uint64_t *id_p, uint32_t *piece_p, int *asks_name_p)
+                                 uint64_t *id_p, uint32_t *piece_p, uint8_t *takes_p)
 {
     const struct cw_offer offer = {.length = cursor->length};
     struct cw_rndv_recv *fetch  = fetch_new(ep, &offer, request, cursor);
@@ -437,8 +482,9 @@ ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, 
         return UCS_ERR_NO_MEMORY;
     }
     fetch->unannounced = 1;
-    *asks_name_p       = cw_near_is_possible(ep, cursor, cursor->length);
-    if (cw_unlikely(*asks_name_p)) {
+    fetch->takes       = cursor->class_id == CW_DT_DEVICE ? what_it_takes(ep, cursor, cursor->length) : 0;
+    *takes_p           = fetch->takes;
+    if (cw_unlikely(fetch->takes != 0)) {
         set_phase(fetch, NAMING);
     } else {
         begin_receiving(fetch);
@@ -629,7 +675,7 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
     memcpy(&packet, data, sizeof(packet));
     send_id = le64toh(packet.send_id);
     fetch   = find(ep, le64toh(packet.receive_id));
-    if (fetch == NULL || fetch->phase != NAMING || send_id == 0 ||
+    if (fetch == NULL || fetch->phase != NAMING || !(fetch->takes & CW_WIRE_GET_NAME) || send_id == 0 ||
         (!fetch->unannounced && send_id != fetch->offer.send_id) ||
         cw_near_decode(ep, &packet, fetch->offer.length, &name) != UCS_OK) {
         return UCS_ERR_IO_ERROR;
@@ -638,11 +684,47 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
     set_phase(fetch, NEAR);
     fetch->near = cw_near_begin(ep, &name, fetch->cursor, fetch->offer.length, near_ended, fetch);
     if (fetch->near == NULL) {
-        come_in_pieces(fetch);
+        come_otherwise(fetch);
     } else {
         cw_trace_note(fetch->request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->offer.length);
     }
     return UCS_OK;
+}
+
+/* Whether this chunk may come now. */
+static int expects_chunk(const struct cw_rndv_recv *fetch, const struct cw_wire_rndv_chunk *chunk)
+{
+    return (fetch->phase == NAMING || fetch->phase == CHUNKS) && (fetch->takes & CW_WIRE_GET_CHUNKS) &&
+           chunk->send_id != 0 && (fetch->offer.send_id == 0 || chunk->send_id == fetch->offer.send_id);
+}
+
+ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_rndv_chunk chunk;
+    struct cw_rndv_recv *fetch;
+
+    if (cw_chunks_decode(data, length, &chunk) != UCS_OK || (fetch = find(ep, chunk.receive_id)) == NULL) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (fetch->phase == RECEIVING && fetch->chunked && fetch->in.received == 0) {
+        cw_chunk_discard(ep, &chunk); /* it was sent before the sender knew that pieces are wanted */
+        return UCS_OK;
+    }
+    if (!expects_chunk(fetch, &chunk)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (fetch->phase == NAMING) {
+        fetch->offer.send_id = chunk.send_id;
+        fetch->chunked       = 1;
+        fetch->chunks = cw_chunks_begin(ep, chunk.send_id, fetch->cursor, fetch->offer.length, near_ended, fetch);
+        set_phase(fetch, CHUNKS);
+        if (fetch->chunks == NULL) {
+            come_in_pieces(fetch);
+            return UCS_OK;
+        }
+        cw_trace_note(fetch->request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->offer.length);
+    }
+    return cw_chunks_take(fetch->chunks, &chunk);
 }
 
 ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length)

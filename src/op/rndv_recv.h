@@ -9,8 +9,11 @@
  *      only the sender copies: begins here ----------------------'
  *      nobody copies: begins here --> RECEIVING --last byte--> done
  *      the peer's device is near: begins here --> NAMING --first piece--> RECEIVING
- *                                                    `--NAME--> NEAR --all is copied--> done
- *                                                                `--it fails--> RECEIVING
+ *                                                    |--NAME--> NEAR --all is copied--> done
+ *                                                    |           |--it cannot be opened--> NAMING
+ *                                                    |           `--it fails--> RECEIVING
+ *                                                    `--first chunk--> CHUNKS --all is copied--> done
+ *                                                                         `--it fails--> RECEIVING
  *      a device moves it: begins here --> MOVING --all is there--> done
  *                                           `--the device fails--> RECEIVING
  */
@@ -62,14 +65,14 @@ void cw_rndv_recv_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_st
 /*
  * Receive in packets only, never by copies between processes. cw_rndv_recv_receive: an announced message, as above,
  * into memory that the program may read meanwhile. cw_rndv_recv_expect: data that the caller asks the peer for, with
- * `*id_p`, in pieces of at most `*piece_p`; `*asks_name_p`: RNDV_NAME may come instead. The request completes later.
- * UCS_ERR_NO_MEMORY: nothing happened. If the peer was not asked after all, cw_rndv_recv_forget ends the expectation
- * without completing the request.
+ * `*id_p`, in pieces of at most `*piece_p`, or as `*takes_p` says (CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS). The request
+ * completes later. UCS_ERR_NO_MEMORY: nothing happened. If the peer was not asked after all, cw_rndv_recv_forget ends
+ * the expectation without completing the request.
  */
 ucs_status_t cw_rndv_recv_receive(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
                                   struct cw_dt_cursor *cursor);
 ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor,
-                                 uint64_t *id_p, uint32_t *piece_p, int *asks_name_p);
+                                 uint64_t *id_p, uint32_t *piece_p, uint8_t *takes_p);
 void cw_rndv_recv_forget(struct ucp_ep *ep, uint64_t id);
 /* The peer refuses to send the data that it was asked for: the request completes with this status. UCS_ERR_IO_ERROR: no
  * data was asked for with this id, or some of it arrived. */
@@ -83,6 +86,7 @@ void cw_rndv_recv_quiesce(struct ucp_ep *ep);
 ucs_status_t cw_rndv_recv_on_data(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rndv_recv_on_whole(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length);
 unsigned cw_rndv_recv_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov);
 void cw_rndv_recv_placed(struct ucp_ep *ep, const void *header, size_t length);

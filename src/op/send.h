@@ -8,13 +8,15 @@
  *        `--announced--> ANNOUNCED --READY SEND--> DATA --last--> SENT
  *                          |   |--READY COPY--> COPYING --no share left--> COPIED --DONE--> done
  *                          |   |--READY WRITE--> WRITING --the device--> COPIED    `--READY SEND--> DATA
- *                          |   `--READY NAME--> NAMING --the memory has a name--> ANNOUNCED
- *                          |                      `--it has none--> DATA
+ *                          |   |--READY NAME--> NAMING --the memory has a name--> ANNOUNCED
+ *                          |   |                  `--it has none--> CHUNKS or DATA
+ *                          |   `--READY CHUNKS--> CHUNKS --all were shown, DONE--> done
+ *                          |                        `--READY SEND--> DATA
  *                          `--DONE--> done
  *
  * A protocol (src/proto) is chosen at each attempt in QUEUED, and is request->send once it has begun. In QUEUED,
- * PIECES, NAMING and DATA the request is on ep->pending, afterwards on ep->inflight. Kinds that are `confirmed` wait in
- * SENT for DONE.
+ * PIECES, NAMING and DATA the request is on ep->pending, afterwards on ep->inflight, in CHUNKS on either. Kinds that
+ * are `confirmed` wait in SENT for DONE.
  */
 #ifndef CW_OP_SEND_H
 #define CW_OP_SEND_H
@@ -37,6 +39,7 @@ enum cw_send_phase {
     CW_SEND_WRITING,    /* the device writes */
     CW_SEND_COPIED,
     CW_SEND_NAMING,     /* the receiver wants to know where the message lies */
+    CW_SEND_CHUNKS,     /* by chunks for the receiver's device (op/chunks.h) */
     CW_SEND_DATA,
     CW_SEND_SENT
 };
@@ -98,6 +101,7 @@ struct cw_send {
     uint8_t on_device : 1;           /* memory is registered: a device reads or writes the bytes */
     uint8_t named     : 1;           /* the receiver was, or will be, told where the message lies */
     uint8_t has_mem   : 1;           /* the program gave the handle of the memory, and the message is not announced */
+    uint8_t chunks    : 1;           /* the receiver takes chunks */
     uint8_t landed;                  /* message to the worker itself: its first packet arrived */
     struct cw_job job;               /* COPYING */
     union {
@@ -183,6 +187,10 @@ ucs_status_t cw_send_data(struct cw_request *request);
  * from its first byte on by `attempt`. */
 void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
                         ucs_status_t (*attempt)(struct cw_request *request));
+/* For an alarm of a stage (op/stage.h): puts the request, which is on a list, into the endpoint's queue. */
+void cw_send_go_on(void *request);
+/* As cw_send_from_start, for a receiver whose device may copy. `names`: it takes a name of the memory (op/near.h). */
+void cw_send_by_devices(struct cw_request *request, int names);
 void cw_send_stop_job(struct cw_send *send);
 struct cw_wire_rts cw_send_rts(const struct cw_send *send);
 ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length);

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "core/ep_round.h"
 #include "core/lanes.h"
+#include "op/chunks.h"
 #include "op/shares.h"
 #include "op/near.h"
 #include "op/op_ep.h"
@@ -157,8 +158,7 @@ static ucs_status_t send_piece(struct cw_request *request)
     return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA, smaller(left, cw_conn_max_piece(conn)), pack_data, send);
 }
 
-/* Called when the stage may hold more bytes of the message. */
-static void go_on(void *arg)
+void cw_send_go_on(void *arg)
 {
     struct cw_request *request = arg;
 
@@ -184,7 +184,7 @@ static ucs_status_t look_at_stage(struct cw_request *request)
     if (ready > send->cursor.offset) {
         return UCS_OK;
     }
-    cw_stage_await(send->cursor.stage, go_on, request);
+    cw_stage_await(send->cursor.stage, cw_send_go_on, request);
     return UCS_INPROGRESS;
 }
 
@@ -323,20 +323,38 @@ void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
     cw_ep_reap_later(request->ep); /* which sends from the queue, outside of upcalls */
 }
 
-/* Names the memory, or else sends the message in pieces. */
-static ucs_status_t begin_naming(struct cw_request *request)
+/* The receiver's device may copy. */
+static ucs_status_t begin_naming(struct cw_request *request, enum cw_wire_rndv_mode mode)
 {
     struct cw_send *send = cw_request_state(request);
+    const int names      = mode != CW_WIRE_RNDV_CHUNKS;
 
-    if (send->phase != CW_SEND_ANNOUNCED) {
+    if (send->phase != CW_SEND_ANNOUNCED || (names && send->named)) {
         return UCS_ERR_IO_ERROR;
     }
-    send->named = 1;
-    if (cw_near_is_possible(request->ep, &send->cursor, send->cursor.length)) {
-        cw_send_from_start(request, CW_SEND_NAMING, cw_near_send_name);
-    } else {
-        cw_send_from_start(request, CW_SEND_DATA, cw_send_data);
+    send->named |= names;
+    send->chunks = mode != CW_WIRE_RNDV_NAME;
+    cw_send_by_devices(request, names);
+    return UCS_OK;
+}
+
+void cw_send_by_devices(struct cw_request *request, int names)
+{
+    const struct cw_send *send = cw_request_state(request);
+
+    cw_send_from_start(request, CW_SEND_NAMING,
+                       (names && cw_near_is_possible(request->ep, &send->cursor, send->cursor.length))
+                           ? cw_near_send_name
+                           : cw_chunks_or_data);
+}
+
+/* The receiver cannot have the chunks. */
+static ucs_status_t end_chunks(struct cw_request *request, uint32_t mode)
+{
+    if (mode != CW_WIRE_RNDV_SEND) {
+        return UCS_ERR_IO_ERROR;
     }
+    cw_send_from_start(request, CW_SEND_DATA, cw_chunks_withdraw);
     return UCS_OK;
 }
 
@@ -386,6 +404,10 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     }
     cw_trace_note(request, CW_TRACE_ANSWER, CW_PACKET_RNDV_READY, 0, 0);
     send             = cw_request_state(request);
+    if (cw_unlikely(send->phase == CW_SEND_CHUNKS)) {
+        send->piece = ready.piece;
+        return end_chunks(request, ready.mode);
+    }
     if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_COPIED) {
         return UCS_ERR_IO_ERROR; /* the send already does what an earlier READY asked for */
     }
@@ -399,8 +421,8 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     if (ready.mode == CW_WIRE_RNDV_COPY) {
         return begin_copy(request, &ready);
     }
-    if (ready.mode == CW_WIRE_RNDV_NAME && !send->named) {
-        return begin_naming(request);
+    if (ready.mode >= CW_WIRE_RNDV_NAME && ready.mode <= CW_WIRE_RNDV_EITHER) {
+        return begin_naming(request, (enum cw_wire_rndv_mode)ready.mode);
     }
     if (ready.mode != CW_WIRE_RNDV_SEND) {
         return UCS_ERR_IO_ERROR;
@@ -450,6 +472,11 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
         break;
     case CW_SEND_ANNOUNCED:
     case CW_SEND_COPIED:
+        break;
+    case CW_SEND_CHUNKS:
+        if (send->cursor.offset < send->cursor.length) {
+            return UCS_ERR_IO_ERROR;
+        }
         break;
     case CW_SEND_SENT:
         if (send->kind->confirmed) {

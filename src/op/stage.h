@@ -7,13 +7,17 @@
  * too.
  *
  *      out: device --copy--> chunk --pack--> packet        in: packet --unpack--> chunk --copy--> device
+ *
+ * An open stage copies to chunks that the peer's device reads (op/chunks.h); nothing is packed.
  */
 #ifndef CW_OP_STAGE_H
 #define CW_OP_STAGE_H
 
 #include "op/datatype.h"
 
+struct cw_chunk;
 struct cw_stage;
+struct ucp_ep;
 struct ucp_worker;
 
 /* Shorter messages are copied within the call that packs or unpacks them. */
@@ -41,6 +45,25 @@ ucs_status_t cw_stage_wait(struct cw_stage *stage);
 
 /* Has progress call `wake` when the result of cw_stage_ready or cw_stage_left may have changed. */
 void cw_stage_await(struct cw_stage *stage, void (*wake)(void *arg), void *arg);
+
+/* ---- an open stage ---- */
+
+/* As cw_stage_begin, for a message to that peer. Returns whether the stage has begun. */
+int cw_stage_open(struct cw_dt_cursor *cursor, struct ucp_ep *ep, size_t length);
+/* Whether it has no chunk, and will never have one. */
+int cw_stage_is_barren(const struct cw_stage *stage);
+/* Returns the chunk with the bytes at that offset, which are ready to be sent, and their number. */
+struct cw_chunk *cw_stage_chunk(struct cw_stage *stage, size_t offset, size_t *length_p);
+/* The peer has been told of these bytes. */
+void cw_stage_shown(struct cw_stage *stage, size_t offset);
+/* The peer has copied them; `keeps`: it can find the chunk again. 0: no such bytes are shown. */
+int cw_stage_taken(struct cw_stage *stage, size_t offset, int keeps);
+/* Whether nothing can change before the peer has taken a chunk. */
+int cw_stage_waits_for_peer(const struct cw_stage *stage);
+/* Returns whether no copy is under way; begins none. */
+int cw_stage_is_quiet(struct cw_stage *stage);
+/* Once it is quiet: the cursor is as before the stage, at its beginning. */
+void cw_stage_undo(struct cw_dt_cursor *cursor);
 
 /* For op/datatype.c. */
 void cw_stage_pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length);

@@ -263,7 +263,7 @@ static int open_file(uint32_t pid, uint32_t fd)
     return opened;
 }
 
-static ucs_status_t map_opened(int fd, uint64_t length, struct cw_memory *memory)
+ucs_status_t cw_memory_open_fd(int fd, uint64_t length, struct cw_memory *memory)
 {
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS);
@@ -319,7 +319,7 @@ ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct c
     if (opened < 0) {
         return UCS_ERR_UNREACHABLE;
     }
-    status = map_opened(opened, length, memory);
+    status = cw_memory_open_fd(opened, length, memory);
     close(opened);
     return status;
 }

@@ -51,13 +51,16 @@ ucs_status_t cw_memory_allocate(const struct cw_memory_wish *wish, struct cw_mem
  */
 ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct cw_memory *memory);
 
+/* As cw_memory_open, by a descriptor that may be of anything and stays the caller's. */
+ucs_status_t cw_memory_open_fd(int fd, uint64_t length, struct cw_memory *memory);
+
 /* Reserves addresses that nothing may touch: an access to them ends the program. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_memory_reserve(size_t length, struct cw_memory *memory);
 
 /* Maps bytes behind a descriptor, which stays the caller's; `offset` is a multiple of a page. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_memory_map(int fd, uint64_t offset, size_t length, struct cw_memory *memory);
 
-/* For memory that any of these four functions made. */
+/* For memory that any of these five functions made. */
 void cw_memory_release(struct cw_memory *memory);
 
 /* Makes the system provide the pages of that range before it returns, as far as the system can; never touches them

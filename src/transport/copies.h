@@ -54,7 +54,8 @@ struct cw_transport_copies {
      * process' own id where the peer is in it. 0: not known. It is a system call. */
     uint32_t (*process)(struct cw_conn *conn);
     /* Passes a descriptor, which stays the caller's, to the peer before any packet that is sent later. The caller names
-     * it by a number, which may be that of others passed before. 0: the system does not take it now. */
+     * it by a number, which may be that of others passed before. 0: the system does not take it now. fd -1 passes
+     * nothing: 0 then tells that the peer takes none. */
     int (*pass)(struct cw_conn *conn, uint64_t number, int fd);
     /* Returns the first descriptor of that number that the peer has passed, which is the caller's from now on and may
      * be of anything; -1: there is none. The transport keeps a bounded number of them, and closes the oldest ones. */

@@ -49,7 +49,9 @@ enum cw_packet_id {
     CW_PACKET_PUT_LIST       = 35, /* wire/rma.h, struct cw_wire_put_list; placed: struct cw_wire_put_list_data */
     CW_PACKET_RNDV_NAME      = 36, /* struct cw_wire_rndv_name */
     CW_PACKET_MOVE           = 37, /* wire/failover.h, struct cw_wire_move: about the carrier of the message lane */
-    CW_PACKET_COUNT          = 38
+    CW_PACKET_RNDV_CHUNK     = 38, /* struct cw_wire_rndv_chunk */
+    CW_PACKET_RNDV_TAKEN     = 39, /* struct cw_wire_rndv_taken */
+    CW_PACKET_COUNT          = 40
 };
 
 /* A whole message. OFFSET 0 SIZE 8: tag. Payload: the message. */
@@ -105,7 +107,9 @@ enum cw_wire_rndv_mode {
     CW_WIRE_RNDV_SEND = 1, /* the receiver waits for RNDV_DATA */
     CW_WIRE_RNDV_COPY = 2, /* the sender may copy shares into the receiver's memory (docs/change/long-messages.md) */
     CW_WIRE_RNDV_WRITE = 3, /* the sender's device is to write into the receiver's memory */
-    CW_WIRE_RNDV_NAME = 4 /* as SEND, but the sender may answer RNDV_NAME instead */
+    CW_WIRE_RNDV_NAME = 4, /* as SEND, but the sender may answer RNDV_NAME instead, */
+    CW_WIRE_RNDV_CHUNKS = 5, /* or RNDV_CHUNK, */
+    CW_WIRE_RNDV_EITHER = 6 /* or one of them */
 };
 
 /* The smallest piece that a receiver may ask for: every transport takes this many bytes in one packet. A smaller limit
@@ -149,6 +153,36 @@ struct cw_wire_rndv_name {
     uint64_t size;
     uint64_t address;
     uint8_t handle[64];
+};
+
+/* Chunks of memory of the host by which two ends share the way between memory of their devices: of a connection, in one
+ * direction. */
+#define CW_WIRE_CHUNKS 16u
+/* Chunks of a message that the receiver has not taken. */
+#define CW_WIRE_CHUNKS_OUT 4u
+#define CW_WIRE_CHUNK_MOST (UINT32_C(4) << 20)
+
+/* The next bytes of the message lie at the beginning of a chunk. 0/8: id of the receive; 8/8: id of the send; 16/8:
+ * offset of the bytes in the message, which is what all chunks before have; 24/8: in another process the place of the
+ * chunk, below CW_WIRE_CHUNKS, in this one its number; 32/8: number of its descriptor, which was passed, or 0: the
+ * receiver has the chunk, or is in this process; 40/4: bytes; 44/4: bytes of the chunk. No payload. */
+struct cw_wire_rndv_chunk {
+    uint64_t receive_id;
+    uint64_t send_id;
+    uint64_t offset;
+    uint64_t chunk;
+    uint64_t passed;
+    uint32_t length;
+    uint32_t size;
+};
+
+/* To the sender: these bytes were copied, and it may use the chunk again. 0/8: id of the send; 8/8: offset of the bytes
+ * in the message; 16/4: 1: the receiver keeps the chunk, 0: its descriptor must be passed again; 20/4: zero. */
+struct cw_wire_rndv_taken {
+    uint64_t send_id;
+    uint64_t offset;
+    uint32_t keeps;
+    uint32_t reserved;
 };
 
 /* To the sender: the transfer is over. 0/8: id of the send; 8/4: ucs_status_t; 12/4: zero. */
@@ -222,7 +256,8 @@ _Static_assert(sizeof(struct cw_wire_tag) == 8 && sizeof(struct cw_wire_tag_sync
 _Static_assert(sizeof(struct cw_wire_rts) == 24 && sizeof(struct cw_wire_tag_rts) == 32 &&
                sizeof(struct cw_wire_rndv_ready) == 40 && sizeof(struct cw_wire_rndv_data) == 16 &&
                    sizeof(struct cw_wire_rndv_done) == 16 && sizeof(struct cw_wire_rndv_copied) == 16 &&
-                   sizeof(struct cw_wire_rndv_name) == 128,
+                   sizeof(struct cw_wire_rndv_name) == 128 && sizeof(struct cw_wire_rndv_chunk) == 48 &&
+                   sizeof(struct cw_wire_rndv_taken) == 24,
                "sizes on the wire");
 _Static_assert(sizeof(struct cw_wire_am) == 8 && sizeof(struct cw_wire_am_first) == 24 &&
                sizeof(struct cw_wire_am_rts) == 32 && sizeof(struct cw_wire_stream_data) == 8, "sizes on the wire");

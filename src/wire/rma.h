@@ -52,8 +52,8 @@ struct cw_wire_put_rts {
 };
 
 /* Asks for bytes of registered memory. 0/8: token; 8/8: address; 16/8: bytes, at least 1; 24/8: id of the receive;
- * 32/4: bytes that one RNDV_DATA may carry, at least 1; 36/4: 0 or CW_WIRE_GET_NAME. RNDV_DATA, GET_DATA, GET_REFUSED
- * or RNDV_NAME answers. */
+ * 32/4: bytes that one RNDV_DATA may carry, at least 1; 36/4: CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS. RNDV_DATA,
+ * GET_DATA, GET_REFUSED, RNDV_NAME or RNDV_CHUNK answers. */
 struct cw_wire_get {
     uint64_t token;
     uint64_t address;
@@ -63,7 +63,8 @@ struct cw_wire_get {
     uint32_t flags;
 };
 
-#define CW_WIRE_GET_NAME 1u /* the owner may answer RNDV_NAME */
+#define CW_WIRE_GET_NAME   1u /* the owner may answer RNDV_NAME, */
+#define CW_WIRE_GET_CHUNKS 2u /* or RNDV_CHUNK */
 
 /* The whole answer in one packet, as RNDV_DATA from offset 0. 0/8: id of the receive. Payload: at least one byte. */
 struct cw_wire_get_data {

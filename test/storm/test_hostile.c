@@ -401,7 +401,9 @@ static size_t header_length(unsigned id)
         [CW_PACKET_GET_DATA]    = sizeof(struct cw_wire_get_data),
         [CW_PACKET_LANE]        = sizeof(struct cw_wire_lane),
         [CW_PACKET_PUT_LIST]    = CW_WIRE_PUT_LIST_BYTES(2),
-        [CW_PACKET_RNDV_NAME]   = 128};
+        [CW_PACKET_RNDV_NAME]   = 128,
+        [CW_PACKET_RNDV_CHUNK]  = sizeof(struct cw_wire_rndv_chunk),
+        [CW_PACKET_RNDV_TAKEN]  = sizeof(struct cw_wire_rndv_taken)};
 
     return id < CW_PACKET_COUNT ? lengths[id] : 0;
 }

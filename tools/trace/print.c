@@ -24,7 +24,7 @@ static const char *const packets[] = {
     [CW_PACKET_PUT_COUNTED] = "PUT_COUNTED",
     [CW_PACKET_GET_DATA] = "GET_DATA", [CW_PACKET_LANE] = "LANE", [CW_PACKET_PUT_LIST] = "PUT_LIST",
     [CW_PACKET_RNDV_NAME] = "RNDV_NAME",
-    [CW_PACKET_MOVE] = "MOVE",
+    [CW_PACKET_MOVE] = "MOVE", [CW_PACKET_RNDV_CHUNK] = "RNDV_CHUNK", [CW_PACKET_RNDV_TAKEN] = "RNDV_TAKEN",
 };
 static const char *const operations[] = {
     [CW_COUNT_TAG_SENT] = "tag send", [CW_COUNT_TAG_RECEIVED] = "tag receive", [CW_COUNT_AM_SENT] = "am send",

@@ -78,6 +78,22 @@ void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory);
     {                                                                                                                  \
         return cw_cuda_wait(cw_cuda_driver_get(&(kind)), copy);                                                        \
     }                                                                                                                  \
+    static ucs_status_t slot_share(const void *device, size_t length, struct cw_memory *memory)                        \
+    {                                                                                                                  \
+        const struct cuda_driver *cuda = cw_cuda_driver_get(&(kind));                                                  \
+                                                                                                                       \
+        return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_share(cuda, device, length, memory);                       \
+    }                                                                                                                  \
+    static ucs_status_t slot_map_shared(const void *device, int fd, size_t length, struct cw_memory *memory)           \
+    {                                                                                                                  \
+        const struct cuda_driver *cuda = cw_cuda_driver_get(&(kind));                                                  \
+                                                                                                                       \
+        return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_map_shared(cuda, device, fd, length, memory);              \
+    }                                                                                                                  \
+    static void slot_unshare(struct cw_memory *memory)                                                                 \
+    {                                                                                                                  \
+        cw_cuda_unshare(cw_cuda_driver_get(&(kind)), memory);                                                          \
+    }                                                                                                                  \
     static int slot_give_name(const void *ptr, size_t length, uint32_t peer, struct cw_md_name *name)                  \
     {                                                                                                                  \
         const struct cuda_driver *cuda = cw_cuda_driver_get(&(kind));                                                  \
@@ -128,6 +144,9 @@ void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory);
         .start       = slot_start,                                                                                     \
         .poll        = slot_poll,                                                                                      \
         .wait        = slot_wait,                                                                                      \
+        .share       = slot_share,                                                                                     \
+        .map_shared  = slot_map_shared,                                                                                \
+        .unshare     = slot_unshare,                                                                                   \
         .peer_tls    = peer_tls_,                                                                                      \
         .give_name   = slot_give_name,                                                                                 \
         .open        = slot_open,                                                                                      \

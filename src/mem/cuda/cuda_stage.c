@@ -30,8 +30,8 @@ static struct pool {
 
 /* ---- memory ---- */
 
-/* A buffer that cannot be pinned is still of use. */
-static void pin(const struct cuda_driver *cuda, const void *device, const struct buffer *buffer)
+/* Answers a CUresult. The log tells a failure once. */
+static int pin(const struct cuda_driver *cuda, const void *device, const struct cw_memory *memory)
 {
     static int told;
     struct cuda_channel channel;
@@ -41,7 +41,7 @@ static void pin(const struct cuda_driver *cuda, const void *device, const struct
     cw_cuda_range_of(cuda, device, &range);
     result = cw_cuda_enter(cuda, &range, &channel);
     if (result == CUDA_OK) {
-        result = cuda->host_register(buffer->memory.ptr, buffer->memory.length, CUDA_HOST_PORTABLE);
+        result = cuda->host_register(memory->ptr, memory->length, CUDA_HOST_PORTABLE);
         cw_cuda_leave(cuda);
     }
     if (result != CUDA_OK && !__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
@@ -50,6 +50,7 @@ static void pin(const struct cuda_driver *cuda, const void *device, const struct
             "limit of locked memory (ulimit -l)",
             cw_cuda_driver_error(cuda, result));
     }
+    return result;
 }
 
 static struct buffer *buffer_new(const struct cuda_driver *cuda, struct pool *pool, const void *device, size_t length)
@@ -62,7 +63,7 @@ static struct buffer *buffer_new(const struct cuda_driver *cuda, struct pool *po
         return NULL;
     }
     buffer->length = length;
-    pin(cuda, device, buffer);
+    (void)pin(cuda, device, &buffer->memory); /* a buffer that cannot be pinned is still of use */
     cw_list_add_tail(&pool->all, &buffer->link);
     return buffer;
 }
@@ -122,6 +123,38 @@ void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory)
         }
     }
     cw_lock_leave(&pool->lock);
+}
+
+/* ---- memory for two processes ---- */
+
+/* The registration may have ended with its context. */
+void cw_cuda_unshare(const struct cuda_driver *cuda, struct cw_memory *memory)
+{
+    (void)cuda->host_unregister(memory->ptr);
+    cw_memory_release(memory);
+}
+
+static ucs_status_t pin_shared(const struct cuda_driver *cuda, const void *device, struct cw_memory *memory)
+{
+    if (pin(cuda, device, memory) != CUDA_OK) {
+        cw_memory_release(memory);
+        return UCS_ERR_UNREACHABLE;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_cuda_share(const struct cuda_driver *cuda, const void *device, size_t length, struct cw_memory *memory)
+{
+    const struct cw_memory_wish wish = {.length = length, .shareable = 1, .huge = CW_MEMORY_SMALL};
+
+    return (cw_memory_allocate(&wish, memory) != UCS_OK) ? UCS_ERR_NO_MEMORY : pin_shared(cuda, device, memory);
+}
+
+/* The mapping may be written, because most devices pin no other; nothing here writes there. */
+ucs_status_t cw_cuda_map_shared(const struct cuda_driver *cuda, const void *device, int fd, size_t length,
+                                struct cw_memory *memory)
+{
+    return (cw_memory_open_fd(fd, length, memory) != UCS_OK) ? UCS_ERR_UNREACHABLE : pin_shared(cuda, device, memory);
 }
 
 /* ---- copies ---- */

@@ -10,6 +10,10 @@
 
 void *cw_cuda_stage(const struct cuda_driver *cuda, const void *device, size_t length);
 void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory);
+ucs_status_t cw_cuda_share(const struct cuda_driver *cuda, const void *device, size_t length, struct cw_memory *memory);
+ucs_status_t cw_cuda_map_shared(const struct cuda_driver *cuda, const void *device, int fd, size_t length,
+                                struct cw_memory *memory);
+void cw_cuda_unshare(const struct cuda_driver *cuda, struct cw_memory *memory);
 ucs_status_t cw_cuda_start(const struct cuda_driver *cuda, void *to, const void *from, size_t length,
                            struct cw_md_copy *copy);
 ucs_status_t cw_cuda_poll(const struct cuda_driver *cuda, struct cw_md_copy *copy);

@@ -24,7 +24,7 @@ static ucs_status_t start(struct cw_request *request)
     struct cw_rma *rma = cw_op_ep(ep)->rma;
     ucs_status_t status;
     uint32_t piece;
-    int asks_name;
+    uint8_t takes;
     uint64_t id;
 
     if (get->forced) {
@@ -35,13 +35,13 @@ static ucs_status_t start(struct cw_request *request)
     }
     status = cw_dt_keep(&get->cursor);
     if (status == UCS_OK) {
-        status = cw_rndv_recv_expect(ep, request, &get->cursor, &id, &piece, &asks_name);
+        status = cw_rndv_recv_expect(ep, request, &get->cursor, &id, &piece, &takes);
     }
     if (status != UCS_OK) {
         return status;
     }
-    get->asks_name = (uint8_t)asks_name;
-    status         = cw_get_send(request, id, piece);
+    get->takes = takes;
+    status     = cw_get_send(request, id, piece);
     if (status != UCS_OK) {
         cw_rndv_recv_forget(ep, id);
         return status;

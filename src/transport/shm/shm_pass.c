@@ -68,7 +68,7 @@ int cw_shm_pass(struct cw_conn *super, uint64_t number, int fd)
     const struct shm_conn *conn = shm_conn_of(super);
 
     return conn->state == SHM_CONN_OPEN && conn->peer_passes && !conn->hangup && conn->item.fd >= 0 &&
-           cw_unix_send(conn->item.fd, &number, sizeof(number), fd) == UCS_OK;
+           (fd < 0 || cw_unix_send(conn->item.fd, &number, sizeof(number), fd) == UCS_OK);
 }
 
 static int find(struct shm_passed *passed, uint64_t number)

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Implementation of op/chunks.h. The sender's copies are an open stage (op/stage.h). The receiver's copies end in the
+ * order of the chunks; an alarm looks at the first one, so that a sleeping program wakes up for it. Invariant: a chunk
+ * is told as taken only after the copy from it has ended, and the sender's device writes to it only then.
+ */
+#include "op/chunks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "core/ep_round.h"
+#include "mem/registry.h"
+#include "op/chunk_table.h"
+#include "op/send.h"
+#include "op/stage.h"
+#include "os/clock.h"
+
+int cw_chunks_are_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
+{
+    const struct cw_md *md;
+
+    if (!cw_stage_is_worth(cursor, length) || ep->state != CW_EP_OPEN ||
+        ep->worker->context->config->rndv_scheme == CW_RNDV_AM) {
+        return 0;
+    }
+    md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
+    return md != NULL && md->share != NULL && cw_chunk_has_way(ep);
+}
+
+/* ---- the receiver ---- */
+
+struct part {
+    struct cw_chunk *chunk;
+    struct cw_md_copy copy;
+    uint64_t offset;
+    int is_busy; /* the copy is under way */
+};
+
+struct cw_chunks {
+    struct cw_alarm alarm;
+    struct ucp_ep *ep;
+    const struct cw_md *md;
+    uint64_t send_id;
+    char *device;
+    uint64_t length;
+    uint64_t begun; /* bytes whose copies have begun */
+    struct part parts[CW_WIRE_CHUNKS_OUT];
+    unsigned first, count; /* of the parts that the sender was not told of */
+    ucs_status_t status;
+    void (*ended)(void *arg, ucs_status_t status);
+    void *arg;
+};
+
+ucs_status_t cw_chunks_decode(const void *data, size_t length, struct cw_wire_rndv_chunk *packet)
+{
+    if (length != sizeof(*packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(packet, data, sizeof(*packet));
+    packet->receive_id = le64toh(packet->receive_id);
+    packet->send_id    = le64toh(packet->send_id);
+    packet->offset     = le64toh(packet->offset);
+    packet->chunk      = le64toh(packet->chunk);
+    packet->passed     = le64toh(packet->passed);
+    packet->length     = le32toh(packet->length);
+    packet->size       = le32toh(packet->size);
+    return UCS_OK;
+}
+
+static void look_at(struct cw_chunks *chunks, uint64_t at_ns)
+{
+    cw_poller_alarm_set(chunks->ep->worker->poller, &chunks->alarm, at_ns);
+}
+
+/* The copy from the first part has ended. */
+static void take_first(struct cw_chunks *chunks, ucs_status_t status)
+{
+    struct part *part                = &chunks->parts[chunks->first];
+    const int keeps                  = cw_chunk_close(part->chunk);
+    struct cw_wire_rndv_taken packet = {
+        .send_id = htole64(chunks->send_id), .offset = htole64(part->offset), .keeps = htole32((uint32_t)keeps)};
+
+    part->is_busy = 0;
+    chunks->first = (chunks->first + 1) % CW_WIRE_CHUNKS_OUT;
+    chunks->count--;
+    chunks->status = (chunks->status == UCS_OK) ? status : chunks->status;
+    if (chunks->status == UCS_OK && chunks->ep->state == CW_EP_OPEN) {
+        cw_ep_send_control(chunks->ep, CW_PACKET_RNDV_TAKEN, &packet, sizeof(packet));
+    }
+}
+
+static int is_over(const struct cw_chunks *chunks)
+{
+    return chunks->count == 0 && (chunks->status != UCS_OK || chunks->begun == chunks->length);
+}
+
+static unsigned fire(struct cw_alarm *alarm)
+{
+    struct cw_chunks *chunks = cw_container_of(alarm, struct cw_chunks, alarm);
+    unsigned done            = 0;
+    ucs_status_t status      = UCS_OK;
+    struct part *part;
+
+    while (chunks->count > 0 && status != UCS_INPROGRESS) {
+        part   = &chunks->parts[chunks->first];
+        status = part->is_busy ? chunks->md->poll(&part->copy) : UCS_OK;
+        if (status != UCS_INPROGRESS) {
+            take_first(chunks, status);
+            done++;
+        }
+    }
+    if (is_over(chunks)) {
+        chunks->ended(chunks->arg, chunks->status);
+        return 1;
+    }
+    if (chunks->count > 0) {
+        look_at(chunks, cw_clock_ns() + cw_chunk_look_ns(chunks->ep->worker));
+    }
+    return done;
+}
+
+struct cw_chunks *cw_chunks_begin(struct ucp_ep *ep, uint64_t send_id, const struct cw_dt_cursor *cursor, size_t length,
+                                  void (*ended)(void *arg, ucs_status_t status), void *arg)
+{
+    struct cw_chunks *chunks = calloc(1, sizeof(*chunks));
+
+    if (chunks != NULL) {
+        *chunks = (struct cw_chunks){.alarm   = {.fire = fire},
+                                     .ep      = ep,
+                                     .md      = cw_md_of_type((ucs_memory_type_t)cursor->memory_type),
+                                     .send_id = send_id,
+                                     .device  = cursor->contig,
+                                     .length  = length,
+                                     .status  = UCS_OK,
+                                     .ended   = ended,
+                                     .arg     = arg};
+    }
+    return chunks;
+}
+
+/* No further copy begins; the alarm tells it when none is under way. */
+static void give_up(struct cw_chunks *chunks, ucs_status_t status)
+{
+    chunks->status = (chunks->status == UCS_OK) ? status : chunks->status;
+    look_at(chunks, cw_clock_ns());
+}
+
+static void begin_copy(struct cw_chunks *chunks, struct cw_chunk *chunk, const struct cw_wire_rndv_chunk *packet)
+{
+    struct part *part = &chunks->parts[(chunks->first + chunks->count) % CW_WIRE_CHUNKS_OUT];
+    ucs_status_t status;
+
+    *part  = (struct part){.chunk = chunk, .offset = packet->offset};
+    status = chunks->md->start(chunks->device + packet->offset, chunk->memory.ptr, packet->length, &part->copy);
+    chunks->count++;
+    chunks->begun += packet->length;
+    part->is_busy = status == UCS_INPROGRESS;
+    if (status != UCS_OK && status != UCS_INPROGRESS) {
+        give_up(chunks, status);
+    } else if (chunks->count == 1) {
+        look_at(chunks, cw_clock_ns() + cw_chunk_look_ns(chunks->ep->worker));
+    }
+}
+
+ucs_status_t cw_chunks_take(struct cw_chunks *chunks, const struct cw_wire_rndv_chunk *packet)
+{
+    struct cw_chunk *chunk;
+    ucs_status_t status;
+
+    if (packet->send_id != chunks->send_id || packet->length == 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (chunks->status != UCS_OK) {
+        cw_chunk_discard(chunks->ep, packet);
+        return UCS_OK;
+    }
+    if (packet->offset != chunks->begun || packet->length > chunks->length - chunks->begun ||
+        chunks->count == CW_WIRE_CHUNKS_OUT) {
+        return UCS_ERR_IO_ERROR;
+    }
+    status = cw_chunk_open(chunks->ep, packet, chunks->md, chunks->device, &chunk);
+    if (status == UCS_OK) {
+        begin_copy(chunks, chunk, packet);
+    } else if (status != UCS_ERR_IO_ERROR) {
+        give_up(chunks, status);
+        status = UCS_OK;
+    }
+    return status;
+}
+
+ucs_status_t cw_chunks_wait(struct cw_chunks *chunks)
+{
+    struct part *part;
+
+    while (chunks->count > 0) {
+        part = &chunks->parts[chunks->first];
+        take_first(chunks, part->is_busy ? chunks->md->wait(&part->copy) : UCS_OK);
+    }
+    return (chunks->status == UCS_OK && chunks->begun < chunks->length) ? UCS_ERR_CONNECTION_RESET : chunks->status;
+}
+
+void cw_chunks_end(struct cw_chunks *chunks)
+{
+    cw_poller_alarm_cancel(chunks->ep->worker->poller, &chunks->alarm);
+    (void)cw_chunks_wait(chunks);
+    free(chunks);
+}
+
+/* ---- the sender ---- */
+
+static size_t pack(void *dest, size_t max, void *arg)
+{
+    (void)max;
+    memcpy(dest, arg, sizeof(struct cw_wire_rndv_chunk));
+    return sizeof(struct cw_wire_rndv_chunk);
+}
+
+/* Tells the receiver of the next chunk. */
+static ucs_status_t show(struct cw_request *request)
+{
+    struct cw_send *send   = cw_request_state(request);
+    struct cw_stage *stage = send->cursor.stage;
+    const size_t offset    = send->cursor.offset;
+    size_t length;
+    const struct cw_chunk *chunk = cw_stage_chunk(stage, offset, &length);
+    struct cw_wire_rndv_chunk packet;
+    ucs_status_t status;
+
+    packet = (struct cw_wire_rndv_chunk){.receive_id = htole64(send->receive_id),
+                                         .send_id    = htole64(send->id),
+                                         .offset     = htole64(offset),
+                                         .chunk = htole64(cw_chunk_is_here(request->ep) ? chunk->number : chunk->place),
+                                         .passed = htole64(chunk->passed),
+                                         .length = htole32((uint32_t)length),
+                                         .size   = htole32((uint32_t)chunk->memory.length)};
+    status = cw_lane_send_bcopy(request->ep->conn, CW_PACKET_RNDV_CHUNK, sizeof(packet), pack, &packet);
+    if (status == UCS_OK) {
+        cw_stage_shown(stage, offset);
+        cw_dt_skip(&send->cursor, length);
+    }
+    return status;
+}
+
+/* TAKEN also wakes the request, so nothing wakes a program meanwhile that only waits for its peer. */
+static void await(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    if (!cw_stage_waits_for_peer(send->cursor.stage)) {
+        cw_stage_await(send->cursor.stage, cw_send_go_on, request);
+    }
+}
+
+/* An attempt in the phase CHUNKS. If the device fails, the endpoint fails, for the peer waits for these bytes. */
+static ucs_status_t go_on(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    ucs_status_t status;
+    size_t ready;
+
+    if (cw_ep_must_pause(request->ep)) {
+        return CW_AGAIN;
+    }
+    while (send->cursor.offset < send->cursor.length) {
+        ready = cw_stage_ready(send->cursor.stage, &status);
+        if (status != UCS_OK) {
+            cw_ep_fail(request->ep, status);
+            return CW_AGAIN;
+        }
+        if (ready <= send->cursor.offset) {
+            await(request);
+            return UCS_INPROGRESS;
+        }
+        status = show(request);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+    return UCS_INPROGRESS; /* DONE ends it */
+}
+
+static ucs_status_t in_pieces(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    send->phase   = CW_SEND_DATA;
+    request->send = cw_send_data;
+    return cw_send_data(request);
+}
+
+/* Messages before this one may use all chunks. If it turns out that there will be none, nothing was sent yet. */
+static ucs_status_t begin(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    ucs_status_t status;
+
+    (void)cw_stage_ready(send->cursor.stage, &status);
+    if (status == UCS_OK && cw_stage_is_barren(send->cursor.stage)) {
+        cw_stage_undo(&send->cursor);
+        return in_pieces(request);
+    }
+    return go_on(request);
+}
+
+ucs_status_t cw_chunks_or_data(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    if (cw_ep_must_pause(request->ep)) {
+        return CW_AGAIN;
+    }
+    if (!send->chunks || !cw_chunks_are_possible(request->ep, &send->cursor, send->cursor.length) ||
+        !cw_stage_open(&send->cursor, request->ep, send->cursor.length)) {
+        return in_pieces(request);
+    }
+    send->phase   = CW_SEND_CHUNKS;
+    request->send = begin;
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, send->cursor.length);
+    return begin(request);
+}
+
+ucs_status_t cw_chunks_withdraw(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    if (!cw_stage_is_quiet(send->cursor.stage)) {
+        cw_stage_await(send->cursor.stage, cw_send_go_on, request);
+        return UCS_INPROGRESS;
+    }
+    cw_stage_undo(&send->cursor);
+    return in_pieces(request);
+}
+
+ucs_status_t cw_chunks_on_taken(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_rndv_taken packet;
+    struct cw_request *request;
+    struct cw_send *send;
+    ucs_status_t status;
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    request = cw_send_find(ep, le64toh(packet.send_id));
+    if (request == NULL || le32toh(packet.keeps) > 1) {
+        return UCS_ERR_IO_ERROR;
+    }
+    send = cw_request_state(request);
+    if (send->phase != CW_SEND_CHUNKS ||
+        !cw_stage_taken(send->cursor.stage, le64toh(packet.offset), packet.keeps != 0)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (send->cursor.offset < send->cursor.length) { /* the next copy begins at once */
+        (void)cw_stage_ready(send->cursor.stage, &status);
+        cw_stage_await(send->cursor.stage, cw_send_go_on, request);
+    }
+    return UCS_OK;
+}
