@@ -66,6 +66,26 @@ void device_free(void *ptr)
     succeed(cuMemFreeAsync((uintptr_t)ptr, NULL));
 }
 
+void *device_alloc_managed(size_t length)
+{
+    cuda_context context = contexts[turn++ % NUM_CONTEXTS];
+    cuda_ptr ptr         = 0;
+
+    succeed(cuCtxPushCurrent_v2(context));
+    succeed(cuMemAllocManaged(&ptr, length, CUDA_MANAGED_GLOBAL));
+    succeed(cuCtxPopCurrent_v2(&context));
+    return (void *)(uintptr_t)ptr;
+}
+
+void device_free_managed(void *ptr)
+{
+    cuda_context context = contexts[0];
+
+    succeed(cuCtxPushCurrent_v2(context));
+    succeed(cuMemFree_v2((uintptr_t)ptr));
+    succeed(cuCtxPopCurrent_v2(&context));
+}
+
 void device_write(void *to, const void *from, size_t length)
 {
     standin_peek(to, from, length);

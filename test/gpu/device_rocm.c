@@ -56,6 +56,19 @@ void device_free(void *ptr)
     succeed(hipFree((uintptr_t)ptr));
 }
 
+void *device_alloc_managed(size_t length)
+{
+    cuda_ptr ptr = 0;
+
+    succeed(hipMallocManaged(&ptr, length, CUDA_MANAGED_GLOBAL));
+    return (void *)(uintptr_t)ptr;
+}
+
+void device_free_managed(void *ptr)
+{
+    device_free(ptr);
+}
+
 void device_write(void *to, const void *from, size_t length)
 {
     standin_peek(to, from, length);

@@ -11,8 +11,9 @@
 #include "ucs/memory/memory_type.h"
 
 #ifndef DEVICE_TYPE /* the type of its memory, and one that no domain of the process has */
-#define DEVICE_TYPE        UCS_MEMORY_TYPE_CUDA
-#define DEVICE_ABSENT_TYPE UCS_MEMORY_TYPE_ROCM
+#define DEVICE_TYPE         UCS_MEMORY_TYPE_CUDA
+#define DEVICE_MANAGED_TYPE UCS_MEMORY_TYPE_CUDA_MANAGED
+#define DEVICE_ABSENT_TYPE  UCS_MEMORY_TYPE_ROCM
 #endif
 
 /* 1: a memory type that is told is believed. */
@@ -26,6 +27,9 @@ void device_open(void);
 void device_close(void);
 void *device_alloc(size_t length);
 void device_free(void *ptr);
+/* Of DEVICE_MANAGED_TYPE, if device_other_types has that. */
+void *device_alloc_managed(size_t length);
+void device_free_managed(void *ptr);
 /* Memory of the device or of the host, at either end. */
 void device_write(void *to, const void *from, size_t length);
 /* From now on, once so many copies were made, all further ones fail; UINT64_MAX: none. */

@@ -30,6 +30,17 @@ void device_free(void *ptr)
     cw_sim_gpu_free(ptr);
 }
 
+void *device_alloc_managed(size_t length)
+{
+    (void)length;
+    return NULL;
+}
+
+void device_free_managed(void *ptr)
+{
+    (void)ptr;
+}
+
 void device_write(void *to, const void *from, size_t length)
 {
     cw_sim_gpu_write(to, from, length);

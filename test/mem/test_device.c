@@ -21,12 +21,17 @@
 static const size_t sizes[] = {0, 1, 8, 200, 4096, 8193, 65536, 300001, (size_t)1 << 20, LARGEST};
 #define NUM_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-enum { TX = 1, RX = 2, BOTH = 3 };  /* which end has memory of the GPU */
+enum place { HOST, GPU, MANAGED, PLACES };
+
+/* A pair of places: the memory of the sending end, or of the origin, and that of the other one. */
+enum { TX = GPU, RX = GPU * PLACES, PAIRS = PLACES * PLACES };
+
+#define LONGEST_MANAGED ((size_t)400000)
 
 /* A buffer of either kind. */
 struct memory {
     char *ptr;
-    int on_device;
+    enum place place;
 };
 
 static struct cw_sim_world *world;
@@ -46,9 +51,13 @@ static int setup(void **state)
     device_open();
     if (cw_test_tls_has("sim")) {
         cw_sim_knobs_default(&knobs);
-        knobs.rdma   = cw_test_tls_has("simrdma");
-        knobs.dmabuf = takes_dmabuf();
-        world        = cw_sim_world_new(1, &knobs);
+        if (cw_test_tls_has("simrdma")) { /* whose packets are as long as those of such a device */
+            knobs.rdma      = 1;
+            knobs.dmabuf    = takes_dmabuf();
+            knobs.max_bcopy = 8 << 10;
+            knobs.window    = 256 << 10;
+        }
+        world = cw_sim_world_new(1, &knobs);
     }
     return (scratch == NULL) ? -1 : cw_test_setup(state);
 }
@@ -75,19 +84,50 @@ static void open_pair(struct cw_pair *pair)
     cw_pair_open(pair, &config);
 }
 
-static struct memory memory_new(size_t length, int on_device)
+static enum place from_of(int pair)
 {
-    struct memory memory = {.on_device = on_device};
+    return (enum place)(pair % PLACES);
+}
 
-    memory.ptr = on_device ? device_alloc(length + 1) : malloc(length + 1);
+static enum place to_of(int pair)
+{
+    return (enum place)(pair / PLACES);
+}
+
+/* The next pair for transfers of that length. Pairs with managed memory are left out where the device has none, and, to
+ * save time, for the longest transfers. */
+static int next_pair(int pair, size_t length)
+{
+    do {
+        pair++;
+    } while (pair < PAIRS && (from_of(pair) == MANAGED || to_of(pair) == MANAGED) &&
+             (device_other_types == 0 || length > LONGEST_MANAGED));
+    return pair;
+}
+
+static ucs_memory_type_t type_of(const struct memory *memory)
+{
+    static const ucs_memory_type_t types[PLACES] = {UCS_MEMORY_TYPE_HOST, DEVICE_TYPE, DEVICE_MANAGED_TYPE};
+
+    return types[memory->place];
+}
+
+static struct memory memory_new(size_t length, enum place place)
+{
+    struct memory memory = {.place = place};
+
+    memory.ptr = (place == GPU) ? device_alloc(length + 1)
+                                : (place == MANAGED) ? device_alloc_managed(length + 1) : malloc(length + 1);
     assert_non_null(memory.ptr);
     return memory;
 }
 
 static void memory_free(struct memory *memory)
 {
-    if (memory->on_device) {
+    if (memory->place == GPU) {
         device_free(memory->ptr);
+    } else if (memory->place == MANAGED) {
+        device_free_managed(memory->ptr);
     } else {
         free(memory->ptr);
     }
@@ -120,7 +160,7 @@ static ucp_request_param_t param_of(const struct memory *memory, size_t turn)
 
     if (turn % 2 != 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-        param.memory_type = memory->on_device ? DEVICE_TYPE : UCS_MEMORY_TYPE_HOST;
+        param.memory_type = type_of(memory);
     }
     return param;
 }
@@ -162,7 +202,7 @@ enum order { POSTED, UNEXPECTED };
 
 static void exchange_tag(struct cw_pair *pair, size_t length, int ends, enum order order, size_t turn)
 {
-    struct memory from = memory_new(length, ends & TX), to = memory_new(length, (ends & RX) != 0);
+    struct memory from = memory_new(length, from_of(ends)), to = memory_new(length, to_of(ends));
     ucp_request_param_t send = param_of(&from, turn), recv = param_of(&to, turn / 2);
     const uint64_t copies = device_copies();
     ucs_status_ptr_t sent = NULL, received = NULL;
@@ -195,7 +235,7 @@ static void test_tag_messages_of_all_sizes(void **state)
 
     open_pair(pair);
     for (size_t i = 0; i < NUM_SIZES; i++) {
-        for (int ends = TX; ends <= BOTH; ends++) {
+        for (int ends = TX; ends < PAIRS; ends = next_pair(ends, sizes[i])) {
             exchange_tag(pair, sizes[i], ends, POSTED, turn++);
             exchange_tag(pair, sizes[i], ends, UNEXPECTED, turn++);
         }
@@ -214,7 +254,7 @@ static void test_tag_messages_of_several_entries(void **state)
 
     open_pair(pair);
     for (size_t i = 1; i < NUM_SIZES; i++) {
-        struct memory from = memory_new(sizes[i], 1), to = memory_new(sizes[i], i % 2 != 0);
+        struct memory from = memory_new(sizes[i], GPU), to = memory_new(sizes[i], (i % 2 != 0) ? GPU : HOST);
         size_t a = 0, b = 0;
 
         for (size_t k = 0; k < ENTRIES; k++) { /* other borders here than there, and some of no bytes */
@@ -285,11 +325,11 @@ static void test_active_messages_of_all_sizes(void **state)
     open_pair(pair);
     assert_int_equal(ucp_worker_set_am_recv_handler(pair->rx->worker, &handler), UCS_OK);
     for (size_t i = 0; i < NUM_SIZES; i++) {
-        for (int ends = TX; ends <= BOTH; ends++, am.turn++) {
-            struct memory from = memory_new(sizes[i], ends & TX);
+        for (int ends = TX; ends < PAIRS; ends = next_pair(ends, sizes[i]), am.turn++) {
+            struct memory from = memory_new(sizes[i], from_of(ends));
             ucp_request_param_t param = param_of(&from, am.turn);
 
-            am.to = memory_new(sizes[i], (ends & RX) != 0);
+            am.to = memory_new(sizes[i], to_of(ends));
             am.length = sizes[i];
             am.received = NULL;
             am.calls = 0;
@@ -314,8 +354,8 @@ static void test_streams_of_all_sizes(void **state)
 
     open_pair(pair);
     for (size_t i = 1; i < NUM_SIZES; i++) {
-        for (int ends = TX; ends <= BOTH; ends++, turn++) {
-            struct memory from = memory_new(sizes[i], ends & TX), to = memory_new(sizes[i], (ends & RX) != 0);
+        for (int ends = TX; ends < PAIRS; ends = next_pair(ends, sizes[i]), turn++) {
+            struct memory from = memory_new(sizes[i], from_of(ends)), to = memory_new(sizes[i], to_of(ends));
             ucp_request_param_t send = param_of(&from, turn), recv = param_of(&to, turn / 2);
             ucs_status_ptr_t sent, received;
 
@@ -349,7 +389,7 @@ static ucp_rkey_h key_of(struct cw_pair *pair, const struct memory *memory, size
 
     assert_int_equal(ucp_mem_map(pair->rx->context, &params, memh), UCS_OK);
     assert_int_equal(ucp_mem_query(*memh, &attr), UCS_OK);
-    assert_int_equal(attr.mem_type, memory->on_device ? DEVICE_TYPE : UCS_MEMORY_TYPE_HOST);
+    assert_int_equal(attr.mem_type, type_of(memory));
     assert_int_equal(ucp_rkey_pack(pair->rx->context, *memh, &packed, &size), UCS_OK);
     assert_true(size <= 64);
     assert_int_equal(ucp_ep_rkey_unpack(pair->tx->ep, packed, &rkey), UCS_OK);
@@ -367,8 +407,8 @@ static void flush(struct cw_pair *pair)
 /* Puts, flushes, and gets it back from there into other memory. */
 static void put_and_get(struct cw_pair *pair, size_t length, int ends, size_t turn)
 {
-    struct memory from = memory_new(length, ends & TX), there = memory_new(length, (ends & RX) != 0);
-    struct memory back = memory_new(length, ends & TX);
+    struct memory from = memory_new(length, from_of(ends)), there = memory_new(length, to_of(ends));
+    struct memory back = memory_new(length, from_of(ends));
     ucp_request_param_t put = param_of(&from, turn), get = param_of(&back, turn / 2);
     ucs_status_ptr_t result;
     ucp_rkey_h rkey;
@@ -379,7 +419,7 @@ static void put_and_get(struct cw_pair *pair, size_t length, int ends, size_t tu
     blank(&there, length);
     blank(&back, length);
     rkey = key_of(pair, &there, length + 1, &memh);
-    if (there.on_device) {
+    if (there.place != HOST) {
         assert_int_equal(ucp_rkey_ptr(rkey, (uintptr_t)there.ptr, &ptr), UCS_ERR_UNREACHABLE); /* KEY-7 */
     }
     result = ucp_put_nbx(pair->tx->ep, from.ptr, length, (uintptr_t)there.ptr, rkey, &put);
@@ -403,7 +443,7 @@ static void test_puts_and_gets_of_all_sizes(void **state)
 
     open_pair(pair);
     for (size_t i = 0; i < NUM_SIZES; i++) {
-        for (int ends = TX; ends <= BOTH; ends++) {
+        for (int ends = TX; ends < PAIRS; ends = next_pair(ends, sizes[i])) {
             put_and_get(pair, sizes[i], ends, turn++);
         }
     }
@@ -414,7 +454,7 @@ static void test_puts_and_gets_of_all_sizes(void **state)
  * carry it out, and where the operand or the reply buffer is. Nothing changes, and the endpoint goes on. */
 static void test_atomics_are_refused(void **state)
 {
-    struct memory there = memory_new(64, 1), operand = memory_new(8, 1), host = memory_new(64, 0);
+    struct memory there = memory_new(64, GPU), operand = memory_new(8, GPU), host = memory_new(64, HOST);
     ucp_request_param_t param = cw_param_none();
     const ucp_request_param_t none = cw_param_none();
     struct cw_pair *pair = *state;
@@ -484,7 +524,7 @@ static void test_mem10_allocated_on_the_gpu(void **state)
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE | UCP_MEM_ATTR_FIELD_ADDRESS};
     ucp_context_attr_t context_attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     ucp_request_param_t param = cw_param_none();
-    struct memory there = {.on_device = 1}, to = memory_new(10000, 0);
+    struct memory there = {.place = GPU}, to = memory_new(10000, HOST);
     struct cw_pair *pair = *state;
     ucs_status_ptr_t received;
     ucp_mem_h memh;
@@ -517,7 +557,7 @@ static void test_mem10_allocated_on_the_gpu(void **state)
 /* OPA-11: what is said must be so; memory of the host is none of the GPU's, nor is what lies behind its end. */
 static void test_opa11_memory_of_another_type(void **state)
 {
-    struct memory host = memory_new(100, 0), device = memory_new(100, 1);
+    struct memory host = memory_new(100, HOST), device = memory_new(100, GPU);
     const ucp_dt_iov_t mixed[2] = {{.buffer = device.ptr, .length = 50}, {.buffer = host.ptr, .length = 50}};
     ucp_request_param_t param = param_of(&device, 1);
     struct cw_pair *pair = *state;
@@ -543,7 +583,7 @@ static void test_opa11_memory_of_another_type(void **state)
 /* The copy of a receive fails: the receive says so, and the endpoint goes on. */
 static void test_a_gpu_that_fails(void **state)
 {
-    struct memory from = memory_new(4096, 0), to = memory_new(4096, 1);
+    struct memory from = memory_new(4096, HOST), to = memory_new(4096, GPU);
     ucp_request_param_t param = cw_param_none();
     struct cw_pair *pair = *state;
     ucs_status_ptr_t sent, received;
