@@ -324,6 +324,14 @@ ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct c
     return status;
 }
 
+size_t cw_memory_lock_limit(void)
+{
+    struct rlimit limit;
+
+    return (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) ? SIZE_MAX
+                                                                                        : (size_t)limit.rlim_cur;
+}
+
 ucs_status_t cw_memory_reserve(size_t length, struct cw_memory *memory)
 {
     void *ptr;

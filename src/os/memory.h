@@ -54,6 +54,9 @@ ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct c
 /* As cw_memory_open, by a descriptor that may be of anything and stays the caller's. */
 ucs_status_t cw_memory_open_fd(int fd, uint64_t length, struct cw_memory *memory);
 
+/* The bytes of memory that this process may lock, also for devices; SIZE_MAX: no limit. */
+size_t cw_memory_lock_limit(void);
+
 /* Reserves addresses that nothing may touch: an access to them ends the program. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_memory_reserve(size_t length, struct cw_memory *memory);
 

@@ -5,6 +5,7 @@
 #include "transport/verbs/verbs.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,19 @@ struct cw_verbs_chunk {
     struct cw_verbs_segment segments[CHUNK];
 };
 
+static void tell_refused(const struct cw_verbs_iface *iface, size_t length, const char *reason)
+{
+    const size_t limit = cw_memory_lock_limit();
+
+    if (limit == SIZE_MAX) {
+        cw_warn("%s cannot register %zu bytes: %s", iface->port.name, length, reason);
+    } else {
+        cw_warn("%s cannot register %zu bytes: %s; this process may lock %zu KiB of memory: raise that (ulimit -l, "
+                "memlock in limits.conf), or set UCX_RC_RX_QUEUE_LEN to less",
+                iface->port.name, length, reason, limit / 1024);
+    }
+}
+
 char *cw_verbs_memory(struct cw_verbs_iface *iface, size_t length, struct ibv_mr **mr_p)
 {
     const size_t page = cw_memory_page();
@@ -31,10 +45,7 @@ char *cw_verbs_memory(struct cw_verbs_iface *iface, size_t length, struct ibv_mr
     }
     if (!iface->pool.told) {
         iface->pool.told = 1;
-        cw_warn(
-            "%s cannot register %zu bytes: %s; where the limit of locked memory is the reason, raise it (ulimit -l, "
-            "memlock in limits.conf), or set UCX_RC_RX_QUEUE_LEN to less",
-            iface->port.name, length, (memory == NULL) ? "out of memory" : strerror(errno));
+        tell_refused(iface, length, (memory == NULL) ? "out of memory" : strerror(errno));
     }
     free(memory);
     return NULL;
