@@ -52,6 +52,17 @@ void device_free(void *ptr)
     mirror_md.release(&memory);
 }
 
+void *device_alloc_managed(size_t length)
+{
+    (void)length;
+    return NULL;
+}
+
+void device_free_managed(void *ptr)
+{
+    (void)ptr;
+}
+
 void device_write(void *to, const void *from, size_t length)
 {
     (void)mirror_md.copy(to, from, length);
