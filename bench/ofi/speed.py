@@ -6,12 +6,15 @@ ratio of each pair of runs. Both send one message to and fro; a figure is micros
     speed.py --tool build/optimized/bin/ucx_perftest [--provider tcp] [--rounds 11]
 
 With --instructions it also counts, under valgrind, the instructions inside libucp for one message of 8 bytes, over the
-provider and over this library's own TCP: two runs with different numbers of iterations, and their difference.
+provider and over this library's own TCP: two runs with different numbers of iterations, and their difference. With
+--instructions-only it does nothing else. The status is 1 if a bar is missed: latency at most 1.1 of fi_pingpong's,
+bandwidth at least 0.9 of it, instructions no more than over TCP.
 """
 
 import argparse
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,6 +22,7 @@ import tempfile
 import time
 
 SIZES = [(8, 20000), (1048576, 300)]
+LIMITS = {8: 1.1, 1048576: 1 / 0.9}  # of the ratio of times
 
 
 def pair(server, client, environment, column, row):
@@ -83,15 +87,10 @@ def instructions(options, settings):
     return (counts[1] - counts[0]) / 4000  # two messages of an iteration
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--tool", required=True)
-    parser.add_argument("--provider", default="tcp", help="as in the name of the device")
-    parser.add_argument("--full", default="tcp;ofi_rxm", help="the provider's whole name")
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--instructions", action="store_true")
-    options = parser.parse_args()
+def compare(options):
+    """Measures both in turn; returns the bars that were missed."""
     port = 23000 + os.getpid() % 10000
+    missed = []
     print("%-10s %12s %12s %8s   %s" % ("bytes", "ours", "fi_pingpong", "ratio", "least and most ratio; runs"))
     for size, iterations in SIZES:
         figures = []
@@ -103,13 +102,40 @@ def main():
         if not figures:
             sys.exit("no run came to its end")
         ratios = [one / other for one, other in figures]
+        ratio = statistics.median(ratios)
         print("%-10d %12.2f %12.2f %8.2f   %.2f to %.2f; %d" % (
             size, statistics.median(one for one, _ in figures), statistics.median(other for _, other in figures),
-            statistics.median(ratios), min(ratios), max(ratios), len(ratios)), flush=True)
-    if options.instructions:
-        over = instructions(options, {"UCX_TLS": "ofi", "UCX_NET_DEVICES": options.provider + ":lo"})
-        own = instructions(options, {"UCX_TLS": "tcp"})
-        print("instructions inside libucp for a message of 8 bytes: %.0f, over its own TCP %.0f" % (over, own))
+            ratio, min(ratios), max(ratios), len(ratios)), flush=True)
+        if ratio > LIMITS[size]:
+            missed.append("%d bytes take %.2f of the time of fi_pingpong, more than %.2f" % (size, ratio, LIMITS[size]))
+    return missed
+
+
+def count(options):
+    if shutil.which("valgrind") is None:
+        print("SKIPPED: valgrind is not installed")
+        sys.exit(77)
+    over = instructions(options, {"UCX_TLS": "ofi", "UCX_NET_DEVICES": options.provider + ":lo"})
+    own = instructions(options, {"UCX_TLS": "tcp"})
+    print("instructions inside libucp for a message of 8 bytes: %.0f, over its own TCP %.0f" % (over, own))
+    return [] if over <= own else ["more instructions than over TCP"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--provider", default="tcp", help="as in the name of the device")
+    parser.add_argument("--full", default="tcp;ofi_rxm", help="the provider's whole name")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--instructions", action="store_true")
+    parser.add_argument("--instructions-only", action="store_true")
+    options = parser.parse_args()
+    missed = [] if options.instructions_only else compare(options)
+    if options.instructions or options.instructions_only:
+        missed += count(options)
+    for bar in missed:
+        print("missed:", bar)
+    sys.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":
