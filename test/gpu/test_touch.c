@@ -99,13 +99,19 @@ static int run_messages(const char *which)
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         fill(from, i);
         if (move(pair, from, to, lengths[i]) != UCS_OK) {
-            return FAILED;
+            _exit(FAILED);
         }
         standin_peek(got, to, lengths[i]);
         if (memcmp(got, scratch, lengths[i]) != 0) {
-            return FAILED;
+            _exit(FAILED);
         }
     }
+    cw_pair_close(pair);
+    device_free(from);
+    device_free(to);
+    free(got);
+    (void)cw_test_teardown(&state);
+    end();
     return 0;
 }
 
