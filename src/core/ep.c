@@ -567,7 +567,7 @@ static int is_done(const struct ucp_ep *ep)
     return !cw_ep_has_user(ep) && !ep->unread && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) &&
            cw_list_empty(&ep->held) && !is_expecting(ep) &&
            (ep->state == CW_EP_FAILED || ep->state == CW_EP_IDLE ||
-            (ep->closes == (CW_CLOSE_SENT | CW_CLOSE_CAME) && cw_failover_is_settled(ep)));
+            (ep->closes == (CW_CLOSE_SENT | CW_CLOSE_CAME) && cw_failover_is_settled(ep) && cw_lanes_are_settled(ep)));
 }
 
 static void ep_free(struct ucp_ep *ep)

@@ -79,27 +79,29 @@ struct cw_further_lane *cw_lanes_find(const struct ucp_ep *ep, const struct cw_c
     return NULL;
 }
 
-static void send_packet(struct ucp_ep *ep, enum cw_wire_lane_kind kind, unsigned number, const uint8_t *token)
+/* The packet passes queued operations: these may be long messages, which further lanes are wanted for. 0: there was no
+ * room. */
+static int send_packet(struct ucp_ep *ep, const struct cw_wire_lane *packet)
 {
-    struct cw_wire_lane packet = {.kind = (uint8_t)kind, .lane = (uint8_t)number};
-
-    if (token != NULL) {
-        memcpy(&packet.sent, token, CW_LANE_TOKEN);
-    }
-    cw_ep_send_control(ep, CW_PACKET_LANE, &packet, sizeof(packet));
+    return cw_ep_control_passing(ep, CW_PACKET_LANE, packet, sizeof(*packet));
 }
 
 /* Sends the offer, as the acceptor of the message lane, which makes the token. */
 static void offer(struct ucp_ep *ep)
 {
-    struct cw_lanes *lanes   = cw_lanes_new(ep, cw_lanes_wanted_by(ep));
-    const uint64_t random[2] = {cw_random_u64(), cw_random_u64()};
+    struct cw_lanes *lanes     = cw_lanes_new(ep, cw_lanes_wanted_by(ep));
+    const uint64_t random[2]   = {cw_random_u64(), cw_random_u64()};
+    struct cw_wire_lane packet = {.kind = CW_WIRE_LANE_OFFER};
 
     if (lanes == NULL) {
         return; /* all packets then go by the message lane */
     }
     memcpy(lanes->token, random, sizeof(random));
-    send_packet(ep, CW_WIRE_LANE_OFFER, lanes->max, lanes->token);
+    memcpy(&packet.sent, random, sizeof(random));
+    packet.lane = lanes->max;
+    if (!send_packet(ep, &packet)) {
+        cw_ep_send_control(ep, CW_PACKET_LANE, &packet, sizeof(packet));
+    }
 }
 
 /* Whether the endpoint may use further lanes for long messages at all. */
@@ -114,7 +116,8 @@ static int may_have_lanes(const struct ucp_ep *ep)
 
 void cw_lanes_want(struct ucp_ep *ep)
 {
-    const unsigned wanted = cw_lanes_wanted_by(ep);
+    const unsigned wanted         = cw_lanes_wanted_by(ep);
+    const struct cw_wire_lane ask = {.kind = CW_WIRE_LANE_ASK, .lane = (uint8_t)wanted};
 
     ep->conn->lanes_asked = 1;
     if (wanted == 0 || !may_have_lanes(ep)) {
@@ -123,7 +126,7 @@ void cw_lanes_want(struct ucp_ep *ep)
     if (!ep->conn->dialled) {
         offer(ep);
     } else if (ep->worker->handlers->lanes_dial(ep, 0) > 0) {
-        send_packet(ep, CW_WIRE_LANE_ASK, wanted, NULL);
+        ep->conn->lanes_asked = send_packet(ep, &ask) != 0; /* or the next long message asks */
     }
 }
 
@@ -380,6 +383,9 @@ void cw_lanes_room(struct ucp_ep *ep)
 
     if (lanes->untold) {
         cw_lanes_tell(lanes);
+        if (!lanes->untold) {
+            cw_ep_reap_later(ep); /* a closed endpoint has waited for that */
+        }
     }
     cw_lanes_resend(lanes);
     run_flushes(ep);

@@ -139,6 +139,11 @@ void cw_lanes_opened(struct ucp_ep *ep, struct cw_further_lane *lane, struct cw_
 void cw_lanes_dial_failed(struct ucp_ep *ep, struct cw_further_lane *lane);
 /* Handles the packet LANE. */
 ucs_status_t cw_lanes_on_packet(struct ucp_ep *ep, const void *data, size_t length);
+/* Whether both sides know of every packet of further lanes that it came. The endpoint must be open. */
+static inline int cw_lanes_are_settled(const struct ucp_ep *ep)
+{
+    return ep->lanes == NULL || (ep->lanes->num_kept == 0 && !ep->lanes->untold);
+}
 /* A lane has room again, or was added or removed. */
 void cw_lanes_room(struct ucp_ep *ep);
 /* As cw_lane_flush of the message lane; complete when all packets of further lanes are confirmed as well. */

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What two links between two hosts are worth: messages, active messages, puts and gets by ucx_perftest.
 
-    links.py --perftest BUILD/bin/ucx_perftest [--rate MBIT] [--sizes BYTES,...] [--tests NAME,...] [--rounds N] [--cut]
+    links.py --perftest BUILD/bin/ucx_perftest [--rate MBIT] [--sizes BYTES,...] [--tests NAME,...] [--rounds N]
+             [--steady] [--cut]
 
 Hosts are network namespaces (bed.py), links are slowed by tc. For each test and size one line with medians of the
-rounds: MB/s of one link, and how many times of that two equal ones reach, one of a third of its rate beside it, and one
-of a hundredth. --cut: one of two equal links is cut under way, without a word; the line tells for how long nothing came
-through the other one afterwards, at most. Status 77: this system does not let us make namespaces.
+rounds: MB/s of one link, and how many times of that two equal ones reach, one of a third of its rate beside it, and
+one of a hundredth. --steady: the MB/s are those of the links in the midst of an endless transfer, so that neither the
+search for the speed of each link counts nor the wait for the last piece on the slowest one. --cut: one of two equal
+links is cut under way, without a word; the line tells for how long nothing came through the other one afterwards, at
+most. Status 77: this system does not let us make namespaces.
 """
 
 import argparse
@@ -65,6 +68,24 @@ def bandwidth(perftest, rates, test, size, seconds):
         the_bed.end(quietly=True)
 
 
+def steady_bandwidth(perftest, rates, test, size, seconds):
+    """MB/s that the links of these rates carry once the lanes know them."""
+    the_bed, a, b = make_hosts(rates)
+    sender = b if "get" in test else a
+    job = Job(perftest, test, size, 1 << 20, 2)
+    try:
+        time.sleep(seconds)
+        begin, before = time.monotonic(), [sender.sent("e%d" % link) for link in range(len(rates))]
+        time.sleep(seconds)
+        after, end = [sender.sent("e%d" % link) for link in range(len(rates))], time.monotonic()
+        if job.client.poll() is not None:
+            raise bed.Failed("the transfer ended")
+        return (sum(after) - sum(before)) / (end - begin) / 1e6
+    finally:
+        job.end()
+        the_bed.end(quietly=True)
+
+
 def silence(perftest, rate, test, size, seconds):
     """How long nothing comes through when one of two links is cut."""
     the_bed, a, b = make_hosts((rate, rate))
@@ -97,6 +118,7 @@ def main():
     parser.add_argument("--tests", default="tag_bw,ucp_am_bw,ucp_put_bw,ucp_get_bw")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--steady", action="store_true")
     parser.add_argument("--cut", action="store_true")
     options = parser.parse_args()
     bed.enter()
@@ -113,7 +135,8 @@ def main():
                 print("%-12s %10d %16.0f" % (test, size, max(silences) * 1e3))
             else:
                 columns = ((rate,), (rate, rate), (rate, rate // 3), (rate, max(1, rate // 100)))
-                rounds = [[bandwidth(options.perftest, rates, test, size, options.seconds) for rates in columns]
+                measure = steady_bandwidth if options.steady else bandwidth
+                rounds = [[measure(options.perftest, rates, test, size, options.seconds) for rates in columns]
                           for _ in range(options.rounds)]
                 one = statistics.median(row[0] for row in rounds)
                 ratios = [statistics.median(row[column] / row[0] for row in rounds) for column in (1, 2, 3)]

@@ -11,6 +11,8 @@
  *   recv TAG                   -> STATUS SIZE
  *   ping COUNT SIZE            -> STATUS MILLISECONDS of as many round trips; the peer runs `echo`
  *   echo COUNT                 -> STATUS
+ *   burst COUNT SIZE           -> STATUS MILLISECONDS of as many messages at once; the peer runs `sink`
+ *   sink COUNT                 -> STATUS MILLISECONDS
  *   expose SIZE                -> ADDRESS KEY of memory, whose first byte is 1
  *   rma ADDRESS KEY SIZE       -> STATUS, ok after a put and a get that brought the same back
  *   flush                      -> STATUS MILLISECONDS
@@ -36,6 +38,7 @@
 #include <ucp/api/ucp.h>
 
 #define MAX_SIZE (16u << 20)
+#define MAX_BURST 16u
 #define MAX_LINE 8192u
 
 static ucp_context_h context;
@@ -301,6 +304,28 @@ static void do_echo(unsigned count)
     answer(status, start_ms);
 }
 
+/* Messages that are all under way at once; the receiver has one buffer for all of them. */
+static void do_burst(unsigned count, size_t size, int sends)
+{
+    const ucp_request_param_t param = {0};
+    const double start_ms           = now_ms();
+    ucs_status_t status             = UCS_OK, last;
+    void *requests[MAX_BURST];
+    unsigned i;
+
+    wait_for_ep();
+    count = (count < MAX_BURST) ? count : MAX_BURST;
+    for (i = 0; i < count; i++) {
+        requests[i] = sends ? ucp_tag_send_nbx(ep, data, size, 103, &param)
+                            : ucp_tag_recv_nbx(worker, buffer, MAX_SIZE, 103, UINT64_MAX, &param);
+    }
+    for (i = 0; i < count; i++) {
+        last   = finish(requests[i], NULL);
+        status = (status == UCS_OK) ? last : status;
+    }
+    answer(status, start_ms);
+}
+
 static void do_expose(size_t size)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
@@ -398,6 +423,10 @@ static int obey(char *line)
         do_ping((unsigned)atoi(words[1]), strtoull(words[2], NULL, 0));
     } else if (strcmp(words[0], "echo") == 0) {
         do_echo((unsigned)atoi(words[1]));
+    } else if (strcmp(words[0], "burst") == 0) {
+        do_burst((unsigned)atoi(words[1]), strtoull(words[2], NULL, 0), 1);
+    } else if (strcmp(words[0], "sink") == 0) {
+        do_burst((unsigned)atoi(words[1]), 0, 0);
     } else if (strcmp(words[0], "expose") == 0) {
         do_expose(strtoull(words[1], NULL, 0));
     } else if (strcmp(words[0], "rma") == 0) {

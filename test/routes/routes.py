@@ -488,7 +488,7 @@ def further_sockets_blocked(the_bed):
         the_bed.peers.clear()
 
 
-def slow_cables(the_bed, *rates, rails=2, mode=1):
+def slow_cables(the_bed, *rates, rails=2, mode=1, warm=True):
     a, b = cables(the_bed, len(rates))
     for host in (a, b):
         for number, rate in enumerate(rates):
@@ -499,7 +499,8 @@ def slow_cables(the_bed, *rates, rails=2, mode=1):
     join(left, right)
     ok(left.ask("send 1 8"), "send")
     message_lane = left.connections()[0][1]
-    talk(left, right)  # further lanes are there
+    if warm:
+        talk(left, right)  # further lanes are there
     return left, right, message_lane
 
 
@@ -528,6 +529,20 @@ def two_links(the_bed):
         the_bed.end(quietly=True)
         the_bed.hosts.clear()
         the_bed.peers.clear()
+
+
+@scenario
+def two_links_at_once(the_bed):
+    """Both links are used from the beginning: what opens the further lanes does not wait behind the first messages."""
+    left, right, _ = slow_cables(the_bed, "200mbit", "200mbit", warm=False)
+
+    def burst():
+        right.tell("sink 8")
+        ok(left.ask("burst 8 %d" % (8 << 20), 60), "burst")
+        ok(right.hear(60), "sink")
+
+    parts = shares(left, 2, burst)
+    check(min(parts) >= 0.3, "the links carried %s" % parts)
 
 
 @scenario
