@@ -23,6 +23,7 @@ typedef unsigned long long CUdeviceptr;
 CUresult cuInit(unsigned flags);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuCtxSetCurrent(CUcontext context);
+CUresult cuCtxSynchronize(void);
 CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t length);
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t length);
 CUresult cuMemFree_v2(CUdeviceptr ptr);
@@ -119,7 +120,8 @@ static void run(int sends, size_t length, int to, int from)
     ep = meet(worker, to, from);
     fill(expected, length);
     if (sends) {
-        cuda("cuMemcpy", cuMemcpy(buffer, (uintptr_t)expected, length)); /* is complete when it returns */
+        cuda("cuMemcpy", cuMemcpy(buffer, (uintptr_t)expected, length));
+        cuda("cuCtxSynchronize", cuCtxSynchronize()); /* only now the GPU has all bytes, however few they are */
         await("a send", worker, ucp_tag_send_nbx(ep, (void *)(uintptr_t)buffer, length, TAG, &param));
     } else {
         await("a receive", worker,

@@ -19,6 +19,7 @@
     CALL(context_create, cuCtxCreate_v2, (cuda_context * context, unsigned flags, int device))                         \
     CALL(context_destroy, cuCtxDestroy_v2, (cuda_context context))                                                     \
     CALL(context_set, cuCtxSetCurrent, (cuda_context context))                                                         \
+    CALL(context_synchronize, cuCtxSynchronize, (void))                                                                \
     CALL(primary_release, cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
     CALL(primary_reset, cuDevicePrimaryCtxReset_v2, (int device))                                                      \
     CALL(stream_destroy, cuStreamDestroy_v2, (cuda_stream stream))                                                     \

@@ -145,6 +145,7 @@ int hipDrvPointerGetAttributes(unsigned count, int *attributes, void **data, cud
 }
 
 FORWARD(hipStreamCreateWithFlags, (cuda_stream * stream, unsigned flags), cuStreamCreate(stream, flags))
+FORWARD(hipDeviceSynchronize, (void), cuCtxSynchronize())
 FORWARD(hipStreamSynchronize, (cuda_stream stream), cuStreamSynchronize(stream))
 FORWARD(hipEventCreateWithFlags, (cuda_event * event, unsigned flags), cuEventCreate(event, flags))
 FORWARD(hipEventRecord, (cuda_event event, cuda_stream stream), cuEventRecord(event, stream))

@@ -23,6 +23,7 @@ int hipPeekAtLastError(void);
 const char *hipGetErrorName(int result);
 int hipDrvPointerGetAttributes(unsigned count, int *attributes, void **data, cuda_ptr ptr);
 int hipStreamCreateWithFlags(cuda_stream *stream, unsigned flags);
+int hipDeviceSynchronize(void);
 int hipStreamSynchronize(cuda_stream stream);
 int hipEventCreateWithFlags(cuda_event *event, unsigned flags);
 int hipEventRecord(cuda_event event, cuda_stream stream);

@@ -214,6 +214,13 @@ int cuStreamSynchronize(cuda_stream stream)
     return standin_leave(CUDA_OK);
 }
 
+int cuCtxSynchronize(void)
+{
+    ENTER();
+    standin_drain(NULL);
+    return standin_leave((standin_current() == NULL) ? CUDA_INVALID_CONTEXT : CUDA_OK);
+}
+
 static int is_pageable(uintptr_t address)
 {
     return standin_find(address) == NULL;

@@ -23,6 +23,7 @@ struct driver {
     int (*retain)(void **context, int device);
     int (*set_current)(void *context);
     int (*copy)(uint64_t to, uint64_t from, size_t length);
+    int (*synchronize)(void); /* of HIP, too */
     void *primary;
     /* HIP, which has no contexts */
     int (*set_device)(int device);
@@ -53,7 +54,8 @@ static const char *load_cuda(struct driver *cuda)
         return "there is no CUDA driver (libcuda.so.1) on this machine";
     }
     if (!find(library, "cuInit", &cuda->init) || !find(library, "cuDevicePrimaryCtxRetain", &cuda->retain) ||
-        !find(library, "cuCtxSetCurrent", &cuda->set_current) || !find(library, "cuMemcpy", &cuda->copy)) {
+        !find(library, "cuCtxSetCurrent", &cuda->set_current) || !find(library, "cuMemcpy", &cuda->copy) ||
+        !find(library, "cuCtxSynchronize", &cuda->synchronize)) {
         return "the CUDA driver lacks a function";
     }
     if (cuda->init(0) != 0 || cuda->retain(&cuda->primary, 0) != 0) {
@@ -75,7 +77,7 @@ static const char *load_hip(struct driver *hip)
         return "there is no HIP (libamdhip64.so) on this machine";
     }
     if (!find(library, "hipInit", &hip->init) || !find(library, "hipSetDevice", &hip->set_device) ||
-        !find(library, "hipMemcpy", &hip->copy_of)) {
+        !find(library, "hipMemcpy", &hip->copy_of) || !find(library, "hipDeviceSynchronize", &hip->synchronize)) {
         return "HIP lacks a function";
     }
     if (hip->init(0) != 0 || hip->set_device(0) != 0) {
@@ -107,14 +109,17 @@ const char *cw_device_enter(ucs_memory_type_t type)
     return problem;
 }
 
+/* A driver may return from a copy of few bytes before the GPU has them, so the test waits for the GPU. */
 int cw_device_copy(ucs_memory_type_t type, void *to, const void *from, size_t length)
 {
+    const struct driver *driver = &drivers[maker_of(type)];
+    int result;
+
     if (type == UCS_MEMORY_TYPE_HOST) {
         memcpy(to, from, length);
         return 0;
     }
-    if (maker_of(type) == HIP) {
-        return drivers[HIP].copy_of((uintptr_t)to, (uintptr_t)from, length, COPY_DEFAULT) == 0 ? 0 : -1;
-    }
-    return drivers[CUDA].copy((uintptr_t)to, (uintptr_t)from, length) == 0 ? 0 : -1;
+    result = (maker_of(type) == HIP) ? driver->copy_of((uintptr_t)to, (uintptr_t)from, length, COPY_DEFAULT)
+                                     : driver->copy((uintptr_t)to, (uintptr_t)from, length);
+    return (result == 0 && driver->synchronize() == 0) ? 0 : -1;
 }
