@@ -54,7 +54,9 @@ between() {
 
 # The overall bandwidth in 2^20 bytes per second is column 6, the overall latency in microseconds column 4.
 export UCX_TLS=self,shm,cuda
-staged=$(UCX_RNDV_SCHEME=get_ppln measured 6 -t tag_bw -s "$bytes" -n "$count" -w 3 -O 2 -m cuda) || exit
+staged=$(UCX_RNDV_SCHEME=get_ppln measured 6 -t tag_bw -s "$bytes" -n "$count" -w 10 -O 2 -m cuda) || exit
+longer=$(UCX_RNDV_SCHEME=get_ppln UCX_RNDV_FRAG_SIZE=cuda:16M measured 6 -t tag_bw -s "$bytes" -n "$count" -w 10 \
+    -O 2 -m cuda) || exit
 port=$((port + 1))
 near=$(between 6 -t tag_bw -s "$bytes" -n "$count" -w 3 -O 2 -m cuda) || exit
 port=$((port + 1))
@@ -62,6 +64,7 @@ small=$(between 4 -t tag_lat -s 8 -n 2000 -w 100 -m cuda) || exit
 port=$((port + 1))
 host=$(between 4 -t tag_lat -s 8 -n 2000 -w 100 -m host) || exit
 echo "staged_mbps $staged (2^20 bytes per second)"
+echo "staged_16m_mbps $longer (in chunks of 16 MiB)"
 echo "near_mbps $near (2^20 bytes per second)"
 echo "latency_8_usec $small, of memory of the host $host"
 
@@ -79,6 +82,7 @@ calculate() {
 d2h=$(bare d2h_mbps) h2d=$(bare h2d_mbps)
 slower=$(calculate "$d2h < $h2d ? $d2h : $h2d")
 ratio "staged within a process / the slower of D2H and H2D" "$(calculate "$staged * 1.048576 / $slower")" ">=" 0.9
+ratio "staged in chunks of 16 MiB / the slower of them" "$(calculate "$longer * 1.048576 / $slower")" ">=" 0.9
 d2d=$(bare d2d_mbps)
 ratio "two processes, one copy by the device / D2D" "$(calculate "$near * 1.048576 / $d2d")" ">=" 0.9
 copies=$(calculate "$(bare d2h_8_usec) + $(bare h2d_8_usec)")

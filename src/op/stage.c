@@ -23,7 +23,7 @@
 #define LEAST_OPEN  ((size_t)128 << 10) /* a chunk of an open stage */
 #define LOOK_NS     UINT64_C(20000)     /* time between two checks of the copies */
 
-_Static_assert(OUT_CHUNKS <= CW_WIRE_CHUNKS_OUT && MOST_CHUNK <= CW_WIRE_CHUNK_MOST, "the peer takes that");
+_Static_assert(OUT_CHUNKS <= CW_WIRE_CHUNKS_OUT, "the peer takes that");
 
 enum state { FREE, BUSY, FULL, SHOWN };
 
@@ -139,9 +139,9 @@ static void give_back(struct cw_stage *stage)
     free(stage);
 }
 
-static size_t chunk_size(size_t wish, size_t least, size_t length)
+static size_t chunk_size(size_t wish, size_t least, size_t most, size_t length)
 {
-    size_t chunk = (wish < least) ? least : smaller(wish, MOST_CHUNK);
+    size_t chunk = (wish < least) ? least : smaller(wish, most);
 
     while (chunk > least && chunk * OUT_CHUNKS > length) { /* so that copies and packets can overlap */
         chunk /= 2;
@@ -181,7 +181,7 @@ void cw_stage_begin(struct cw_dt_cursor *cursor, struct ucp_worker *worker, size
 {
     const size_t wish = worker->context->config->rndv_frag_size.sizes[UCS_MEMORY_TYPE_HOST];
 
-    (void)begin(cursor, worker, NULL, chunk_size(wish, LEAST_CHUNK, length), length);
+    (void)begin(cursor, worker, NULL, chunk_size(wish, LEAST_CHUNK, MOST_CHUNK, length), length);
 }
 
 int cw_stage_open(struct cw_dt_cursor *cursor, struct ucp_ep *ep, size_t length)
@@ -189,7 +189,7 @@ int cw_stage_open(struct cw_dt_cursor *cursor, struct ucp_ep *ep, size_t length)
     const size_t *sizes = ep->worker->context->config->rndv_frag_size.sizes;
     const size_t wish   = sizes[cursor->memory_type] ? sizes[cursor->memory_type] : sizes[UCS_MEMORY_TYPE_CUDA];
 
-    return begin(cursor, ep->worker, ep, chunk_size(wish, LEAST_OPEN, length), length);
+    return begin(cursor, ep->worker, ep, chunk_size(wish, LEAST_OPEN, CW_WIRE_CHUNK_MOST, length), length);
 }
 
 static uint64_t look_ns(const struct cw_stage *stage)

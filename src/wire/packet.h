@@ -160,7 +160,7 @@ struct cw_wire_rndv_name {
 #define CW_WIRE_CHUNKS 16u
 /* Chunks of a message that the receiver has not taken. */
 #define CW_WIRE_CHUNKS_OUT 4u
-#define CW_WIRE_CHUNK_MOST (UINT32_C(4) << 20)
+#define CW_WIRE_CHUNK_MOST (UINT32_C(16) << 20)
 
 /* The next bytes of the message lie at the beginning of a chunk. 0/8: id of the receive; 8/8: id of the send; 16/8:
  * offset of the bytes in the message, which is what all chunks before have; 24/8: in another process the place of the

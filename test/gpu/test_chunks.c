@@ -89,6 +89,26 @@ static void test_lengths(void **state)
     device_free(to);
 }
 
+/* UCX_RNDV_FRAG_SIZE is the length of a chunk, unless the message has less than four of them. */
+static void test_the_setting(void **state)
+{
+    struct cw_pair *pair = *state;
+    char *from = device_new(LENGTH), *to = device_new(LENGTH);
+    ucs_status_t sent;
+
+    assert_int_equal(setenv("UCX_RNDV_FRAG_SIZE", "cuda:256K", 1), 0);
+    cw_pair_open(pair, &config);
+    assert_int_equal(unsetenv("UCX_RNDV_FRAG_SIZE"), 0);
+    fill(from, 1);
+    assert_int_equal(move(pair, from, to, &sent), UCS_OK);
+    check(to, 1);
+    assert_int_equal(arrived[CW_PACKET_RNDV_CHUNK], LENGTH >> 18);
+    no_bytes_in_packets();
+    cw_pair_close(pair);
+    device_free(from);
+    device_free(to);
+}
+
 /* More messages at once than there are chunks: later ones wait for chunks of earlier ones. */
 static void test_many_at_once(void **state)
 {
@@ -438,6 +458,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_messages),
         T(test_lengths),
+        T(test_the_setting),
         T(test_many_at_once),
         T(test_active_messages),
         T(test_puts_and_gets),
