@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log (base/log.h). One mutex guards destination and filter; the level is a relaxed atomic because a record that
+ * The log (base/log.h). A mutex guards destination and filter; the level is a relaxed atomic because a record that
  * slips through while the level changes does no harm. A record is built whole and leaves in one write. The file is
  * opened at the first record, so that a program that logs nothing leaves no empty file behind.
  */

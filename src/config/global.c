@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Settings of the process (config/global.h). One mutex guards the values; the log is told of changes, so that
+ * Settings of the process (config/global.h). A mutex guards the values; the log is told of changes, so that
  * nothing reads them on a fast path.
  */
 #include "config/global.h"

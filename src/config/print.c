@@ -58,7 +58,7 @@ static void print_block(const struct printer *printer, const char *description, 
     cw_text_free(&syntax);
 }
 
-/* One assignment under `name`, which is the setting's or another one for it; the value is in printer->text. */
+/* An assignment under `name`, which is the setting's or another one for it; the value is in printer->text. */
 static void print_assignment(const struct printer *printer, const struct cw_setting *setting, const char *name,
                              const char *description, int is_set)
 {

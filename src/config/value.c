@@ -278,7 +278,7 @@ static void print_range(const struct cw_value_spec *spec, const void *value, str
     }
 }
 
-/* One of the parts of CW_VALUE_NODE_SIZES. */
+/* A part of CW_VALUE_NODE_SIZES. */
 static int parse_part(const char *text, size_t length, struct cw_node_sizes *sizes)
 {
     static const char intra[] = "intra:", inter[] = "inter:";
@@ -483,7 +483,7 @@ ucs_status_t cw_value_parse(const struct cw_value_spec *spec, const char *text, 
 {
     const char *position;
 
-    /* One line of `NAME=value` must hold any value (CFG-26). */
+    /* A line of `NAME=value` must hold any value (CFG-26). */
     for (position = text; *position != '\0'; ++position) {
         if ((unsigned char)*position < ' ' || *position == 0x7f) {
             return UCS_ERR_INVALID_PARAM;

@@ -78,7 +78,7 @@ static unsigned plan_packets(const struct ucp_worker *worker, const struct paths
     return cw_plan_lanes(paths->plan, paths->count, &limits, planned);
 }
 
-/* One connection uses the whole of a device, so lanes for accesses take different devices, and one of them alone gains
+/* A connection uses the whole of a device, so lanes for accesses take different devices, and one of them alone gains
  * nothing over the message lane. */
 static unsigned plan_access(const struct ucp_worker *worker, const struct paths *paths, struct cw_plan_lane *planned)
 {

@@ -18,7 +18,7 @@
 
 #define MAX_DEVICES 64
 
-/* One transport's devices on this machine, before the configuration filters them. */
+/* A transport's devices on this machine, before the configuration filters them. */
 struct found {
     const struct cw_transport *transport;
     struct cw_device devices[MAX_DEVICES];

@@ -13,7 +13,7 @@
 
 #define CW_NAME_MAX 32 /* with the NUL (CTX-5) */
 
-/* One transport on one device. */
+/* A transport on one device. */
 struct cw_resource {
     const struct cw_transport *transport;
     struct cw_device device;

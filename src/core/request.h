@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests: what a non-blocking call returns when it is not done yet. One object is
+ * Requests: what a non-blocking call returns when it is not done yet. An object is
  *
  *      | head (struct cw_request) | state of the operation | user area ...
  *      ^ CW_REQUEST_SIZE bytes below the handle            ^ handle = what the user holds (CTX-20, OPA-6)

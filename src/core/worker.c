@@ -138,8 +138,8 @@ static unsigned num_served(const struct ucp_context *context, unsigned first)
     return next - first;
 }
 
-/* Opens the interfaces. One that cannot be opened is left out, as long as another one works. But if an interface lacks
- * a protection that the settings demand, the worker is not made. */
+/* Opens the interfaces. An interface that cannot be opened is left out, as long as another one works. But if an
+ * interface lacks a protection that the settings demand, the worker is not made. */
 static ucs_status_t open_ifaces(struct ucp_worker *worker)
 {
     const struct ucp_context *context = worker->context;

@@ -34,7 +34,7 @@ struct cw_am_current {
     uint8_t taken;
 };
 
-/* State of a worker. One compare finds a handler whose id is below the size of the array; the hash table has the
+/* State of a worker. A single compare finds a handler whose id is below the size of the array; the hash table has the
  * others. */
 struct cw_am_state {
     struct cw_am_handler *dense;

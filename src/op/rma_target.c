@@ -192,7 +192,7 @@ struct get {
     unsigned takes; /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS */
 };
 
-/* One packet of the answer. */
+/* A packet of the answer. */
 struct part {
     struct cw_wire_rndv_data header;
     const void *from;

@@ -50,7 +50,7 @@ struct cw_stream_slots {
     unsigned next;
 };
 
-/* One per endpoint, made at first use. */
+/* An endpoint has one, made at first use. */
 struct cw_stream {
     struct ucp_ep *ep;
     uint64_t sent;                  /* bytes given to the transport */

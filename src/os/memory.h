@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that other processes of this machine may map. Its pages have no name in any file system. One more page, the
+ * Memory that other processes of this machine may map. Its pages have no name in any file system. A further page, the
  * trailer, follows the data and is mapped apart, so that the data can have any address. The size is sealed, so that no
  * process that maps it can run past its end. The system makes a page when it is touched; the trailer's page exists from
  * the beginning. After a fork the child has these pages themselves, not a copy, as of any shared mapping.

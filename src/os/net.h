@@ -24,7 +24,7 @@ struct cw_net_address {
     uint32_t scope;    /* interface of a link-local IPv6 address; 0: none */
 };
 
-/* One address of an interface that is up and running. */
+/* An address of an interface that is up and running. */
 struct cw_net_interface {
     char name[CW_NET_NAME_MAX];
     int loopback;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A set of descriptors with a callback each, on epoll. One per worker: transports register here, the worker dispatches,
+ * A set of descriptors with a callback each, on epoll. Each worker has one: transports register here, it dispatches,
  * and its descriptor is what a sleeping program polls (WAK-2). It keeps alarms, too. Not thread safe: called with the
  * worker entered, except cw_poller_signal.
  */

@@ -3,8 +3,8 @@
  * TLS 1.3 over connected sockets, by OpenSSL (os/openssl.h). Both ends prove their identity: by a key that they share,
  * or by certificates of an authority that both trust. The kernel encrypts if it can; otherwise the records are ours
  * (os/tls_stream.h) as soon as OpenSSL's handshake is over, and OpenSSL's session is freed. No call waits, raises
- * SIGPIPE or leaves an entry in OpenSSL's queue of errors. One thread at a time may use a context and the sessions made
- * from it; a session whose handshake is over does not depend on its context.
+ * SIGPIPE or leaves an entry in OpenSSL's queue of errors. Only a single thread at a time may use a context and the
+ * sessions made from it; a session whose handshake is over does not depend on its context.
  */
 #ifndef CW_OS_TLS_H
 #define CW_OS_TLS_H

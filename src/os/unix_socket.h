@@ -37,11 +37,11 @@ ucs_status_t cw_unix_accept(int listen_fd, int *fd_p);
 /* No call below waits, whatever the peer does: each socket is one end of a connection, so no state of it is shared with
  * the peer, and each call asks not to wait. */
 
-/* One message; with a descriptor, which stays the caller's, unless fd_sent is -1. UCS_ERR_CONNECTION_RESET: the peer is
+/* A message; with a descriptor, which stays the caller's, unless fd_sent is -1. UCS_ERR_CONNECTION_RESET: the peer is
  * gone; UCS_ERR_NO_RESOURCE: the system does not take it, the log tells why. */
 ucs_status_t cw_unix_send(int fd, const void *data, size_t length, int fd_sent);
 
-/* One message; *length_p is the room on entry. A descriptor that came with it becomes the caller's, *fd_p is -1 if none
+/* A message; *length_p is the room on entry. A descriptor that came with it becomes the caller's, *fd_p is -1 if none
  * did. UCS_ERR_NO_ELEM: nothing there; UCS_ERR_CONNECTION_RESET: the peer is gone; UCS_ERR_INVALID_PARAM: too long a
  * message, or too many descriptors; UCS_ERR_NO_RESOURCE: this process has no room for its descriptor. */
 ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fd_p);
@@ -49,7 +49,7 @@ ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fd_p);
 /* Closes a descriptor that came from a peer and is not wanted; it is -1 afterwards. */
 void cw_unix_discard(int *fd_p);
 
-/* One byte tells the peer to look at the memory. Sending returns 0 when the connection is at its end, or the system has
+/* A byte tells the peer to look at the memory. Sending returns 0 when the connection is at its end, or the system has
  * no memory for the byte. If the socket has no room, enough bytes wait there already, and the call counts as done. */
 int cw_unix_send_byte(int fd);
 

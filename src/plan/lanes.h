@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* One interface of ours and one of the peer's that it reaches. */
+/* An interface of ours and one of the peer's that it reaches. */
 struct cw_plan_path {
     double bandwidth_bps;
     unsigned iface;       /* which of ours, */

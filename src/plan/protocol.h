@@ -143,7 +143,7 @@ struct cw_protocol_cost {
 /* Each byte that goes through memory of the transport is copied once more, on that side. */
 #define CW_COST_COPY_BYTE_NS 0.1
 
-/* One line of a table: lengths, and the protocol that carries them. */
+/* A line of a table: lengths, and the protocol that carries them. */
 struct cw_protocol_row {
     size_t first;
     size_t last; /* CW_PLAN_NEVER: no end */

@@ -30,7 +30,7 @@ struct cw_text;
 /* Answer of a send slot when nothing was taken; `room` follows from progress() once a further attempt can succeed. */
 #define CW_AGAIN UCS_ERR_NO_RESOURCE
 
-/* One usable device of a transport on this machine, as listed by ucp_context_print_info. */
+/* A usable device of a transport on this machine, as listed by ucp_context_print_info. */
 struct cw_device {
     char name[CW_DEVICE_NAME_MAX];
     uint8_t is_local; /* a network device that leads to this machine only */

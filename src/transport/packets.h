@@ -34,7 +34,7 @@ struct cw_transport_packets {
      * on return. */
     ucs_status_t (*send_zcopy)(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
-    /* One packet of a header and a payload of at least 1 byte each, of max_registered bytes together. The device reads
+    /* A packet of a header and a payload of at least 1 byte each, of max_registered bytes together. The device reads
      * the payload out of memory with a handle of the interface's domain. UCS_OK: taken and done. UCS_INPROGRESS: taken,
      * the payload stays in use until `done`; the caller may reuse the header on return. Completion NULL: UCS_OK, and
      * the payload stays in use until a later packet with a completion is done. close_conn() may lose packets that were

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One line per transport.
+ * A line for each transport.
  */
 #include "transport/registry.h"
 

@@ -115,7 +115,7 @@ ucs_status_t cw_address_decode(const void *blob, struct cw_address *address)
 }
 
 /* An address of UCX begins with the number of its format in the low half of a byte, 0 for v1; v2 has its flags in the
- * next byte. One flag says that the worker's uid follows, which every address of a worker has; another one says that a
+ * next byte. A flag says that the worker's uid follows, which every address of a worker has; another one says that a
  * name is there. */
 #define UCX_V1_UID  0x20u
 #define UCX_V1_NAME 0x10u

@@ -131,7 +131,7 @@ const uint8_t *cw_key_find_part(const struct cw_key_parts *parts, unsigned domai
 size_t cw_key_add_part(uint8_t bytes[CW_KEY_PARTS_MAX], size_t length, unsigned domain, const void *part,
                        unsigned bytes_of_part)
 {
-    /* One byte before each part, and the host's part before all, if the key has it. */
+    /* A byte before each part, and the host's part before all, if the key has it. */
     if (bytes_of_part == 0 || bytes_of_part > PART_MAX ||
         2 + HOST_BYTES + length + bytes_of_part > CW_KEY_PARTS_MAX) {
         return length;

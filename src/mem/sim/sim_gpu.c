@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The simulated GPU. Its addresses are a range that is mapped without access; the bytes lie in other memory that only
- * this file knows. One lock guards the list of allocations, as several threads may copy.
+ * this file knows. A lock guards the list of allocations, as several threads may copy.
  */
 #include "mem/sim/sim_gpu.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A put in packets that the owner counts (op/counted.h), where the system could copy as well. As long as the owner
- * makes progress, packets take a fraction of the time of such a copy. One packet of plain bytes needs no request
+ * makes progress, packets take a fraction of the time of such a copy. A packet of plain bytes needs no request
  * (cw_put).
  */
 #include "op/counted.h"

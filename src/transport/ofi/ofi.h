@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Internals of the transport over libfabric. One interface has one domain, address vector, completion queue and
+ * Internals of the transport over libfabric. An interface has one domain, address vector, completion queue and
  * endpoint of type FI_EP_RDM; its connections are numbers within it.
  *
  *   ofi_device.c   the providers and domains of the machine, and those of them that are used

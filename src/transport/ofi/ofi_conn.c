@@ -318,8 +318,8 @@ void cw_ofi_ponged(struct ofi_conn *conn)
 }
 
 /* A ping that did not complete during all the looks of an interval means that nothing arrives at the peer's device. A
- * connection on which nothing is awaited gets no ping for an interval, so that an idle one wakes no worker. One that is
- * not watched gets a ping only while the peer has not handled everything. */
+ * connection on which nothing is awaited gets no ping for an interval, so that an idle one wakes no worker. A
+ * connection that is not watched gets a ping only while the peer has not handled everything. */
 static void look_at(struct ofi_conn *conn)
 {
     const int is_seen = conn->peer->is_seen; /* then the system tells, and a peer that stopped may take no ping */

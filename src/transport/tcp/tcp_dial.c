@@ -96,7 +96,7 @@ static void attempt_over(struct cw_tcp_conn *conn)
     conn->greeting->next++;
 }
 
-/* One attempt failed. The reason is a phrase. */
+/* An attempt failed. The reason is a phrase. */
 static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;

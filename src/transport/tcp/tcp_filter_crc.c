@@ -34,7 +34,7 @@ struct crc_filter {
     uint8_t out_head[CW_TCP_RECORD_HEAD];
 };
 
-/* One send: the records that it begins and the parts that it consists of. */
+/* A send: the records that it begins and the parts that it consists of. */
 struct plan {
     struct iovec parts[MAX_PARTS];
     unsigned num_parts;

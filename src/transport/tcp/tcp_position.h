@@ -23,7 +23,7 @@ static inline int cw_tcp_position_inside(const struct cw_tcp_conn *conn)
 int cw_tcp_position_waits(const struct cw_tcp_watch *watch);
 /* Whether this end waits for bytes, or the peer is still to be asked. */
 int cw_tcp_position_is_due(const struct cw_tcp_watch *watch);
-/* One look at an open, watched connection without a filter; `unacknowledged`: the peer's system does not have all bytes
+/* A look at an open, watched connection without a filter; `unacknowledged`: the peer's system does not have all bytes
  * that were sent. 0: there is nothing to find out until more bytes are sent. From an alarm. */
 int cw_tcp_position_look(struct cw_tcp_watch *watch, uint64_t now_ns, int unacknowledged);
 /* The body of a position frame arrived; `behind` is the number of bytes from the beginning of the frame to the end of

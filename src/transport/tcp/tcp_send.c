@@ -195,7 +195,7 @@ static unsigned padding_before(const struct cw_tcp_conn *conn, size_t before, si
     return padding;
 }
 
-/* One frame that ends in user memory. */
+/* A frame that ends in user memory. */
 static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, uint8_t id, const void *header,
                               size_t header_length, const struct iovec *iov, unsigned iov_count, size_t payload,
                               struct cw_completion *completion)

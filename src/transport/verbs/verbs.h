@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Internals of the verbs transport (docs/why/verbs_transport.md). One interface serves one port of one device; its
+ * Internals of the verbs transport (docs/why/verbs_transport.md). An interface serves one port of one device; its
  * connections are queue pairs of type RC, which are set up by datagrams. Files:
  *
  *   verbs_device.c   the ports of the machine, and those of them that are used

@@ -2,7 +2,7 @@
 /*
  * Queue pairs of type RC: their places and completions, and how they end.
  *
- * One request in each half of the send queue, at least each 64th, completes visibly and thereby completes all requests
+ * A request in each half of the send queue, at least each 64th, completes visibly and thereby completes all requests
  * before it. A function that needs an earlier completion posts an empty write, for which a place is kept. After an
  * error every request completes, so the completion queue has room for all.
  */
