@@ -33,6 +33,11 @@ static struct {
     int (*host_alloc)(void **ptr, size_t length, unsigned flags);
     int (*copy)(uint64_t to, uint64_t from, size_t length);
     int (*attributes)(unsigned count, int *attributes, void **data, uint64_t ptr);
+    int (*stream_create)(void **stream, unsigned flags);
+    int (*event_create)(void **event, unsigned flags);
+    int (*event_record)(void *event, void *stream);
+    int (*event_query)(void *event);
+    int (*copy_async)(uint64_t to, uint64_t from, size_t length, void *stream);
 } cuda;
 
 static void check(const char *what, int result)
@@ -71,6 +76,11 @@ static void load(void)
     find(library, "cuMemHostAlloc", &cuda.host_alloc);
     find(library, "cuMemcpy", &cuda.copy);
     find(library, "cuPointerGetAttributes", &cuda.attributes);
+    find(library, "cuStreamCreate", &cuda.stream_create);
+    find(library, "cuEventCreate", &cuda.event_create);
+    find(library, "cuEventRecord", &cuda.event_record);
+    find(library, "cuEventQuery", &cuda.event_query);
+    find(library, "cuMemcpyAsync", &cuda.copy_async);
     check("cuInit", cuda.init(0));
     check("cuDevicePrimaryCtxRetain", cuda.retain(&context, 0));
     check("cuCtxSetCurrent", cuda.set_current(context));
@@ -97,6 +107,82 @@ static double copy_usec(uint64_t to, uint64_t from, size_t length, uint64_t devi
     return best;
 }
 
+/* ---- the pipeline ---- */
+
+enum { SLOTS = 4, WITHOUT_TIMING = 2, NON_BLOCKING = 1, NOT_READY = 600 };
+static const size_t chunk = (size_t)4 << 20;
+
+struct stage {
+    void *stream;
+    void *events[SLOTS]; /* recorded behind the last copy of each slot */
+    size_t begun, ended; /* chunks */
+};
+
+static void stage_open(struct stage *stage)
+{
+    *stage = (struct stage){0};
+    check("cuStreamCreate", cuda.stream_create(&stage->stream, NON_BLOCKING));
+    for (int i = 0; i < SLOTS; i++) {
+        check("cuEventCreate", cuda.event_create(&stage->events[i], WITHOUT_TIMING));
+    }
+}
+
+static void stage_begin(struct stage *stage, uint64_t to, uint64_t from, size_t length)
+{
+    check("cuMemcpyAsync", cuda.copy_async(to, from, length, stage->stream));
+    check("cuEventRecord", cuda.event_record(stage->events[stage->begun++ % SLOTS], stage->stream));
+}
+
+static void stage_look(struct stage *stage)
+{
+    if (stage->ended < stage->begun) {
+        int result = cuda.event_query(stage->events[stage->ended % SLOTS]);
+        if (result != NOT_READY) {
+            check("cuEventQuery", result);
+            stage->ended++;
+        }
+    }
+}
+
+/* From the device to pinned memory and from there to the device, both at once, in chunks: the bare cost of a transfer
+ * by way of memory of the host that nobody copies there. */
+static double pipeline_usec(uint64_t to, uint64_t from, uint64_t pinned, size_t length)
+{
+    struct stage out, in;
+    size_t chunks = (length + chunk - 1) / chunk;
+    uint64_t begin;
+
+    stage_open(&out);
+    stage_open(&in);
+    begin = cw_clock_ns();
+    while (in.ended < chunks) {
+        if (out.begun < chunks && out.begun < in.ended + SLOTS) {
+            size_t at = out.begun * chunk, part = length - at < chunk ? length - at : chunk;
+            stage_begin(&out, pinned + out.begun % SLOTS * chunk, from + at, part);
+        }
+        stage_look(&out);
+        if (in.begun < out.ended) {
+            size_t at = in.begun * chunk, part = length - at < chunk ? length - at : chunk;
+            stage_begin(&in, to + at, pinned + in.begun % SLOTS * chunk, part);
+        }
+        stage_look(&in);
+    }
+    return (double)(cw_clock_ns() - begin) / 1e3;
+}
+
+static void show_pipeline(uint64_t to, uint64_t from, size_t length, unsigned long repetitions)
+{
+    double best = 1e30;
+    void *pinned;
+
+    check("cuMemHostAlloc", cuda.host_alloc(&pinned, SLOTS * chunk, 0));
+    for (unsigned long i = 0; i < repetitions; i++) {
+        double usec = pipeline_usec(to, from, (uintptr_t)pinned, length);
+        best = usec < best ? usec : best;
+    }
+    printf("pipeline_mbps %.0f\n", (double)length / best);
+}
+
 static void show_copies(size_t length, unsigned long repetitions)
 {
     uint64_t from, to, pinned;
@@ -109,6 +195,7 @@ static void show_copies(size_t length, unsigned long repetitions)
     printf("d2h_mbps %.0f\n", (double)length / copy_usec(pinned, from, length, 0, repetitions));
     printf("h2d_mbps %.0f\n", (double)length / copy_usec(from, pinned, length, 0, repetitions));
     printf("d2d_mbps %.0f\n", (double)length / copy_usec(to, from, length, to, repetitions));
+    show_pipeline(to, from, length, repetitions);
     printf("d2h_8_usec %.3f\n", copy_usec(pinned, from, SMALL, 0, CALLS));
     printf("h2d_8_usec %.3f\n", copy_usec(from, pinned, SMALL, 0, CALLS));
     check("cuMemFree", cuda.free(from));

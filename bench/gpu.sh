@@ -83,6 +83,8 @@ d2h=$(bare d2h_mbps) h2d=$(bare h2d_mbps)
 slower=$(calculate "$d2h < $h2d ? $d2h : $h2d")
 ratio "staged within a process / the slower of D2H and H2D" "$(calculate "$staged * 1.048576 / $slower")" ">=" 0.9
 ratio "staged in chunks of 16 MiB / the slower of them" "$(calculate "$longer * 1.048576 / $slower")" ">=" 0.9
+ratio "the bare pipeline / the slower of D2H and H2D" "$(calculate "$(bare pipeline_mbps) / $slower")" ">=" 0.9
+ratio "staged within a process / the bare pipeline" "$(calculate "$staged * 1.048576 / $(bare pipeline_mbps)")" ">=" 0.9
 d2d=$(bare d2d_mbps)
 ratio "two processes, one copy by the device / D2D" "$(calculate "$near * 1.048576 / $d2d")" ">=" 0.9
 copies=$(calculate "$(bare d2h_8_usec) + $(bare h2d_8_usec)")

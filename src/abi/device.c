@@ -119,6 +119,9 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
         }
     }
     *type_p = type;
+    if (type == UCS_MEMORY_TYPE_HOST && !told && cw_dt_is_contig(datatype)) {
+        return UCS_OK; /* there is no other range */
+    }
     return (worker->looks == 0) ? UCS_OK : check_ranges(type, told, datatype, buffer, count, told ? 0 : i);
 }
 

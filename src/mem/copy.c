@@ -15,11 +15,14 @@ ucs_status_t cw_mem_copy(void *to, ucs_memory_type_t to_type, const void *from, 
     const ucs_memory_type_t type = (to_type != UCS_MEMORY_TYPE_HOST) ? to_type : from_type;
     const int mixed              = from_type != type && from_type != UCS_MEMORY_TYPE_HOST;
     const struct cw_md *md       = mixed ? NULL : cw_md_of_type(type);
-    const int outwards           = md != NULL && md->copy_out != NULL && to_type == UCS_MEMORY_TYPE_HOST;
     ucs_status_t status          = UCS_ERR_UNSUPPORTED;
 
-    if (md != NULL) {
-        status = outwards ? md->copy_out(to, from, length) : md->copy(to, from, length);
+    if (md != NULL && md->copy_out != NULL && to_type == UCS_MEMORY_TYPE_HOST) {
+        status = md->copy_out(to, from, length);
+    } else if (md != NULL && md->copy_in != NULL && from_type == UCS_MEMORY_TYPE_HOST) {
+        status = md->copy_in(to, from, length);
+    } else if (md != NULL) {
+        status = md->copy(to, from, length);
     }
     if (status != UCS_OK) {
         cw_log_ratelimited(&limit, CW_LOG_ERROR, "cannot copy %zu bytes from memory of type %d to type %d: %s", length,

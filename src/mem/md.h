@@ -127,8 +127,9 @@ struct cw_md {
      * ranges are valid. Only this function touches bytes that are not in memory of the host. UCS_ERR_IO_ERROR: the
      * device failed. */
     ucs_status_t (*copy)(void *to, const void *from, size_t length);
-    /* As copy, from memory of the domain to memory of the host, where it costs less if the domain is told so; else
-     * NULL. */
+    /* As copy, from memory of the host to memory of the domain (in) and the other way (out), where it costs less if the
+     * domain is told so; else NULL. */
+    ucs_status_t (*copy_in)(void *to, const void *from, size_t length);
     ucs_status_t (*copy_out)(void *to, const void *from, size_t length);
 
     /* `stage` gives memory of the host that suits copies from and to that of the device; NULL: there is none, or it

@@ -15,6 +15,7 @@
 #include "op/cma.h"
 #include "op/counted.h"
 #include "op/near.h"
+#include "op/stage.h"
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {
@@ -91,6 +92,16 @@ static ucs_status_t refuse(struct cw_request *request)
 
 static const struct cw_protocol refused = {.start = refuse};
 
+/* The owner may have its device copy from memory of a device here, or copies packets to its device while others come. A
+ * key without a validity word is one to memory of a device. */
+static int is_better_announced(const struct cw_send *send, struct ucp_ep *ep)
+{
+    return (cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) &&
+            (cw_near_is_possible(ep, &send->cursor, send->cursor.length) ||
+             cw_chunks_are_possible(ep, &send->cursor, send->cursor.length))) ||
+           (cw_unlikely(send->put.rkey->key.validity == 0) && send->cursor.length >= CW_STAGE_LEAST);
+}
+
 /* Chooses how the bytes reach the owner's memory; ways that this put has tried in vain are left out. */
 static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_ep *ep)
 {
@@ -104,10 +115,8 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
     } else if (cw_access_is_possible(ep, rkey) && ep->conn->iface->limits.access.max_put_bcopy > 0) {
         remote = CW_REMOTE_ACCESS;
     }
-    if (cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) && remote == 0 && force == CW_FORCE_NONE &&
-        (cw_near_is_possible(ep, &send->cursor, send->cursor.length) ||
-         cw_chunks_are_possible(ep, &send->cursor, send->cursor.length))) {
-        force = CW_FORCE_RNDV; /* the owner may have its device copy */
+    if (remote == 0 && force == CW_FORCE_NONE && is_better_announced(send, ep)) {
+        force = CW_FORCE_RNDV;
     }
     if (cw_unlikely(remote == 0 && cw_op_ep(ep)->rma->no_packets)) {
         return &refused;

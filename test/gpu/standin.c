@@ -58,6 +58,13 @@ static unsigned *count_of(const char *symbol)
     standin_die("it counts too few functions");
 }
 
+/* Functions that put something on a stream which moves bytes to or from a device. */
+static int is_copy(const char *symbol)
+{
+    return strcmp(symbol, "cuMemcpyAsync") == 0 || strcmp(symbol, "cuMemcpy2DAsync_v2") == 0 ||
+           strcmp(symbol, "cuStreamBatchMemOp_v2") == 0;
+}
+
 int standin_enter(const char *symbol)
 {
     int result = CUDA_OK;
@@ -69,7 +76,8 @@ int standin_enter(const char *symbol)
     ++*count_of(symbol);
     if (owner == 0 && strcmp(symbol, "cuInit") != 0) {
         result = CUDA_NOT_INITIALIZED;
-    } else if (failing.symbol != NULL && strcmp(failing.symbol, symbol) == 0) {
+    } else if (failing.symbol != NULL && (strcmp(failing.symbol, symbol) == 0 ||
+                                          (strcmp(failing.symbol, STANDIN_COPIES) == 0 && is_copy(symbol)))) {
         result = (failing.after > 0) ? CUDA_OK : failing.result;
         failing.after -= (failing.after > 0);
     }

@@ -44,10 +44,17 @@ CUDA_CALLS_OF_PROGRAMS(CUDA_DECLARE)
 
 /* What is put on a stream from now on is carried out that much later, and so much later for each MiB. */
 void standin_delay(unsigned ns, unsigned ns_per_mib);
+#define STANDIN_COPIES "copies" /* in place of a symbol: all functions by which the library moves bytes */
 /* The function of that symbol answers with `result` once it was called `after` times more; NULL: none fails. */
 void standin_fail(const char *symbol, unsigned after, int result);
 /* How often the function was called. */
 unsigned standin_calls(const char *symbol);
+/* How often functions of STANDIN_COPIES were called. */
+static inline unsigned standin_copies(void)
+{
+    return standin_calls("cuMemcpyAsync") + standin_calls("cuMemcpy2DAsync_v2") +
+           standin_calls("cuStreamBatchMemOp_v2");
+}
 /* How often any of its functions was called. */
 unsigned standin_all_calls(void);
 /* Allocations that were not freed, but not registered memory; streams and events that were not destroyed, nor their

@@ -72,7 +72,7 @@ static struct cw_sim_stats stats(void)
 
 static unsigned copies(void)
 {
-    return standin_calls("cuMemcpyAsync") + standin_calls("cuMemcpy");
+    return standin_copies() + standin_calls("cuMemcpy");
 }
 
 static char *pool_new(size_t length)

@@ -23,6 +23,8 @@ extern const int device_is_apart;
 /* Types of memory that it has besides DEVICE_TYPE, as a mask. */
 extern const uint64_t device_other_types;
 
+/* 0: this machine has none, and the tests are skipped. Without this function it is always there. */
+int device_present(void) __attribute__((weak));
 void device_open(void);
 void device_close(void);
 void *device_alloc(size_t length);

@@ -569,7 +569,7 @@ static void test_opa11_memory_of_another_type(void **state)
         assert_int_equal(UCS_PTR_STATUS(ucp_tag_send_nbx(pair->tx->ep, host.ptr, 100, 1, &param)),
                          UCS_ERR_INVALID_PARAM);
     }
-    assert_int_equal(UCS_PTR_STATUS(ucp_tag_send_nbx(pair->tx->ep, device.ptr, 1 << 20, 1, &param)),
+    assert_int_equal(UCS_PTR_STATUS(ucp_tag_send_nbx(pair->tx->ep, device.ptr, 16 * LARGEST, 1, &param)),
                      UCS_ERR_INVALID_PARAM);
     param = cw_param_none();
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
@@ -618,5 +618,8 @@ int main(void)
         T(test_a_gpu_that_fails),
     };
 
+    if (device_present != NULL && !device_present()) {
+        return 77; /* ctest counts it as skipped */
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

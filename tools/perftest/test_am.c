@@ -4,14 +4,26 @@
  *
  * Callers: run.c through the table.
  * A handler counts; data that comes eagerly is looked at only with --verify and copied only with -y, data that comes
- * by rendezvous is fetched into a buffer. Messages of one kind are numbered as they come.
+ * by rendezvous is fetched into a buffer. Messages of one kind are numbered as they come. The sender is done before the
+ * receiver when bytes are still on their way into memory of a GPU, so more messages may come than there are buffers:
+ * they wait for one, in their order.
  */
 #include "drive.h"
 
 #include <stdlib.h>
 
+/* A message that waits for a buffer. */
+struct waiting {
+    enum cw_drive_way way;
+    void *desc;
+    size_t length;
+};
+
 struct am_test {
     struct cw_drive drive; /* first */
+    struct waiting *waiting;
+    size_t num_waiting, first_waiting, room_waiting;
+    bool is_fetching;
     char *header;
     uint64_t begun[CW_WAY_COUNT];
     struct way {
@@ -19,6 +31,8 @@ struct am_test {
         enum cw_drive_way way;
     } ways[CW_WAY_COUNT];
 };
+
+static void fetch_waiting(struct am_test *test);
 
 static void finish_fetch(struct cw_drive_slot *slot, ucs_status_t status, size_t length)
 {
@@ -34,6 +48,7 @@ static void finish_fetch(struct cw_drive_slot *slot, ucs_status_t status, size_t
         }
     }
     cw_drive_give(slot);
+    fetch_waiting((struct am_test *)drive);
 }
 
 static void on_fetched(void *request, ucs_status_t status, size_t length, void *user_data)
@@ -42,18 +57,13 @@ static void on_fetched(void *request, ucs_status_t status, size_t length, void *
     finish_fetch(user_data, status, length);
 }
 
-/* Apart, so that what comes eagerly keeps nothing on the stack for it. */
-__attribute__((noinline)) static ucs_status_t fetch(struct am_test *test, enum cw_drive_way way, void *desc,
-                                                    size_t length)
+static void begin_fetch(struct am_test *test, enum cw_drive_way way, void *desc, size_t length)
 {
     struct cw_drive *drive = &test->drive;
     struct cw_drive_slot *slot = cw_drive_take(drive);
     ucp_request_param_t param;
     size_t count;
 
-    if (slot == NULL) {
-        return UCS_ERR_NO_RESOURCE;
-    }
     slot->way = way;
     slot->message = test->begun[way]++;
     cw_layout_begin(&param, slot);
@@ -65,7 +75,51 @@ __attribute__((noinline)) static ucs_status_t fetch(struct am_test *test, enum c
     if (!UCS_PTR_IS_PTR(request)) {
         finish_fetch(slot, UCS_PTR_STATUS(request), length);
     }
-    return UCS_OK;
+}
+
+static int put_off(struct am_test *test, enum cw_drive_way way, void *desc, size_t length)
+{
+    if (test->first_waiting + test->num_waiting == test->room_waiting) {
+        size_t room = 2 * test->num_waiting + 16;
+        struct waiting *waiting = malloc(room * sizeof(*waiting));
+        if (waiting == NULL) {
+            return cw_link_fail(test->drive.link, "no memory for messages that wait");
+        }
+        if (test->num_waiting > 0) {
+            memcpy(waiting, test->waiting + test->first_waiting, test->num_waiting * sizeof(*waiting));
+        }
+        free(test->waiting);
+        test->waiting = waiting;
+        test->first_waiting = 0;
+        test->room_waiting = room;
+    }
+    test->waiting[test->first_waiting + test->num_waiting++] = (struct waiting){way, desc, length};
+    return 0;
+}
+
+static void fetch_waiting(struct am_test *test)
+{
+    if (test->is_fetching) {
+        return;
+    }
+    test->is_fetching = true;
+    while (test->num_waiting > 0 && test->drive.free_recvs != NULL) {
+        struct waiting next = test->waiting[test->first_waiting++];
+        test->num_waiting--;
+        begin_fetch(test, next.way, next.desc, next.length);
+    }
+    test->is_fetching = false;
+}
+
+/* Apart, so that what comes eagerly keeps nothing on the stack for it. */
+__attribute__((noinline)) static ucs_status_t fetch(struct am_test *test, enum cw_drive_way way, void *desc,
+                                                    size_t length)
+{
+    if (test->num_waiting == 0 && test->drive.free_recvs != NULL) {
+        begin_fetch(test, way, desc, length);
+        return UCS_OK;
+    }
+    return put_off(test, way, desc, length) == 0 ? UCS_INPROGRESS : UCS_ERR_NO_RESOURCE;
 }
 
 static ucs_status_t on_message(void *arg, const void *header, size_t header_length, void *data, size_t length,
@@ -172,6 +226,7 @@ static int run(struct cw_perf_run *run)
     }
     cw_drive_close(&test->drive);
     free(test->header);
+    free(test->waiting);
     cw_test_free(test);
     return 0;
 }

@@ -25,6 +25,9 @@ static inline int cw_cuda_is_of_gpu(const struct cuda_driver *cuda, const struct
     return range->type == cuda->kind->device || range->type == cuda->kind->managed;
 }
 
+/* Whether the driver knows the address. This question costs less than the next one, and most addresses are not
+ * known. */
+int cw_cuda_knows(const struct cuda_driver *cuda, const void *ptr);
 /* Asks the driver once, whatever context the thread has. */
 void cw_cuda_range_of(const struct cuda_driver *cuda, const void *ptr, struct cuda_range *range);
 
@@ -48,13 +51,15 @@ void cw_cuda_leave(const struct cuda_driver *cuda);
 /* Logs the failure, limited in rate, and returns the status for it. */
 ucs_status_t cw_cuda_failed(const struct cuda_driver *cuda, const char *what, int result);
 
-/* Enters the context for a copy; *inwards_p tells its direction. `likely`: as for cw_cuda_copy. Answers a CUresult. */
+/* Enters the context for a copy; *inwards_p tells its direction. `likely`: `to` or `from`, which the driver is asked
+ * about first. Answers a CUresult. */
 int cw_cuda_begin(const struct cuda_driver *cuda, const void *to, const void *from, const void *likely,
                   struct cuda_channel *channel, int *inwards_p);
-/* Copies between any memory of the driver and memory of the host; the copy is complete on return. `likely`: `to` or
- * `from`, which the driver is asked about first. */
-ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *from, size_t length,
-                          const void *likely);
+/* Copies between any memory of the driver and memory of the host; the copy is complete on return. The other two are for
+ * memory of the host at one end: copy_in from it, copy_out to it. */
+ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *from, size_t length);
+ucs_status_t cw_cuda_copy_in(const struct cuda_driver *cuda, void *to, const void *from, size_t length);
+ucs_status_t cw_cuda_copy_out(const struct cuda_driver *cuda, void *to, const void *from, size_t length);
 /* Fills with zeros. */
 ucs_status_t cw_cuda_clear(const struct cuda_driver *cuda, void *ptr, size_t length);
 

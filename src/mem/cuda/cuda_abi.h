@@ -29,6 +29,28 @@ struct cuda_access {
     int flags;
 };
 
+/* CUDA_MEMCPY2D */
+struct cuda_side {
+    size_t x, y;
+    int type; /* CUmemorytype */
+    void *host;
+    cuda_ptr device;
+    void *array;
+    size_t pitch;
+};
+struct cuda_rows {
+    struct cuda_side from, to;
+    size_t width, height;
+};
+/* CUstreamBatchMemOpParams */
+struct cuda_operation {
+    int kind;
+    cuda_ptr address;
+    uint64_t value;
+    unsigned flags;
+    uint64_t reserved[2];
+};
+
 /* CUresult */
 enum {
     CUDA_OK                = 0,
@@ -72,6 +94,8 @@ enum {
     CUDA_IPC_LAZY_PEERS       = 1, /* a device opens memory of another one, too */
     CUDA_HANDLE_DESCRIPTOR    = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
     CUDA_LOCATION_DEVICE      = 1,
+    CUDA_WRITE_32             = 2, /* CUstreamBatchMemOpType: a word is written when the stream comes to it */
+    CUDA_WRITE_64             = 5,
     CUDA_ACCESS_READ_WRITE    = 3,
     CUDA_RANGE_DMABUF         = 1, /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
     CUDA_POINTER_SYNC_MEMOPS  = 6  /* an attribute that is set, unsigned: functions that seem synchronous are so */
@@ -106,6 +130,9 @@ enum {
 
 /* Functions that older drivers, or those of some systems, lack. */
 #define CUDA_CALLS_OPTIONAL(CALL)                                                                                      \
+    CALL(copy_rows, cuMemcpy2DAsync_v2, (const struct cuda_rows *rows, cuda_stream stream))                            \
+    CALL(operate, cuStreamBatchMemOp_v2,                                                                               \
+         (cuda_stream stream, unsigned count, struct cuda_operation *operations, unsigned flags))                      \
     CALL(context_id, cuCtxGetId, (cuda_context context, unsigned long long *id))                                       \
     CALL(ipc_get, cuIpcGetMemHandle, (struct cuda_ipc_handle * handle, cuda_ptr ptr))                                  \
     CALL(ipc_open, cuIpcOpenMemHandle_v2, (cuda_ptr * ptr, struct cuda_ipc_handle handle, unsigned flags))             \

@@ -5,6 +5,7 @@
  * UCP.
  */
 #include "mem/cuda/cuda.h"
+#include "mem/cuda/cuda_short.h"
 
 /* The driver does not know freed memory any more and would take it for memory of the host, so one side must be memory
  * of a GPU. */
@@ -38,19 +39,54 @@ int cw_cuda_begin(const struct cuda_driver *cuda, const void *to, const void *fr
     return cw_cuda_enter(cuda, &range, channel);
 }
 
-ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *from, size_t length, const void *likely)
+ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *from, size_t length)
 {
     struct cuda_channel channel;
     cuda_stream stream;
     int result, inwards;
 
-    result = cw_cuda_begin(cuda, to, from, likely, &channel, &inwards);
+    result = cw_cuda_begin(cuda, to, from, to, &channel, &inwards);
     if (result != CUDA_OK) {
         return cw_cuda_failed(cuda, "a copy cannot begin", result);
     }
     stream = channel.streams[inwards];
     result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, stream);
     return finish(cuda, stream, "a copy failed", result);
+}
+
+/* A driver without copies of rows copies short ranges as long ones. */
+static ucs_status_t copy_one_way(const struct cuda_driver *cuda, void *to, const void *from, size_t length, int inwards)
+{
+    const void *device = inwards ? to : from;
+    struct cuda_channel channel;
+    struct cuda_range range;
+    cuda_stream stream;
+    int result;
+
+    cw_cuda_range_of(cuda, device, &range);
+    result = cw_cuda_is_of_gpu(cuda, &range) ? cw_cuda_enter(cuda, &range, &channel) : CUDA_INVALID_VALUE;
+    if (result != CUDA_OK) {
+        return cw_cuda_failed(cuda, "a copy cannot begin", result);
+    }
+    stream = channel.streams[inwards];
+    if (length > CUDA_SHORT_MOST || cuda->copy_rows == NULL) {
+        result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, stream);
+        return finish(cuda, stream, "a copy failed", result);
+    }
+    result = inwards ? cw_cuda_short_in(cuda, stream, &range, to, from, length)
+                     : cw_cuda_short_out(cuda, stream, to, from, length);
+    cw_cuda_leave(cuda);
+    return (result == CUDA_OK) ? UCS_OK : cw_cuda_failed(cuda, "a copy failed", result);
+}
+
+ucs_status_t cw_cuda_copy_in(const struct cuda_driver *cuda, void *to, const void *from, size_t length)
+{
+    return copy_one_way(cuda, to, from, length, 1);
+}
+
+ucs_status_t cw_cuda_copy_out(const struct cuda_driver *cuda, void *to, const void *from, size_t length)
+{
+    return copy_one_way(cuda, to, from, length, 0);
 }
 
 ucs_status_t cw_cuda_clear(const struct cuda_driver *cuda, void *ptr, size_t length)

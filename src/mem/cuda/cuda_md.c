@@ -20,7 +20,7 @@ ucs_memory_type_t cw_cuda_type_of(const struct cuda_driver *cuda, const void *pt
     ucs_memory_type_t type = UCS_MEMORY_TYPE_UNKNOWN;
     struct cuda_range range;
 
-    if (cuda == NULL || cw_memory_is_plain(ptr)) {
+    if (cuda == NULL || cw_memory_is_plain(ptr) || !cw_cuda_knows(cuda, ptr)) {
         return UCS_MEMORY_TYPE_UNKNOWN;
     }
     do {

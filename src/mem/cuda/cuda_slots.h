@@ -46,13 +46,19 @@ void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory);
     {                                                                                                                  \
         const struct cuda_driver *cuda = cw_cuda_driver_get(&(kind));                                                  \
                                                                                                                        \
-        return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy(cuda, to, from, length, to);                          \
+        return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy(cuda, to, from, length);                              \
+    }                                                                                                                  \
+    static ucs_status_t slot_copy_in(void *to, const void *from, size_t length)                                        \
+    {                                                                                                                  \
+        const struct cuda_driver *cuda = cw_cuda_driver_get(&(kind));                                                  \
+                                                                                                                       \
+        return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy_in(cuda, to, from, length);                           \
     }                                                                                                                  \
     static ucs_status_t slot_copy_out(void *to, const void *from, size_t length)                                       \
     {                                                                                                                  \
         const struct cuda_driver *cuda = cw_cuda_driver_get(&(kind));                                                  \
                                                                                                                        \
-        return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy(cuda, to, from, length, from);                        \
+        return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy_out(cuda, to, from, length);                          \
     }                                                                                                                  \
     static void *slot_stage(const void *device, size_t length)                                                         \
     {                                                                                                                  \
@@ -138,6 +144,7 @@ void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory);
         .reg         = slot_register,                                                                                  \
         .type_of     = slot_type_of,                                                                                   \
         .copy        = slot_copy,                                                                                      \
+        .copy_in     = slot_copy_in,                                                                                   \
         .copy_out    = slot_copy_out,                                                                                  \
         .stage       = slot_stage,                                                                                     \
         .unstage     = slot_unstage,                                                                                   \

@@ -104,7 +104,7 @@ void *cw_cuda_stage(const struct cuda_driver *cuda, const void *device, size_t l
     return (found == NULL) ? NULL : found->memory.ptr;
 }
 
-void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory)
+static void give_back(const struct cuda_driver *cuda, void *memory, size_t most_kept)
 {
     struct pool *pool = &pools[cuda->kind->number];
     struct buffer *buffer;
@@ -115,7 +115,7 @@ void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory)
         if (buffer->memory.ptr == memory) {
             buffer->in_use = 0;
             pool->kept += buffer->length;
-            if (pool->kept > MOST_KEPT) {
+            if (pool->kept > most_kept) {
                 pool->kept -= buffer->length;
                 buffer_free(cuda, buffer);
             }
@@ -123,6 +123,16 @@ void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory)
         }
     }
     cw_lock_leave(&pool->lock);
+}
+
+void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory)
+{
+    give_back(cuda, memory, MOST_KEPT);
+}
+
+void cw_cuda_drop(const struct cuda_driver *cuda, void *memory)
+{
+    give_back(cuda, memory, 0);
 }
 
 /* ---- memory for two processes ---- */

@@ -10,6 +10,8 @@
 
 void *cw_cuda_stage(const struct cuda_driver *cuda, const void *device, size_t length);
 void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory);
+/* As cw_cuda_unstage; the memory is not kept for the next copy. */
+void cw_cuda_drop(const struct cuda_driver *cuda, void *memory);
 ucs_status_t cw_cuda_share(const struct cuda_driver *cuda, const void *device, size_t length, struct cw_memory *memory);
 ucs_status_t cw_cuda_map_shared(const struct cuda_driver *cuda, const void *device, int fd, size_t length,
                                 struct cw_memory *memory);

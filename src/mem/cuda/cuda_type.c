@@ -29,6 +29,15 @@ void cw_cuda_range_of(const struct cuda_driver *cuda, const void *ptr, struct cu
     }
 }
 
+int cw_cuda_knows(const struct cuda_driver *cuda, const void *ptr)
+{
+    int attribute = CUDA_POINTER_MEMORY_TYPE;
+    unsigned type = 0;
+    void *data    = &type;
+
+    return cuda->pointer_attributes(1, &attribute, &data, (uintptr_t)ptr) == CUDA_OK && type != 0;
+}
+
 ucs_status_t cw_cuda_failed(const struct cuda_driver *cuda, const char *what, int result)
 {
     static struct cw_log_limit limit;
