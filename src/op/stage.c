@@ -18,7 +18,7 @@
 
 #define OUT_CHUNKS  4u  /* chunks copied ahead of the packets, or of the peer's copies */
 #define IN_CHUNKS   32u /* chunks that may wait for a device slower than the network */
-#define LEAST_CHUNK ((size_t)16 << 10)
+#define LEAST_CHUNK ((size_t)32 << 10) /* drivers copy shorter ones to a device in a slow way (mem/cuda/cuda_short.c) */
 #define MOST_CHUNK  ((size_t)4 << 20)
 #define LEAST_OPEN  ((size_t)128 << 10) /* a chunk of an open stage */
 #define LOOK_NS     UINT64_C(20000)     /* time between two checks of the copies */

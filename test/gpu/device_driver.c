@@ -42,6 +42,7 @@ static struct {
     int (*set_current)(cuda_context context);
     int (*synchronize)(void);
     int (*alloc)(cuda_ptr *ptr, size_t length);
+    int (*alloc_managed)(cuda_ptr *ptr, size_t length, unsigned flags);
     int (*alloc_async)(cuda_ptr *ptr, size_t length, cuda_stream stream);
     int (*free_async)(cuda_ptr ptr, cuda_stream stream);
     int (*free)(cuda_ptr ptr);
@@ -65,6 +66,7 @@ static const struct {
     {"cuCtxSetCurrent", &call.set_current},
     {"cuCtxSynchronize", &call.synchronize},
     {"cuMemAlloc_v2", &call.alloc},
+    {"cuMemAllocManaged", &call.alloc_managed},
     {"cuMemAllocAsync", &call.alloc_async},
     {"cuMemFreeAsync", &call.free_async},
     {"cuMemFree_v2", &call.free},
@@ -196,6 +198,21 @@ void device_free(void *ptr)
         succeed("cuMemFree", call.free((uintptr_t)ptr));
     }
     succeed("cuCtxSetCurrent", call.set_current(NULL));
+}
+
+void *device_alloc_managed(size_t length)
+{
+    cuda_ptr ptr = 0;
+
+    succeed("cuCtxSetCurrent", call.set_current(context));
+    succeed("cuMemAllocManaged", call.alloc_managed(&ptr, length, CUDA_MANAGED_GLOBAL));
+    succeed("cuCtxSetCurrent", call.set_current(NULL));
+    return (void *)(uintptr_t)ptr;
+}
+
+void device_free_managed(void *ptr)
+{
+    device_free(ptr);
 }
 
 void device_write(void *to, const void *from, size_t length)
