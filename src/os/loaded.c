@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,11 +21,27 @@ static __thread uintptr_t stack_end; /* 0: not asked; 1: not known */
 static __thread uintptr_t stack_start;
 static uintptr_t heap_start; /* atomic; 0: not asked; UINTPTR_MAX: not known */
 
+/* Whether the file of a loaded object has that name, whatever its version. */
+static int has_name(struct dl_phdr_info *info, size_t size, void *soname)
+{
+    const char *end     = strstr(soname, ".so");
+    const char *base    = strrchr(info->dlpi_name, '/');
+    const size_t length = (end == NULL) ? strlen(soname) : (size_t)(end - (const char *)soname) + 3;
+
+    (void)size;
+    base = (base == NULL) ? info->dlpi_name : base + 1;
+    return strncmp(base, soname, length) == 0;
+}
+
+/* dlopen searches all folders for a library that is not loaded, which takes longer than the rest of ucp_init. */
 void *cw_loaded_library(const char *soname)
 {
-    void *library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    void *library = NULL;
 
-    (void)dlerror();
+    if (dl_iterate_phdr(has_name, (void *)(uintptr_t)soname) != 0) {
+        library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+        (void)dlerror();
+    }
     return library;
 }
 
