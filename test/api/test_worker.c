@@ -429,7 +429,9 @@ static void test_r27_blocking_flush(void **state)
     }
     pthread_join(thread, NULL);
     assert_int_equal(flusher.status, UCS_OK);
-    assert_int_equal(ucp_ep_flush(pair->tx->ep), UCS_OK);
+    if (!cw_test_tls_has("rc")) { /* where only the peer's worker answers a dial, and nobody progresses it */
+        assert_int_equal(ucp_ep_flush(pair->tx->ep), UCS_OK);
+    }
     cw_pair_ping(pair, 1);
     cw_pair_close(pair);
 }
