@@ -350,7 +350,8 @@ void cw_town_check_rendezvous(uint64_t count)
                      (unsigned long long)totals.gets, (unsigned long long)totals.puts,
                      (unsigned long long)totals.no_register, (unsigned long long)count);
     }
-    if (has_devices() && totals.from_registered <= count) {
+    /* With several lanes most messages of that length are shared by devices. */
+    if (has_devices() && 4 * totals.from_registered <= count) {
         cw_town_fail(&the_town, "%llu packets out of registered memory are too few for %llu seeds",
                      (unsigned long long)totals.from_registered, (unsigned long long)count);
     }
