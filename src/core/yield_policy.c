@@ -73,7 +73,7 @@ static int gives_way(const struct ucp_worker *worker)
 void cw_worker_try_yield(struct ucp_worker *worker, uint64_t ticks)
 {
     struct cw_yield_policy *policy = &worker->yield_policy;
-    const uint64_t patience        = cw_yield_is_habit(policy) ? CW_CLOCK_TICKS_SHORT / 4 : CW_CLOCK_TICKS_SHORT;
+    const uint64_t longest         = cw_yield_is_habit(policy) ? CW_CLOCK_TICKS_SHORT / 4 : CW_CLOCK_TICKS_SHORT;
 
     if (!gives_way(worker)) {
         policy->rest_until = UINT64_MAX;
@@ -83,7 +83,7 @@ void cw_worker_try_yield(struct ucp_worker *worker, uint64_t ticks)
         policy->switches = cw_thread_switches();
         cw_yield_lost(policy, ticks);
     }
-    if (policy->yields == 0 || ticks - policy->idle_since < patience) {
+    if (policy->yields == 0 || ticks - policy->idle_since < longest) {
         return;
     }
     if (worker->mt) {

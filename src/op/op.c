@@ -268,7 +268,7 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
         return UCS_ERR_NO_MEMORY;
     }
     cw_tag_matcher_init(&state->tags, cw_random_u64());
-    cw_idmap_init(&state->fetches);
+    cw_idmap_init(&state->receives);
     cw_idmap_init(&state->gets);
     cw_idmap_init(&state->copies);
     cw_am_init(&state->am, cw_random_u64());
@@ -288,7 +288,7 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
     cw_tag_drop_all(worker);
     cw_tag_matcher_cleanup(&state->tags);
     cw_stream_worker_end(worker);
-    cw_idmap_cleanup(&state->fetches);
+    cw_idmap_cleanup(&state->receives);
     cw_idmap_cleanup(&state->gets);
     cw_idmap_cleanup(&state->copies);
     cw_hash_cleanup(&state->revocable);

@@ -317,10 +317,10 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
 
 static void answer_release(struct cw_request *request)
 {
-    cw_rma_serve_end(request->ep);
+    cw_rma_target_end(request->ep);
 }
 
-ucs_status_t cw_rma_serve_begin(struct ucp_ep *ep)
+ucs_status_t cw_rma_target_begin(struct ucp_ep *ep)
 {
     struct cw_rma *rma = cw_rma_get(ep);
 
@@ -334,7 +334,7 @@ ucs_status_t cw_rma_serve_begin(struct ucp_ep *ep)
     return UCS_OK;
 }
 
-void cw_rma_serve_end(struct ucp_ep *ep)
+void cw_rma_target_end(struct ucp_ep *ep)
 {
     if (cw_op_ep(ep)->rma != NULL) {
         cw_op_ep(ep)->rma->serving--;
@@ -348,13 +348,13 @@ ucs_status_t cw_rma_answer(struct ucp_ep *ep, uint8_t id, const void *packet, si
     if (cw_ep_control_now(ep, id, packet, length)) {
         return UCS_OK;
     }
-    status = cw_rma_serve_begin(ep);
+    status = cw_rma_target_begin(ep);
     if (status != UCS_OK) {
         return status;
     }
     status = cw_ep_control_later(ep, id, packet, length, answer_release);
     if (status != UCS_OK) {
-        cw_rma_serve_end(ep);
+        cw_rma_target_end(ep);
     }
     return status;
 }

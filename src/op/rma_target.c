@@ -101,7 +101,7 @@ static void put_release(struct cw_request *request)
 
     cw_dt_finish(&put->cursor);
     cw_mem_unpin(request->worker->context, &put->pin);
-    cw_rma_serve_end(request->ep);
+    cw_rma_target_end(request->ep);
 }
 
 /* Callback of the receive: all bytes of the put arrived, or the endpoint was lost. */
@@ -119,7 +119,7 @@ static void put_ended(void *handle, ucs_status_t status, void *user_data)
     }
 }
 
-/* Called after cw_rma_serve_begin has counted the answer. */
+/* Called after cw_rma_target_begin has counted the answer. */
 static ucs_status_t receive_put(struct ucp_ep *ep, uint64_t token, uint64_t address, const struct cw_offer *offer)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = put_ended};
@@ -167,7 +167,7 @@ ucs_status_t cw_rma_target_on_put_rts(struct ucp_ep *ep, const void *data, size_
     if (offer.length == 0) {
         return UCS_ERR_IO_ERROR;
     }
-    status = cw_rma_serve_begin(ep);
+    status = cw_rma_target_begin(ep);
     if (status != UCS_OK) {
         return status;
     }
@@ -176,7 +176,7 @@ ucs_status_t cw_rma_target_on_put_rts(struct ucp_ep *ep, const void *data, size_
         cw_count_message(ep->worker, CW_COUNT_PUT_RECEIVED, offer.length);
         return UCS_OK;
     }
-    cw_rma_serve_end(ep);
+    cw_rma_target_end(ep);
     return answer_put(ep, offer.send_id, status);
 }
 
@@ -307,7 +307,7 @@ static void release_get(struct cw_send *send)
         cw_mem_unpin(request->worker->context, send->pin);
     }
     free(send->pin);
-    cw_rma_serve_end(request->ep);
+    cw_rma_target_end(request->ep);
 }
 
 /* The answer is sent as the data of a rendezvous. It was not announced, so no packet of the peer names it ... */
@@ -391,7 +391,7 @@ static ucs_status_t read_short(struct ucp_ep *ep, const struct get *get, void *t
     return status;
 }
 
-/* Called after cw_rma_serve_begin has counted the answer. */
+/* Called after cw_rma_target_begin has counted the answer. */
 static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size_t sent)
 {
     const size_t kept          = (get->length <= CW_RMA_QUICK) ? (size_t)get->length : 0;
@@ -451,13 +451,13 @@ ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t le
         status = answer_now(ep, &get, &sent);
     }
     if (status == CW_AGAIN || status == UCS_ERR_UNSUPPORTED) {
-        status = cw_rma_serve_begin(ep);
+        status = cw_rma_target_begin(ep);
         if (status != UCS_OK) {
             return status;
         }
         status = answer_pieces(ep, &get, sent);
         if (status != UCS_OK) {
-            cw_rma_serve_end(ep);
+            cw_rma_target_end(ep);
         }
     }
     return (status == UCS_OK) ? UCS_OK : refuse_get(ep, get.receive_id, status);

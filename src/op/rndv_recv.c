@@ -35,7 +35,7 @@ struct cw_rndv_recv {
     struct cw_request *request;
     struct cw_dt_cursor *cursor;
     struct cw_offer offer;
-    uint64_t id;       /* in op_state->fetches */
+    uint64_t id;       /* in op_state->receives */
     uint64_t reserved; /* bytes that the transport is placing */
     struct cw_shares shares;
     struct cw_request *moving; /* MOVING: the request of the device's transfer, which ends first */
@@ -65,41 +65,41 @@ void cw_rndv_recv_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_st
     answer(ep, offer->send_id, status);
 }
 
-static void set_phase(struct cw_rndv_recv *fetch, enum phase phase)
+static void set_phase(struct cw_rndv_recv *receive, enum phase phase)
 {
-    if (fetch->in.ep != NULL) {
-        cw_op_ep(fetch->in.ep)->num_copying += (uint16_t)((phase == COPYING) - (fetch->phase == COPYING));
+    if (receive->in.ep != NULL) {
+        cw_op_ep(receive->in.ep)->num_copying += (uint16_t)((phase == COPYING) - (receive->phase == COPYING));
     }
-    fetch->phase = (uint8_t)phase;
+    receive->phase = (uint8_t)phase;
 }
 
 /* After it the device copies nothing any more. */
-static void end_near(struct cw_rndv_recv *fetch)
+static void end_near(struct cw_rndv_recv *receive)
 {
-    if (cw_unlikely(fetch->near != NULL)) {
-        cw_near_end(fetch->near);
-        fetch->near = NULL;
+    if (cw_unlikely(receive->near != NULL)) {
+        cw_near_end(receive->near);
+        receive->near = NULL;
     }
-    if (cw_unlikely(fetch->chunks != NULL)) {
-        cw_chunks_end(fetch->chunks);
-        fetch->chunks = NULL;
+    if (cw_unlikely(receive->chunks != NULL)) {
+        cw_chunks_end(receive->chunks);
+        receive->chunks = NULL;
     }
 }
 
 /* `ep`: the endpoint of the transfer, even if it is lost. */
-static void finish(struct cw_rndv_recv *fetch, struct ucp_ep *ep, ucs_status_t status)
+static void finish(struct cw_rndv_recv *receive, struct ucp_ep *ep, ucs_status_t status)
 {
-    struct cw_request *request = fetch->request;
+    struct cw_request *request = receive->request;
 
-    cw_list_remove(&fetch->job.link);
-    end_near(fetch);
-    set_phase(fetch, WAITING);
-    if (fetch->in.ep != NULL) {
-        cw_shares_release(ep, &fetch->shares);
+    cw_list_remove(&receive->job.link);
+    end_near(receive);
+    set_phase(receive, WAITING);
+    if (receive->in.ep != NULL) {
+        cw_shares_release(ep, &receive->shares);
     }
-    cw_incoming_detach(&fetch->in);
-    cw_idmap_remove(&cw_op_state(ep->worker)->fetches, fetch->id);
-    free(fetch);
+    cw_incoming_detach(&receive->in);
+    cw_idmap_remove(&cw_op_state(ep->worker)->receives, receive->id);
+    free(receive);
     cw_request_complete(request, status);
 }
 
@@ -107,31 +107,31 @@ static void finish(struct cw_rndv_recv *fetch, struct ucp_ep *ep, ucs_status_t s
  */
 static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
 {
-    struct cw_rndv_recv *fetch = cw_container_of(incoming, struct cw_rndv_recv, in);
+    struct cw_rndv_recv *receive = cw_container_of(incoming, struct cw_rndv_recv, in);
 
-    if (fetch->cursor->class_id == CW_DT_STAGED && incoming->received == fetch->offer.length) {
-        status = cw_stage_wait(fetch->cursor->stage);
+    if (receive->cursor->class_id == CW_DT_STAGED && incoming->received == receive->offer.length) {
+        status = cw_stage_wait(receive->cursor->stage);
     }
-    if (fetch->chunks != NULL && cw_chunks_wait(fetch->chunks) == UCS_OK) {
+    if (receive->chunks != NULL && cw_chunks_wait(receive->chunks) == UCS_OK) {
         status = UCS_OK;
     }
-    finish(fetch, ep, status);
+    finish(receive, ep, status);
 }
 
-static const struct cw_incoming_kind fetch_kind = {.lost = lost};
+static const struct cw_incoming_kind receive_kind = {.lost = lost};
 
-static void send_ready(struct cw_rndv_recv *fetch, enum cw_wire_rndv_mode mode, uint64_t address, uint32_t piece)
+static void send_ready(struct cw_rndv_recv *receive, enum cw_wire_rndv_mode mode, uint64_t address, uint32_t piece)
 {
-    const uint32_t pair                    = (mode == CW_WIRE_RNDV_COPY) ? fetch->shares.pair : 0;
-    const struct cw_wire_rndv_ready packet = {.send_id    = htole64(fetch->offer.send_id),
-                                              .receive_id = htole64(fetch->id),
+    const uint32_t pair                    = (mode == CW_WIRE_RNDV_COPY) ? receive->shares.pair : 0;
+    const struct cw_wire_rndv_ready packet = {.send_id    = htole64(receive->offer.send_id),
+                                              .receive_id = htole64(receive->id),
                                               .address    = htole64(address),
                                               .mode       = htole32((uint32_t)mode),
                                               .piece      = htole32(piece),
                                               .pair       = htole32(pair),
-                                              .generation = htole32(fetch->shares.generation)};
+                                              .generation = htole32(receive->shares.generation)};
 
-    cw_ep_send_control(fetch->in.ep, CW_PACKET_RNDV_READY, &packet, sizeof(packet));
+    cw_ep_send_control(receive->in.ep, CW_PACKET_RNDV_READY, &packet, sizeof(packet));
 }
 
 static int scheme_of(const struct ucp_ep *ep)
@@ -140,22 +140,22 @@ static int scheme_of(const struct ucp_ep *ep)
 }
 
 /* Whether the transport may be told where any part of the message goes. */
-static int is_placeable(const struct cw_rndv_recv *fetch)
+static int is_placeable(const struct cw_rndv_recv *receive)
 {
-    return fetch->is_flat || fetch->is_short_list;
+    return receive->is_flat || receive->is_short_list;
 }
 
 /* The longest piece for the sender. Bytes that the transport cannot place come in packets of ordinary length. */
-static uint32_t piece_of(const struct cw_rndv_recv *fetch)
+static uint32_t piece_of(const struct cw_rndv_recv *receive)
 {
-    return is_placeable(fetch) ? UINT32_MAX : (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
+    return is_placeable(receive) ? UINT32_MAX : (uint32_t)receive->in.ep->conn->iface->limits.max_bcopy;
 }
 
-static void begin_receiving(struct cw_rndv_recv *fetch)
+static void begin_receiving(struct cw_rndv_recv *receive)
 {
-    set_phase(fetch, RECEIVING);
-    if (cw_unlikely(cw_stage_is_worth(fetch->cursor, fetch->offer.length))) {
-        cw_stage_begin(fetch->cursor, fetch->in.ep->worker, fetch->offer.length);
+    set_phase(receive, RECEIVING);
+    if (cw_unlikely(cw_stage_is_worth(receive->cursor, receive->offer.length))) {
+        cw_stage_begin(receive->cursor, receive->in.ep->worker, receive->offer.length);
     }
 }
 
@@ -166,7 +166,7 @@ static uint8_t what_it_takes(struct ucp_ep *ep, const struct cw_dt_cursor *curso
                      (cw_chunks_are_possible(ep, cursor, length) ? CW_WIRE_GET_CHUNKS : 0));
 }
 
-static void ask_for_name(struct cw_rndv_recv *fetch, unsigned takes)
+static void ask_for_name(struct cw_rndv_recv *receive, unsigned takes)
 {
     static const enum cw_wire_rndv_mode modes[] = {
         [CW_WIRE_GET_NAME]                      = CW_WIRE_RNDV_NAME,
@@ -174,49 +174,49 @@ static void ask_for_name(struct cw_rndv_recv *fetch, unsigned takes)
         [CW_WIRE_GET_NAME | CW_WIRE_GET_CHUNKS] = CW_WIRE_RNDV_EITHER,
     };
 
-    fetch->takes = (uint8_t)takes;
-    set_phase(fetch, NAMING);
-    send_ready(fetch, modes[takes], 0, piece_of(fetch));
+    receive->takes = (uint8_t)takes;
+    set_phase(receive, NAMING);
+    send_ready(receive, modes[takes], 0, piece_of(receive));
 }
 
 /* Asks the sender for pieces, or where the message lies if a device can copy it from there. */
-static void ask_for_data(struct cw_rndv_recv *fetch)
+static void ask_for_data(struct cw_rndv_recv *receive)
 {
-    if (cw_unlikely(fetch->cursor->class_id == CW_DT_DEVICE && fetch->phase == WAITING)) {
-        const unsigned takes = what_it_takes(fetch->in.ep, fetch->cursor, fetch->offer.length);
+    if (cw_unlikely(receive->cursor->class_id == CW_DT_DEVICE && receive->phase == WAITING)) {
+        const unsigned takes = what_it_takes(receive->in.ep, receive->cursor, receive->offer.length);
 
         if (takes != 0) {
-            ask_for_name(fetch, takes);
+            ask_for_name(receive, takes);
             return;
         }
     }
-    begin_receiving(fetch);
-    send_ready(fetch, CW_WIRE_RNDV_SEND, 0, piece_of(fetch));
+    begin_receiving(receive);
+    send_ready(receive, CW_WIRE_RNDV_SEND, 0, piece_of(receive));
 }
 
-static int all_copied(const struct cw_rndv_recv *fetch)
+static int all_copied(const struct cw_rndv_recv *receive)
 {
-    return cw_claim_num_done(fetch->shares.done) >= cw_claim_shares(fetch->offer.length, SHARE_BYTES);
+    return cw_claim_num_done(receive->shares.done) >= cw_claim_shares(receive->offer.length, SHARE_BYTES);
 }
 
-static void copied(struct cw_rndv_recv *fetch)
+static void copied(struct cw_rndv_recv *receive)
 {
-    if (!fetch->shown) { /* otherwise the owner of the request answers */
-        answer(fetch->in.ep, fetch->offer.send_id, UCS_OK);
+    if (!receive->shown) { /* otherwise the owner of the request answers */
+        answer(receive->in.ep, receive->offer.send_id, UCS_OK);
     }
-    finish(fetch, fetch->in.ep, UCS_OK);
+    finish(receive, receive->in.ep, UCS_OK);
 }
 
 /* All shares are claimed: decides how the transfer goes on. */
-static void settle(struct cw_rndv_recv *fetch)
+static void settle(struct cw_rndv_recv *receive)
 {
-    if (!fetch->copy_failed && all_copied(fetch)) {
-        copied(fetch);
-    } else if (fetch->asked) {
-        set_phase(fetch, WAITING);
+    if (!receive->copy_failed && all_copied(receive)) {
+        copied(receive);
+    } else if (receive->asked) {
+        set_phase(receive, WAITING);
     } else {
-        cw_shares_release(fetch->in.ep, &fetch->shares);
-        ask_for_data(fetch);
+        cw_shares_release(receive->in.ep, &receive->shares);
+        ask_for_data(receive);
     }
 }
 
@@ -231,8 +231,8 @@ static ucs_status_t read_part(struct ucp_ep *ep, const struct cw_offer *offer, c
 /* Copies one share. */
 static void copy(struct cw_job *job)
 {
-    struct cw_rndv_recv *fetch = cw_container_of(job, struct cw_rndv_recv, job);
-    struct ucp_ep *ep          = fetch->in.ep;
+    struct cw_rndv_recv *receive = cw_container_of(job, struct cw_rndv_recv, job);
+    struct ucp_ep *ep            = receive->in.ep;
     uint64_t offset, length;
     uint32_t share;
 
@@ -243,140 +243,140 @@ static void copy(struct cw_job *job)
         cw_worker_add_job(ep->worker, job);
         return;
     }
-    if (!cw_claim_next(fetch->shares.claim, fetch->shares.generation, cw_claim_shares(fetch->offer.length, SHARE_BYTES),
-                       &share)) {
-        settle(fetch);
+    if (!cw_claim_next(receive->shares.claim, receive->shares.generation,
+                       cw_claim_shares(receive->offer.length, SHARE_BYTES), &share)) {
+        settle(receive);
         return;
     }
     offset = (uint64_t)share * SHARE_BYTES;
-    length = fetch->offer.length - offset;
+    length = receive->offer.length - offset;
     length = (length < SHARE_BYTES) ? length : SHARE_BYTES;
-    if (read_part(ep, &fetch->offer, fetch->cursor, offset, length) != UCS_OK) {
-        fetch->copy_failed = 1;
-        cw_claim_end(fetch->shares.claim, fetch->shares.generation);
-        settle(fetch);
+    if (read_part(ep, &receive->offer, receive->cursor, offset, length) != UCS_OK) {
+        receive->copy_failed = 1;
+        cw_claim_end(receive->shares.claim, receive->shares.generation);
+        settle(receive);
         return;
     }
-    cw_claim_done(fetch->shares.done);
+    cw_claim_done(receive->shares.done);
     cw_ep_spend(ep, length);
-    if (all_copied(fetch)) {
-        copied(fetch);
+    if (all_copied(receive)) {
+        copied(receive);
     } else {
         cw_worker_add_job(ep->worker, job);
     }
 }
 
 /* Tells the sender that it may copy shares, too. */
-static void ask_for_copies(struct cw_rndv_recv *fetch)
+static void ask_for_copies(struct cw_rndv_recv *receive)
 {
-    fetch->asked = 1;
-    send_ready(fetch, CW_WIRE_RNDV_COPY, (uint64_t)(uintptr_t)fetch->cursor->contig, SHARE_BYTES);
+    receive->asked = 1;
+    send_ready(receive, CW_WIRE_RNDV_COPY, (uint64_t)(uintptr_t)receive->cursor->contig, SHARE_BYTES);
 }
 
-static void begin_copy(struct cw_rndv_recv *fetch)
+static void begin_copy(struct cw_rndv_recv *receive)
 {
-    struct ucp_ep *ep = fetch->in.ep;
+    struct ucp_ep *ep = receive->in.ep;
 
-    cw_shares_begin(ep, &fetch->shares,
+    cw_shares_begin(ep, &receive->shares,
                     scheme_of(ep) != CW_RNDV_GET_ZCOPY &&
-                        (fetch->offer.length > ALONE_BYTES || cw_op_ep(ep)->num_copying > 0));
-    if (fetch->shares.pair < CW_CLAIM_PAIRS) {
-        ask_for_copies(fetch);
+                        (receive->offer.length > ALONE_BYTES || cw_op_ep(ep)->num_copying > 0));
+    if (receive->shares.pair < CW_CLAIM_PAIRS) {
+        ask_for_copies(receive);
     }
-    set_phase(fetch, COPYING);
-    fetch->job.run = copy;
-    cw_worker_add_job(ep->worker, &fetch->job);
+    set_phase(receive, COPYING);
+    receive->job.run = copy;
+    cw_worker_add_job(ep->worker, &receive->job);
 }
 
 /* The receiver cannot or may not copy: the sender copies if it can, or sends pieces. */
-static void begin_passive(struct cw_rndv_recv *fetch)
+static void begin_passive(struct cw_rndv_recv *receive)
 {
-    const struct ucp_ep *ep = fetch->in.ep;
+    const struct ucp_ep *ep = receive->in.ep;
     int scheme              = scheme_of(ep);
 
-    if (fetch->cursor->class_id == UCP_DATATYPE_CONTIG && cw_lane_has_copies(ep->conn) &&
-        fetch->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY) &&
+    if (receive->cursor->class_id == UCP_DATATYPE_CONTIG && cw_lane_has_copies(ep->conn) &&
+        receive->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY) &&
         cw_lane_is_excused(ep->conn, 0)) {
-        cw_shares_begin(fetch->in.ep, &fetch->shares, 1);
-        if (fetch->shares.pair < CW_CLAIM_PAIRS) {
-            ask_for_copies(fetch);
+        cw_shares_begin(receive->in.ep, &receive->shares, 1);
+        if (receive->shares.pair < CW_CLAIM_PAIRS) {
+            ask_for_copies(receive);
             return;
         }
     }
-    ask_for_data(fetch);
+    ask_for_data(receive);
 }
 
 /* The sender's memory cannot be had, or the device has failed. */
-static void come_in_pieces(struct cw_rndv_recv *fetch)
+static void come_in_pieces(struct cw_rndv_recv *receive)
 {
-    end_near(fetch);
-    ask_for_data(fetch);
+    end_near(receive);
+    ask_for_data(receive);
 }
 
 /* The memory that the sender has named cannot be opened. */
-static void come_otherwise(struct cw_rndv_recv *fetch)
+static void come_otherwise(struct cw_rndv_recv *receive)
 {
-    if (fetch->takes & CW_WIRE_GET_CHUNKS) {
-        ask_for_name(fetch, CW_WIRE_GET_CHUNKS);
+    if (receive->takes & CW_WIRE_GET_CHUNKS) {
+        ask_for_name(receive, CW_WIRE_GET_CHUNKS);
     } else {
-        come_in_pieces(fetch);
+        come_in_pieces(receive);
     }
 }
 
 /* The device has copied the message, or failed. */
 static void near_ended(void *arg, ucs_status_t status)
 {
-    struct cw_rndv_recv *fetch = arg;
+    struct cw_rndv_recv *receive = arg;
 
     if (status != UCS_OK) {
-        come_in_pieces(fetch);
-    } else if (fetch->unannounced) { /* a get ends when the owner does not use the memory any more */
-        end_near(fetch);
-        set_phase(fetch, WAITING);
-        fetch->asked = 1;
-        answer(fetch->in.ep, fetch->offer.send_id, UCS_OK);
+        come_in_pieces(receive);
+    } else if (receive->unannounced) { /* a get ends when the owner does not use the memory any more */
+        end_near(receive);
+        set_phase(receive, WAITING);
+        receive->asked = 1;
+        answer(receive->in.ep, receive->offer.send_id, UCS_OK);
     } else {
-        copied(fetch);
+        copied(receive);
     }
 }
 
 /* The device's transfer has ended, and nothing writes to the memory any more. */
-static void moved(struct cw_rndv_recv *fetch, ucs_status_t status)
+static void moved(struct cw_rndv_recv *receive, ucs_status_t status)
 {
-    fetch->moving = NULL;
+    receive->moving = NULL;
     if (status == UCS_OK) {
-        copied(fetch);
+        copied(receive);
     } else {
         cw_debug("a device does not move %llu bytes (%s): they come in packets",
-                 (unsigned long long)fetch->offer.length, ucs_status_string(status));
-        ask_for_data(fetch);
+                 (unsigned long long)receive->offer.length, ucs_status_string(status));
+        ask_for_data(receive);
     }
 }
 
 /* Returns 0 if no device moves the message. */
-static int begin_moving(struct cw_rndv_recv *fetch)
+static int begin_moving(struct cw_rndv_recv *receive)
 {
-    struct ucp_ep *ep                     = fetch->in.ep;
-    const struct cw_rndv_recv_device what = {.memory     = fetch->cursor->contig,
-                                             .length     = fetch->offer.length,
-                                             .address    = fetch->offer.address,
-                                             .keys       = &fetch->offer.keys,
-                                             .num_keys   = (uint8_t)fetch->offer.num_keys,
-                                             .type       = (uint8_t)cw_dt_memory_type(fetch->cursor),
-                                             .send_id    = fetch->offer.send_id,
-                                             .receive_id = fetch->id,
+    struct ucp_ep *ep                     = receive->in.ep;
+    const struct cw_rndv_recv_device what = {.memory     = receive->cursor->contig,
+                                             .length     = receive->offer.length,
+                                             .address    = receive->offer.address,
+                                             .keys       = &receive->offer.keys,
+                                             .num_keys   = (uint8_t)receive->offer.num_keys,
+                                             .type       = (uint8_t)cw_dt_memory_type(receive->cursor),
+                                             .send_id    = receive->offer.send_id,
+                                             .receive_id = receive->id,
                                              .ended      = moved,
-                                             .fetch      = fetch};
-    const struct cw_protocol *protocol    = cw_rndv_recv_device_choose(ep, &fetch->offer, fetch->cursor);
+                                             .receive    = receive};
+    const struct cw_protocol *protocol    = cw_rndv_recv_device_choose(ep, &receive->offer, receive->cursor);
 
     if (protocol == NULL) {
         return 0;
     }
-    fetch->moving = cw_rndv_recv_device_begin(ep, protocol, &what);
-    if (fetch->moving == NULL) {
+    receive->moving = cw_rndv_recv_device_begin(ep, protocol, &what);
+    if (receive->moving == NULL) {
         return 0;
     }
-    set_phase(fetch, MOVING);
+    set_phase(receive, MOVING);
     return 1;
 }
 
@@ -389,36 +389,36 @@ static int can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const struc
            offer->length / SHARE_BYTES < UINT32_MAX && cw_lane_can_copy(ep->conn);
 }
 
-static struct cw_rndv_recv *fetch_new(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
-                                      struct cw_dt_cursor *cursor)
+static struct cw_rndv_recv *receive_new(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                                        struct cw_dt_cursor *cursor)
 {
-    struct cw_rndv_recv *fetch = malloc(sizeof(*fetch));
+    struct cw_rndv_recv *receive = malloc(sizeof(*receive));
 
-    if (fetch == NULL) {
+    if (receive == NULL) {
         return NULL;
     }
-    *fetch = (struct cw_rndv_recv){.in      = {.kind = &fetch_kind, .total = offer->length},
-                                   .request = request,
-                                   .cursor  = cursor,
-                                   .offer   = *offer,
-                                   .shares  = {.pair = CW_CLAIM_PAIRS},
-                                   .phase   = WAITING,
-                                   .status  = UCS_OK};
-    if (cw_idmap_add(&cw_op_state(ep->worker)->fetches, fetch, &fetch->id) != UCS_OK) {
-        free(fetch);
+    *receive = (struct cw_rndv_recv){.in      = {.kind = &receive_kind, .total = offer->length},
+                                     .request = request,
+                                     .cursor  = cursor,
+                                     .offer   = *offer,
+                                     .shares  = {.pair = CW_CLAIM_PAIRS},
+                                     .phase   = WAITING,
+                                     .status  = UCS_OK};
+    if (cw_idmap_add(&cw_op_state(ep->worker)->receives, receive, &receive->id) != UCS_OK) {
+        free(receive);
         return NULL;
     }
-    fetch->is_flat       = cw_dt_flat(cursor) != NULL;
-    fetch->is_short_list = cursor->class_id == UCP_DATATYPE_IOV && cw_dt_fits_iov(cursor, CW_PLACE_MAX_IOV);
-    cw_list_init(&fetch->job.link);
-    cw_incoming_add(&fetch->in, ep);
-    return fetch;
+    receive->is_flat       = cw_dt_flat(cursor) != NULL;
+    receive->is_short_list = cursor->class_id == UCP_DATATYPE_IOV && cw_dt_fits_iov(cursor, CW_PLACE_MAX_IOV);
+    cw_list_init(&receive->job.link);
+    cw_incoming_add(&receive->in, ep);
+    return receive;
 }
 
 ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
                                 struct cw_dt_cursor *cursor)
 {
-    struct cw_rndv_recv *fetch;
+    struct cw_rndv_recv *receive;
     int copies;
 
     if (ep->state != CW_EP_OPEN) {
@@ -438,15 +438,15 @@ ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer,
         }
         copies = 0;
     }
-    fetch = fetch_new(ep, offer, request, cursor);
-    if (fetch == NULL) {
+    receive = receive_new(ep, offer, request, cursor);
+    if (receive == NULL) {
         answer(ep, offer->send_id, UCS_ERR_NO_MEMORY);
         return UCS_ERR_NO_MEMORY;
     }
     if (copies) {
-        begin_copy(fetch);
-    } else if (cw_likely(ep->conn->iface->domain == NULL) || !begin_moving(fetch)) {
-        begin_passive(fetch);
+        begin_copy(receive);
+    } else if (cw_likely(ep->conn->iface->domain == NULL) || !begin_moving(receive)) {
+        begin_passive(receive);
     }
     return UCS_INPROGRESS;
 }
@@ -454,118 +454,119 @@ ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer,
 /* Returns the transfer of this endpoint with that id, or NULL. */
 static struct cw_rndv_recv *find(const struct ucp_ep *ep, uint64_t id)
 {
-    struct cw_rndv_recv *fetch = cw_idmap_get(&cw_op_state(ep->worker)->fetches, id);
+    struct cw_rndv_recv *receive = cw_idmap_get(&cw_op_state(ep->worker)->receives, id);
 
-    return (fetch != NULL && fetch->in.ep == ep) ? fetch : NULL;
+    return (receive != NULL && receive->in.ep == ep) ? receive : NULL;
 }
 
 ucs_status_t cw_rndv_recv_receive(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
                                   struct cw_dt_cursor *cursor)
 {
-    struct cw_rndv_recv *fetch = fetch_new(ep, offer, request, cursor);
+    struct cw_rndv_recv *receive = receive_new(ep, offer, request, cursor);
 
-    if (fetch == NULL) {
+    if (receive == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    fetch->shown = 1;
-    ask_for_data(fetch);
+    receive->shown = 1;
+    ask_for_data(receive);
     return UCS_OK;
 }
 
 ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor,
                                  uint64_t *id_p, uint32_t *piece_p, uint8_t *takes_p)
 {
-    const struct cw_offer offer = {.length = cursor->length};
-    struct cw_rndv_recv *fetch  = fetch_new(ep, &offer, request, cursor);
+    const struct cw_offer offer  = {.length = cursor->length};
+    struct cw_rndv_recv *receive = receive_new(ep, &offer, request, cursor);
 
-    if (fetch == NULL) {
+    if (receive == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    fetch->unannounced = 1;
-    fetch->takes       = cursor->class_id == CW_DT_DEVICE ? what_it_takes(ep, cursor, cursor->length) : 0;
-    *takes_p           = fetch->takes;
-    if (cw_unlikely(fetch->takes != 0)) {
-        set_phase(fetch, NAMING);
+    receive->unannounced = 1;
+    receive->takes       = cursor->class_id == CW_DT_DEVICE ? what_it_takes(ep, cursor, cursor->length) : 0;
+    *takes_p             = receive->takes;
+    if (cw_unlikely(receive->takes != 0)) {
+        set_phase(receive, NAMING);
     } else {
-        begin_receiving(fetch);
+        begin_receiving(receive);
     }
-    *id_p    = fetch->id;
-    *piece_p = piece_of(fetch);
+    *id_p    = receive->id;
+    *piece_p = piece_of(receive);
     return UCS_OK;
 }
 
 void cw_rndv_recv_forget(struct ucp_ep *ep, uint64_t id)
 {
-    struct cw_rndv_recv *fetch = find(ep, id);
+    struct cw_rndv_recv *receive = find(ep, id);
 
-    cw_list_remove(&fetch->in.link);
-    cw_idmap_remove(&cw_op_state(ep->worker)->fetches, id);
-    free(fetch);
+    cw_list_remove(&receive->in.link);
+    cw_idmap_remove(&cw_op_state(ep->worker)->receives, id);
+    free(receive);
 }
 
 ucs_status_t cw_rndv_recv_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status)
 {
-    struct cw_rndv_recv *fetch = find(ep, id);
+    struct cw_rndv_recv *receive = find(ep, id);
 
-    if (fetch == NULL || !fetch->unannounced || fetch->in.received > 0 || fetch->reserved > 0 ||
-        fetch->offer.send_id != 0) {
+    if (receive == NULL || !receive->unannounced || receive->in.received > 0 || receive->reserved > 0 ||
+        receive->offer.send_id != 0) {
         return UCS_ERR_IO_ERROR;
     }
-    finish(fetch, fetch->in.ep, status);
+    finish(receive, receive->in.ep, status);
     return UCS_OK;
 }
 
 /* Whether these bytes may come now. Pieces that can be placed may come in any order, others only one after the other.
  */
-static int expects(const struct cw_rndv_recv *fetch, uint64_t offset, uint64_t length)
+static int expects(const struct cw_rndv_recv *receive, uint64_t offset, uint64_t length)
 {
-    return fetch != NULL && fetch->phase == RECEIVING &&
-           length <= fetch->offer.length - fetch->in.received - fetch->reserved && offset <= fetch->offer.length &&
-           length <= fetch->offer.length - offset && (is_placeable(fetch) || offset == fetch->in.received);
+    return receive != NULL && receive->phase == RECEIVING &&
+           length <= receive->offer.length - receive->in.received - receive->reserved &&
+           offset <= receive->offer.length && length <= receive->offer.length - offset &&
+           (is_placeable(receive) || offset == receive->in.received);
 }
 
 /* All bytes arrived: ends the transfer once the copies to the device have ended. */
 static void drain(void *arg)
 {
-    struct cw_rndv_recv *fetch = arg;
+    struct cw_rndv_recv *receive = arg;
 
-    if (cw_stage_left(fetch->cursor->stage, &fetch->status) > 0) {
-        cw_stage_await(fetch->cursor->stage, drain, fetch);
+    if (cw_stage_left(receive->cursor->stage, &receive->status) > 0) {
+        cw_stage_await(receive->cursor->stage, drain, receive);
     } else {
-        finish(fetch, fetch->in.ep, fetch->status);
+        finish(receive, receive->in.ep, receive->status);
     }
 }
 
-static void received(struct cw_rndv_recv *fetch, uint64_t length)
+static void received(struct cw_rndv_recv *receive, uint64_t length)
 {
-    fetch->in.received += length;
-    if (cw_unlikely(fetch->cursor->class_id == CW_DT_STAGED)) {
-        if (fetch->in.received == fetch->offer.length) {
-            drain(fetch);
+    receive->in.received += length;
+    if (cw_unlikely(receive->cursor->class_id == CW_DT_STAGED)) {
+        if (receive->in.received == receive->offer.length) {
+            drain(receive);
         }
         return;
     }
-    if (fetch->in.received == fetch->offer.length) {
-        if (fetch->is_flat) {
-            fetch->status = cw_dt_deliver(fetch->cursor);
+    if (receive->in.received == receive->offer.length) {
+        if (receive->is_flat) {
+            receive->status = cw_dt_deliver(receive->cursor);
         }
-        finish(fetch, fetch->in.ep, fetch->status);
+        finish(receive, receive->in.ep, receive->status);
     }
 }
 
 /* Stores a piece that the transport did not place. */
-static void store(struct cw_rndv_recv *fetch, uint64_t offset, const char *payload, size_t length)
+static void store(struct cw_rndv_recv *receive, uint64_t offset, const char *payload, size_t length)
 {
     struct iovec iov[CW_PLACE_MAX_IOV];
     unsigned count, i;
 
-    if (!is_placeable(fetch)) {
-        if (fetch->status == UCS_OK) {
-            fetch->status = cw_dt_unpack(fetch->cursor, payload, length);
+    if (!is_placeable(receive)) {
+        if (receive->status == UCS_OK) {
+            receive->status = cw_dt_unpack(receive->cursor, payload, length);
         }
         return;
     }
-    count = cw_dt_part(fetch->cursor, offset, length, iov, CW_PLACE_MAX_IOV);
+    count = cw_dt_part(receive->cursor, offset, length, iov, CW_PLACE_MAX_IOV);
     for (i = 0; i < count; i++) {
         cw_bytes_copy_any(iov[i].iov_base, payload, iov[i].iov_len);
         payload += iov[i].iov_len;
@@ -574,20 +575,20 @@ static void store(struct cw_rndv_recv *fetch, uint64_t offset, const char *paylo
 
 static ucs_status_t take(struct ucp_ep *ep, uint64_t id, uint64_t offset, const void *payload, size_t length)
 {
-    struct cw_rndv_recv *fetch;
+    struct cw_rndv_recv *receive;
 
     if (id & CW_GET_ID) {
         return cw_get_on_data(ep, id, offset, payload, length);
     }
-    fetch = find(ep, id);
-    if (cw_unlikely(fetch != NULL && fetch->phase == NAMING)) {
-        begin_receiving(fetch); /* the sender does not name its memory */
+    receive = find(ep, id);
+    if (cw_unlikely(receive != NULL && receive->phase == NAMING)) {
+        begin_receiving(receive); /* the sender does not name its memory */
     }
-    if (!expects(fetch, offset, length)) {
+    if (!expects(receive, offset, length)) {
         return UCS_ERR_IO_ERROR;
     }
-    store(fetch, offset, payload, length);
-    received(fetch, length);
+    store(receive, offset, payload, length);
+    received(receive, length);
     return UCS_OK;
 }
 
@@ -617,43 +618,43 @@ ucs_status_t cw_rndv_recv_on_whole(struct ucp_ep *ep, const void *data, size_t l
 unsigned cw_rndv_recv_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov)
 {
     struct cw_wire_rndv_data data;
-    struct cw_rndv_recv *fetch;
+    struct cw_rndv_recv *receive;
     uint64_t offset;
     unsigned count;
 
     _Static_assert(sizeof(data) == CW_PLACE_HEADER, "the header of packets that are placed");
     memcpy(&data, header, sizeof(data));
-    offset = le64toh(data.offset);
-    fetch  = find(ep, le64toh(data.receive_id));
-    if (!expects(fetch, offset, length) || !is_placeable(fetch)) {
+    offset  = le64toh(data.offset);
+    receive = find(ep, le64toh(data.receive_id));
+    if (!expects(receive, offset, length) || !is_placeable(receive)) {
         return 0;
     }
-    fetch->reserved += length;
-    count = cw_dt_part(fetch->cursor, offset, length, iov, CW_PLACE_MAX_IOV);
-    return fetch->shown ? count | CW_PLACE_SHOWN : count;
+    receive->reserved += length;
+    count = cw_dt_part(receive->cursor, offset, length, iov, CW_PLACE_MAX_IOV);
+    return receive->shown ? count | CW_PLACE_SHOWN : count;
 }
 
 /* Ends the reservation of a place. NULL: the endpoint failed meanwhile. */
 static struct cw_rndv_recv *give_back(struct ucp_ep *ep, const void *header, size_t length)
 {
     struct cw_wire_rndv_data data;
-    struct cw_rndv_recv *fetch;
+    struct cw_rndv_recv *receive;
 
     memcpy(&data, header, sizeof(data));
-    fetch = find(ep, le64toh(data.receive_id));
-    if (fetch == NULL || fetch->reserved < length) {
+    receive = find(ep, le64toh(data.receive_id));
+    if (receive == NULL || receive->reserved < length) {
         return NULL;
     }
-    fetch->reserved -= length;
-    return fetch;
+    receive->reserved -= length;
+    return receive;
 }
 
 void cw_rndv_recv_placed(struct ucp_ep *ep, const void *header, size_t length)
 {
-    struct cw_rndv_recv *fetch = give_back(ep, header, length);
+    struct cw_rndv_recv *receive = give_back(ep, header, length);
 
-    if (fetch != NULL) {
-        received(fetch, length);
+    if (receive != NULL) {
+        received(receive, length);
     }
 }
 
@@ -665,7 +666,7 @@ void cw_rndv_recv_unplaced(struct ucp_ep *ep, const void *header, size_t length)
 ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_rndv_name packet;
-    struct cw_rndv_recv *fetch;
+    struct cw_rndv_recv *receive;
     struct cw_md_name name;
     uint64_t send_id;
 
@@ -674,88 +675,89 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
     }
     memcpy(&packet, data, sizeof(packet));
     send_id = le64toh(packet.send_id);
-    fetch   = find(ep, le64toh(packet.receive_id));
-    if (fetch == NULL || fetch->phase != NAMING || !(fetch->takes & CW_WIRE_GET_NAME) || send_id == 0 ||
-        (!fetch->unannounced && send_id != fetch->offer.send_id) ||
-        cw_near_decode(ep, &packet, fetch->offer.length, &name) != UCS_OK) {
+    receive = find(ep, le64toh(packet.receive_id));
+    if (receive == NULL || receive->phase != NAMING || !(receive->takes & CW_WIRE_GET_NAME) || send_id == 0 ||
+        (!receive->unannounced && send_id != receive->offer.send_id) ||
+        cw_near_decode(ep, &packet, receive->offer.length, &name) != UCS_OK) {
         return UCS_ERR_IO_ERROR;
     }
-    fetch->offer.send_id = send_id;
-    set_phase(fetch, NEAR);
-    fetch->near = cw_near_begin(ep, &name, fetch->cursor, fetch->offer.length, near_ended, fetch);
-    if (fetch->near == NULL) {
-        come_otherwise(fetch);
+    receive->offer.send_id = send_id;
+    set_phase(receive, NEAR);
+    receive->near = cw_near_begin(ep, &name, receive->cursor, receive->offer.length, near_ended, receive);
+    if (receive->near == NULL) {
+        come_otherwise(receive);
     } else {
-        cw_trace_note(fetch->request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->offer.length);
+        cw_trace_note(receive->request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->offer.length);
     }
     return UCS_OK;
 }
 
 /* Whether this chunk may come now. */
-static int expects_chunk(const struct cw_rndv_recv *fetch, const struct cw_wire_rndv_chunk *chunk)
+static int expects_chunk(const struct cw_rndv_recv *receive, const struct cw_wire_rndv_chunk *chunk)
 {
-    return (fetch->phase == NAMING || fetch->phase == CHUNKS) && (fetch->takes & CW_WIRE_GET_CHUNKS) &&
-           chunk->send_id != 0 && (fetch->offer.send_id == 0 || chunk->send_id == fetch->offer.send_id);
+    return (receive->phase == NAMING || receive->phase == CHUNKS) && (receive->takes & CW_WIRE_GET_CHUNKS) &&
+           chunk->send_id != 0 && (receive->offer.send_id == 0 || chunk->send_id == receive->offer.send_id);
 }
 
 ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_rndv_chunk chunk;
-    struct cw_rndv_recv *fetch;
+    struct cw_rndv_recv *receive;
 
-    if (cw_chunks_decode(data, length, &chunk) != UCS_OK || (fetch = find(ep, chunk.receive_id)) == NULL) {
+    if (cw_chunks_decode(data, length, &chunk) != UCS_OK || (receive = find(ep, chunk.receive_id)) == NULL) {
         return UCS_ERR_IO_ERROR;
     }
-    if (fetch->phase == RECEIVING && fetch->chunked && fetch->in.received == 0) {
+    if (receive->phase == RECEIVING && receive->chunked && receive->in.received == 0) {
         cw_chunk_discard(ep, &chunk); /* it was sent before the sender knew that pieces are wanted */
         return UCS_OK;
     }
-    if (!expects_chunk(fetch, &chunk)) {
+    if (!expects_chunk(receive, &chunk)) {
         return UCS_ERR_IO_ERROR;
     }
-    if (fetch->phase == NAMING) {
-        fetch->offer.send_id = chunk.send_id;
-        fetch->chunked       = 1;
-        fetch->chunks = cw_chunks_begin(ep, chunk.send_id, fetch->cursor, fetch->offer.length, near_ended, fetch);
-        set_phase(fetch, CHUNKS);
-        if (fetch->chunks == NULL) {
-            come_in_pieces(fetch);
+    if (receive->phase == NAMING) {
+        receive->offer.send_id = chunk.send_id;
+        receive->chunked       = 1;
+        receive->chunks =
+            cw_chunks_begin(ep, chunk.send_id, receive->cursor, receive->offer.length, near_ended, receive);
+        set_phase(receive, CHUNKS);
+        if (receive->chunks == NULL) {
+            come_in_pieces(receive);
             return UCS_OK;
         }
-        cw_trace_note(fetch->request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->offer.length);
+        cw_trace_note(receive->request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->offer.length);
     }
-    return cw_chunks_take(fetch->chunks, &chunk);
+    return cw_chunks_take(receive->chunks, &chunk);
 }
 
 ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_rndv_copied packet;
-    struct cw_rndv_recv *fetch;
+    struct cw_rndv_recv *receive;
     int32_t status;
 
     if (length != sizeof(packet)) {
         return UCS_ERR_IO_ERROR;
     }
     memcpy(&packet, data, sizeof(packet));
-    status = (int32_t)le32toh((uint32_t)packet.status);
-    fetch  = find(ep, le64toh(packet.receive_id));
-    if (fetch == NULL) {
+    status  = (int32_t)le32toh((uint32_t)packet.status);
+    receive = find(ep, le64toh(packet.receive_id));
+    if (receive == NULL) {
         return UCS_OK; /* everything was copied before the sender noticed */
     }
-    if (fetch->moving != NULL) {
-        return cw_rndv_recv_device_written(fetch->moving, (ucs_status_t)status);
+    if (receive->moving != NULL) {
+        return cw_rndv_recv_device_written(receive->moving, (ucs_status_t)status);
     }
-    if (!fetch->asked) {
+    if (!receive->asked) {
         return UCS_ERR_IO_ERROR;
     }
-    if (fetch->unannounced) {
-        finish(fetch, ep, (status > UCS_ERR_LAST && status <= UCS_OK) ? (ucs_status_t)status : UCS_ERR_IO_ERROR);
+    if (receive->unannounced) {
+        finish(receive, ep, (status > UCS_ERR_LAST && status <= UCS_OK) ? (ucs_status_t)status : UCS_ERR_IO_ERROR);
         return UCS_OK;
     }
-    fetch->asked = 0;
-    fetch->copy_failed |= (status != UCS_OK && status != UCS_ERR_UNSUPPORTED);
-    if (fetch->phase == WAITING) {
-        settle(fetch);
+    receive->asked = 0;
+    receive->copy_failed |= (status != UCS_OK && status != UCS_ERR_UNSUPPORTED);
+    if (receive->phase == WAITING) {
+        settle(receive);
     }
     return UCS_OK;
 }
@@ -764,17 +766,17 @@ void cw_rndv_recv_quiesce(struct ucp_ep *ep)
 {
     const uint64_t give_up_ns = cw_clock_ns() + QUIESCE_NS;
     struct cw_incoming *incoming;
-    struct cw_rndv_recv *fetch;
+    struct cw_rndv_recv *receive;
     uint64_t claimed;
 
     cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.receiving, struct cw_incoming, link)
     {
-        fetch = cw_container_of(incoming, struct cw_rndv_recv, in);
-        if (incoming->kind != &fetch_kind || !fetch->asked || fetch->unannounced || fetch->phase == RECEIVING) {
+        receive = cw_container_of(incoming, struct cw_rndv_recv, in);
+        if (incoming->kind != &receive_kind || !receive->asked || receive->unannounced || receive->phase == RECEIVING) {
             continue;
         }
-        claimed = cw_claim_end(fetch->shares.claim, fetch->shares.generation);
-        while (cw_claim_num_done(fetch->shares.done) < claimed && cw_lane_can_copy(ep->conn) &&
+        claimed = cw_claim_end(receive->shares.claim, receive->shares.generation);
+        while (cw_claim_num_done(receive->shares.done) < claimed && cw_lane_can_copy(ep->conn) &&
                cw_clock_ns() < give_up_ns) {
         }
     }

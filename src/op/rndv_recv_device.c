@@ -98,20 +98,20 @@ const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const st
 
 static void release(struct cw_request *request)
 {
-    const struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    const struct cw_rndv_recv_device *receive = cw_request_state(request);
 
-    cw_access_free(fetch->access);
+    cw_access_free(receive->access);
 }
 
 /* Callback of the transfer's request: the registration has ended. */
 static void over(void *handle, ucs_status_t status, void *user_data)
 {
-    struct cw_request *request              = cw_request_of(handle);
-    const struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    struct cw_request *request                = cw_request_of(handle);
+    const struct cw_rndv_recv_device *receive = cw_request_state(request);
 
     (void)user_data;
     if (request->ep->state == CW_EP_OPEN) { /* otherwise the receive ends with the endpoint */
-        fetch->ended(fetch->fetch, status);
+        receive->ended(receive->receive, status);
     }
 }
 
@@ -126,22 +126,22 @@ struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = over};
     struct cw_request *request      = cw_request_get(ep->worker, &param, CW_REQUEST_SEND);
-    struct cw_rndv_recv_device *fetch;
+    struct cw_rndv_recv_device *receive;
 
     if (request == NULL) {
         return NULL;
     }
-    fetch         = cw_request_state(request);
-    *fetch        = *what;
-    request->ep   = ep;
-    fetch->access = cw_access_new(request, accesses_ended);
-    if (fetch->access == NULL) {
+    receive         = cw_request_state(request);
+    *receive        = *what;
+    request->ep     = ep;
+    receive->access = cw_access_new(request, accesses_ended);
+    if (receive->access == NULL) {
         cw_request_put(request);
         return NULL;
     }
-    fetch->access->memory_type = fetch->type;
-    if (fetch->num_keys > 0) {
-        fetch->access->key = fetch->keys->key[0];
+    receive->access->memory_type = receive->type;
+    if (receive->num_keys > 0) {
+        receive->access->key = receive->keys->key[0];
     }
     request->release = release;
     request->send    = protocol->start;
@@ -153,12 +153,12 @@ struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_
 
 ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned rights)
 {
-    struct cw_rndv_recv_device *fetch = cw_request_state(request);
-    struct cw_domain *domain          = request->ep->conn->iface->domain;
-    struct ucp_context *context       = request->ep->worker->context;
-    const struct cw_mem_part part     = cw_rndv_recv_device_part(fetch);
+    struct cw_rndv_recv_device *receive = cw_request_state(request);
+    struct cw_domain *domain            = request->ep->conn->iface->domain;
+    struct ucp_context *context         = request->ep->worker->context;
+    const struct cw_mem_part part       = cw_rndv_recv_device_part(receive);
 
-    return cw_mem_use_begin(context, domain, &part, rights, &fetch->access->use);
+    return cw_mem_use_begin(context, domain, &part, rights, &receive->access->use);
 }
 
 struct counted_keys {
@@ -188,22 +188,22 @@ void cw_offer_share(struct cw_access *access, const struct cw_mem_part *part, un
 
 ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
 {
-    const struct cw_rndv_recv_device *fetch = cw_request_state(request);
-    struct cw_access *access                = fetch->access;
-    const struct cw_access_limits *limits   = &request->ep->conn->iface->limits.access;
-    const struct cw_mem_part part           = cw_rndv_recv_device_part(fetch);
-    const unsigned rails                    = cw_lanes_for_rndv(request->worker);
+    const struct cw_rndv_recv_device *receive = cw_request_state(request);
+    struct cw_access *access                  = receive->access;
+    const struct cw_access_limits *limits     = &request->ep->conn->iface->limits.access;
+    const struct cw_mem_part part             = cw_rndv_recv_device_part(receive);
+    const unsigned rails                      = cw_lanes_for_rndv(request->worker);
     uint8_t packet[CW_CONTROL_MAX], parts[CW_KEY_PARTS_MAX];
-    const struct cw_wire_rndv_ready ready = {.send_id    = htole64(fetch->send_id),
-                                             .receive_id = htole64(fetch->receive_id),
-                                             .address    = htole64((uint64_t)(uintptr_t)fetch->memory),
+    const struct cw_wire_rndv_ready ready = {.send_id    = htole64(receive->send_id),
+                                             .receive_id = htole64(receive->receive_id),
+                                             .address    = htole64((uint64_t)(uintptr_t)receive->memory),
                                              .mode       = htole32(CW_WIRE_RNDV_WRITE),
                                              .piece      = htole32(CW_WIRE_LEAST_PIECE)};
     size_t length;
 
     _Static_assert(sizeof(ready) + 1 + CW_DOMAIN_PART_MAX <= sizeof(packet), "one part has room");
     if (rails > 1) {
-        cw_lanes_expect(request->ep, fetch->length, limits->max_put_zcopy);
+        cw_lanes_expect(request->ep, receive->length, limits->max_put_zcopy);
         cw_stripes_begin(access, &part, CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_WRITE, rails);
     }
     length = cw_stripes_parts(access, parts);
@@ -220,9 +220,9 @@ ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
 
 ucs_status_t cw_rndv_recv_device_written(struct cw_request *request, ucs_status_t status)
 {
-    const struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    const struct cw_rndv_recv_device *receive = cw_request_state(request);
 
-    if (!fetch->is_written) {
+    if (!receive->is_written) {
         return UCS_ERR_IO_ERROR;
     }
     accesses_ended(request, status);

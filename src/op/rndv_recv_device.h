@@ -24,15 +24,15 @@ struct cw_rndv_recv_device {
     uint64_t send_id;
     uint64_t receive_id;
     uint8_t is_written; /* the sender's device writes, with the key of the receive's memory */
-    void (*ended)(struct cw_rndv_recv *fetch, ucs_status_t status);
-    struct cw_rndv_recv *fetch;
+    void (*ended)(struct cw_rndv_recv *receive, ucs_status_t status);
+    struct cw_rndv_recv *receive;
 };
 
 _Static_assert(sizeof(struct cw_rndv_recv_device) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
-static inline struct cw_mem_part cw_rndv_recv_device_part(const struct cw_rndv_recv_device *fetch)
+static inline struct cw_mem_part cw_rndv_recv_device_part(const struct cw_rndv_recv_device *receive)
 {
-    return (struct cw_mem_part){fetch->memory, fetch->length, (ucs_memory_type_t)fetch->type};
+    return (struct cw_mem_part){receive->memory, receive->length, (ucs_memory_type_t)receive->type};
 }
 
 /* Reads the part of an announcement that names memory for devices; it follows the headers. UCS_ERR_IO_ERROR: it breaks

@@ -29,19 +29,19 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 
 static ucs_status_t go_on(struct cw_request *request)
 {
-    struct cw_rndv_recv_device *fetch = cw_request_state(request);
-    struct cw_access *access          = fetch->access;
-    size_t length                     = 0;
+    struct cw_rndv_recv_device *receive = cw_request_state(request);
+    struct cw_access *access            = receive->access;
+    size_t length                       = 0;
     ucs_status_t status;
 
-    while (fetch->offset < fetch->length && access->status == UCS_OK) {
-        status = cw_stripes_get(access, fetch->memory + fetch->offset, fetch->address + fetch->offset,
-                                fetch->length - fetch->offset, &length);
+    while (receive->offset < receive->length && access->status == UCS_OK) {
+        status = cw_stripes_get(access, receive->memory + receive->offset, receive->address + receive->offset,
+                                receive->length - receive->offset, &length);
         if (status == CW_AGAIN || status == CW_HOLD) {
             return status;
         }
         if (status == UCS_OK) {
-            fetch->offset += length;
+            receive->offset += length;
         } else {
             access->status = status;
         }
@@ -51,15 +51,15 @@ static ucs_status_t go_on(struct cw_request *request)
 
 static ucs_status_t start(struct cw_request *request)
 {
-    struct cw_rndv_recv_device *fetch = cw_request_state(request);
-    const struct cw_mem_part part     = cw_rndv_recv_device_part(fetch);
-    ucs_status_t status               = cw_rndv_recv_device_register(request, CW_RIGHT_LOCAL_WRITE);
+    struct cw_rndv_recv_device *receive = cw_request_state(request);
+    const struct cw_mem_part part       = cw_rndv_recv_device_part(receive);
+    ucs_status_t status                 = cw_rndv_recv_device_register(request, CW_RIGHT_LOCAL_WRITE);
 
     if (status != UCS_OK) {
         return status;
     }
-    cw_offer_share(fetch->access, &part, CW_RIGHT_LOCAL_WRITE, fetch->keys, fetch->num_keys);
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->length);
+    cw_offer_share(receive->access, &part, CW_RIGHT_LOCAL_WRITE, receive->keys, receive->num_keys);
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->length);
     request->send = go_on;
     return go_on(request);
 }

@@ -28,14 +28,14 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 /* cw_rndv_recv_device_written ends what this function starts. */
 static ucs_status_t start(struct cw_request *request)
 {
-    struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    struct cw_rndv_recv_device *receive = cw_request_state(request);
     ucs_status_t status = cw_rndv_recv_device_register(request, CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_WRITE);
 
     if (status != UCS_OK) {
         return status;
     }
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->length);
-    fetch->is_written = 1;
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->length);
+    receive->is_written = 1;
     return cw_rndv_recv_device_offer(request);
 }
 

@@ -23,8 +23,8 @@
 #define QUESTIONS      2u
 
 /* The part of the interval for which the peer must have stood still, with no bytes on their way to it. */
-#define PATIENCE_PART 2u
-#define PATIENCE_NS   UINT64_C(10000000000) /* where no interval is set */
+#define LIMIT_PART 2u
+#define LIMIT_NS   UINT64_C(10000000000) /* where no interval is set */
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -85,11 +85,11 @@ static void look_at_standstill(struct cw_tcp_watch *watch, uint64_t now_ns)
     }
 }
 
-static uint64_t patience_ns(const struct cw_tcp_conn *conn)
+static uint64_t limit_ns(const struct cw_tcp_conn *conn)
 {
     const uint64_t interval_ns = cw_tcp_iface_of(&conn->super)->settings.silence_ns;
 
-    return (interval_ns > 0) ? interval_ns / PATIENCE_PART : PATIENCE_NS;
+    return (interval_ns > 0) ? interval_ns / LIMIT_PART : LIMIT_NS;
 }
 
 static uint64_t stood_ns(const struct cw_tcp_conn *conn, uint64_t now_ns)
@@ -101,7 +101,7 @@ static uint64_t stood_ns(const struct cw_tcp_conn *conn, uint64_t now_ns)
  * bytes that it misses. */
 static int stands_still(const struct cw_tcp_conn *conn, uint64_t now_ns)
 {
-    return conn->stands_ms != 0 && stood_ns(conn, now_ns) < PATIENCE_PART * patience_ns(conn);
+    return conn->stands_ms != 0 && stood_ns(conn, now_ns) < LIMIT_PART * limit_ns(conn);
 }
 
 /* Counts one more look. Whether the time for a question has come. */
@@ -162,7 +162,7 @@ static int is_coming(struct cw_tcp_conn *conn, uint32_t taken, int inside)
         conn->stands_at = taken;
         return 1;
     }
-    return stood_ns(conn, now_ns) < patience_ns(conn);
+    return stood_ns(conn, now_ns) < limit_ns(conn);
 }
 
 int cw_tcp_position_arrived(struct cw_tcp_conn *conn, const uint8_t *bytes, size_t length, size_t behind)

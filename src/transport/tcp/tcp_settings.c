@@ -39,9 +39,9 @@ static unsigned count(uint64_t value, unsigned max)
 
 /* Limits for connections that are not watched and have nothing in progress: they are given up as late as the system
  * gives up others. */
-#define PATIENCE_IDLE_S     300u
-#define PATIENCE_INTERVAL_S 60u
-#define PATIENCE_COUNT      10u
+#define KEEPALIVE_IDLE_S     300u
+#define KEEPALIVE_INTERVAL_S 60u
+#define KEEPALIVE_COUNT      10u
 
 /* A peer must be known to be dead after it was silent for the interval: half of it passes before the first probe. */
 static void load_keepalive(const struct cw_config *config, struct cw_tcp_settings *settings)
@@ -57,7 +57,7 @@ static void load_keepalive(const struct cw_config *config, struct cw_tcp_setting
     if (config->tcp_keepidle_ns == CW_TIME_INF) {
         return;
     }
-    settings->socket.keepalive = (struct cw_net_keepalive){PATIENCE_IDLE_S, PATIENCE_INTERVAL_S, PATIENCE_COUNT};
+    settings->socket.keepalive = (struct cw_net_keepalive){KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_COUNT};
     keepalive->idle_s     = seconds(config->tcp_keepidle_ns, interval_ns, 2);
     keepalive->interval_s = seconds(config->tcp_keepintvl_ns, interval_ns, 10);
     probing_s             = interval_ns / NS_PER_S - clamp(keepalive->idle_s, 0, interval_ns / NS_PER_S);
