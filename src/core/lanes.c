@@ -205,13 +205,15 @@ static void is_silent(struct cw_lanes *lanes, struct cw_further_lane *lane)
     }
 }
 
-static void on_probe(struct cw_lanes *lanes, const struct cw_further_lane *lane)
+/* The answer tells what came, too, so a TAKEN that waits for room must not tell that again. */
+static void on_probe(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     const struct cw_wire_lane answer = {.kind       = CW_WIRE_LANE_ALIVE,
                                         .lane       = (uint8_t)cw_lane_index(lanes, lane),
                                         .generation = htole16(lane->generation),
                                         .taken      = htole64(lane->taken)};
 
+    lane->told = lane->taken;
     cw_ep_send_control(lanes->ep, CW_PACKET_LANE, &answer, sizeof(answer));
 }
 

@@ -30,7 +30,7 @@ static int has_name(struct dl_phdr_info *info, size_t size, void *soname)
 
     (void)size;
     base = (base == NULL) ? info->dlpi_name : base + 1;
-    return strncmp(base, soname, length) == 0;
+    return strlen(base) >= length && memcmp(base, soname, length) == 0;
 }
 
 /* dlopen searches all folders for a library that is not loaded, which takes longer than the rest of ucp_init. */

@@ -56,6 +56,16 @@ unsigned standin_streams(void)
     return count;
 }
 
+/* A processor that waits for the word sees all that was written before it. */
+static void write_word(char *to, uint64_t value, size_t length)
+{
+    if (length == 8) {
+        __atomic_store_n((uint64_t *)(void *)to, value, __ATOMIC_RELEASE);
+    } else {
+        __atomic_store_n((uint32_t *)(void *)to, (uint32_t)value, __ATOMIC_RELEASE);
+    }
+}
+
 static void carry_out(const struct work *work)
 {
     struct range *range;
@@ -66,7 +76,7 @@ static void carry_out(const struct work *work)
     }
     range = standin_find(work->to);
     if (work->fill == -2) {
-        memcpy(range->bytes + (work->to - (uintptr_t)range->addresses), &work->value, work->length);
+        write_word(range->bytes + (work->to - (uintptr_t)range->addresses), work->value, work->length);
         return;
     }
     memset(range->bytes + (work->to - (uintptr_t)range->addresses), work->fill, work->length);

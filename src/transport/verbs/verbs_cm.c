@@ -48,7 +48,7 @@ static const char *fit_routes(const struct cw_verbs_iface *iface, const struct c
     uint32_t devices[CW_VERBS_MAX_GIDS] = {0};
     struct cw_net_address to[CW_VERBS_MAX_GIDS];
     struct cw_route routes[CW_VERBS_MAX_GIDS];
-    int is_global[CW_VERBS_MAX_GIDS];
+    int is_global[CW_VERBS_MAX_GIDS] = {0};
     unsigned i, kind;
 
     for (i = 0; i < peer->num_gids; i++) {
