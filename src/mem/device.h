@@ -3,7 +3,7 @@
  * Memory of devices (GPUs) that the device of a fabric reaches by itself: registrations with one domain
  * (mem/domain.h). The memory's own domain (mem/md.h) makes a dma-buf of it, or the fabric's domain takes the address.
  *
- * What was registered for one message is kept for the next one together with the number of the allocation. The program
+ * A registration that was made for one message is kept for the next one, with the number of the allocation. The program
  * may have freed that allocation and may have another one at its address, so the number is asked for before each use; a
  * registration of another number is never used again. An unused registration keeps freed memory from the system, so
  * whenever something new is registered, all unused ones of freed memory end. Thread safe.

@@ -138,8 +138,8 @@ static int put_rows(const struct cuda_driver *cuda, cuda_stream stream, char *ro
     return cuda->copy_rows(&copy, stream);
 }
 
-/* Of an odd number of bytes the last two go by a copy of their own, one of them for the second time. A single byte is
- * no two rows. */
+/* An odd number of bytes takes a second copy for the last two, of which one is copied twice. A single byte is no two
+ * rows. */
 static int put(const struct cuda_driver *cuda, cuda_stream stream, char *rows, void *to, const char *from,
                size_t length)
 {

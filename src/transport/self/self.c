@@ -130,7 +130,7 @@ static void self_close(struct cw_iface *super)
     free(iface);
 }
 
-/* Of the long spare events only the last is looked at. If it is too short for the data it is freed, so the spare ones
+/* Only the last of the long spare events is looked at. If it is too short for the data it is freed, so the spare ones
  * become as long as the data needs. */
 static CW_APART struct event *event_make(struct self_iface *iface, size_t max)
 {
