@@ -64,6 +64,20 @@ void cw_send_finish(struct cw_request *request, ucs_status_t status)
     cw_request_complete(request, status);
 }
 
+/* Counts `length` bytes of the program's memory as sent if the transport has taken them. */
+static inline ucs_status_t went(struct cw_request *request, size_t length, ucs_status_t status)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    if (status != UCS_OK && status != UCS_INPROGRESS) {
+        return status;
+    }
+    cw_dt_skip(&send->cursor, length);
+    request->ep->turn    += (uint32_t)length;
+    request->outstanding += (status == UCS_INPROGRESS);
+    return UCS_OK;
+}
+
 ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn, uint8_t id, const void *header,
                                size_t header_length, size_t max, enum cw_send_slot slot)
 {
@@ -86,13 +100,7 @@ ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn,
         status = cw_lane_send_zcopy(conn, id, header, header_length, iov, count, &send->completion);
         break;
     }
-    if (status == UCS_OK || status == UCS_INPROGRESS) {
-        cw_dt_skip(&send->cursor, length);
-        request->ep->turn    += (uint32_t)length;
-        request->outstanding += (status == UCS_INPROGRESS);
-        status                = UCS_OK;
-    }
-    return status;
+    return went(request, length, status);
 }
 
 ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
@@ -119,13 +127,7 @@ ucs_status_t cw_send_registered(struct cw_request *request, uint8_t id, const vo
     ucs_status_t status;
 
     status = cw_lane_send_registered(conn, id, header, header_length, &payload, is_last ? &send->completion : NULL);
-    if (status == UCS_OK || status == UCS_INPROGRESS) {
-        cw_dt_skip(&send->cursor, length);
-        request->ep->turn += (uint32_t)length;
-        request->outstanding += (status == UCS_INPROGRESS);
-        status = UCS_OK;
-    }
-    return status;
+    return went(request, length, status);
 }
 
 /* The protocol of the message. NULL: an eager protocol is the choice, but the receiver has not given enough credit back

@@ -14,23 +14,6 @@
 #include "standin_peer.h"
 #include "chunk_packets.h"
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static int setup(void **state)
-{
-    begin();
-    begin_packets();
-    return cw_test_setup(state);
-}
-
-static int teardown(void **state)
-{
-    int status = cw_test_teardown(state);
-
-    end();
-    return status;
-}
-
 /* ---- hostile chunks ---- */
 
 static int tell_twice(struct cw_conn *conn, struct cw_wire_rndv_chunk *packet)

@@ -17,24 +17,7 @@
 #include "standin_peer.h"
 #include "chunk_packets.h"
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 enum { MESSAGES = 5, MANY = 8 };
-
-static int setup(void **state)
-{
-    begin();
-    begin_packets();
-    return cw_test_setup(state);
-}
-
-static int teardown(void **state)
-{
-    int status = cw_test_teardown(state);
-
-    end();
-    return status;
-}
 
 /* ---- what arrives ---- */
 

@@ -51,10 +51,10 @@ void cw_cuda_leave(const struct cuda_driver *cuda);
 /* Logs the failure, limited in rate, and returns the status for it. */
 ucs_status_t cw_cuda_failed(const struct cuda_driver *cuda, const char *what, int result);
 
-/* Enters the context for a copy; *inwards_p tells its direction. `likely`: `to` or `from`, which the driver is asked
- * about first. Answers a CUresult. */
-int cw_cuda_begin(const struct cuda_driver *cuda, const void *to, const void *from, const void *likely,
-                  struct cuda_channel *channel, int *inwards_p);
+/* Enters the context for a copy; *inwards_p tells its direction. The driver is asked about `to` first. Answers a
+ * CUresult. */
+int cw_cuda_begin(const struct cuda_driver *cuda, const void *to, const void *from, struct cuda_channel *channel,
+                  int *inwards_p);
 /* Copies between any memory of the driver and memory of the host; the copy is complete on return. The other two are for
  * memory of the host at one end: copy_in from it, copy_out to it. */
 ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *from, size_t length);

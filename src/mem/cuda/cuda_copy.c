@@ -9,11 +9,11 @@
 
 /* The driver does not know freed memory any more and would take it for memory of the host, so one side must be memory
  * of a GPU. */
-static int find_side(const struct cuda_driver *cuda, const void *likely, const void *other, struct cuda_range *range)
+static int find_side(const struct cuda_driver *cuda, const void *to, const void *from, struct cuda_range *range)
 {
-    cw_cuda_range_of(cuda, likely, range);
+    cw_cuda_range_of(cuda, to, range);
     if (!cw_cuda_is_of_gpu(cuda, range)) {
-        cw_cuda_range_of(cuda, other, range);
+        cw_cuda_range_of(cuda, from, range);
     }
     return cw_cuda_is_of_gpu(cuda, range);
 }
@@ -27,12 +27,12 @@ static ucs_status_t finish(const struct cuda_driver *cuda, cuda_stream stream, c
     return (result == CUDA_OK) ? UCS_OK : cw_cuda_failed(cuda, what, result);
 }
 
-int cw_cuda_begin(const struct cuda_driver *cuda, const void *to, const void *from, const void *likely,
-                  struct cuda_channel *channel, int *inwards_p)
+int cw_cuda_begin(const struct cuda_driver *cuda, const void *to, const void *from, struct cuda_channel *channel,
+                  int *inwards_p)
 {
     struct cuda_range range;
 
-    if (!find_side(cuda, likely, (likely == to) ? from : to, &range)) {
+    if (!find_side(cuda, to, from, &range)) {
         return CUDA_INVALID_VALUE;
     }
     *inwards_p = (uintptr_t)to - range.start < range.size;
@@ -45,7 +45,7 @@ ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *
     cuda_stream stream;
     int result, inwards;
 
-    result = cw_cuda_begin(cuda, to, from, to, &channel, &inwards);
+    result = cw_cuda_begin(cuda, to, from, &channel, &inwards);
     if (result != CUDA_OK) {
         return cw_cuda_failed(cuda, "a copy cannot begin", result);
     }

@@ -177,7 +177,7 @@ ucs_status_t cw_cuda_start(const struct cuda_driver *cuda, void *to, const void 
     cuda_stream stream;
     int result, inwards;
 
-    result = cw_cuda_begin(cuda, to, from, to, &channel, &inwards);
+    result = cw_cuda_begin(cuda, to, from, &channel, &inwards);
     if (result != CUDA_OK) {
         return cw_cuda_failed(cuda, "a copy cannot begin", result);
     }
