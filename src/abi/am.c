@@ -12,8 +12,6 @@
 static ucs_status_t set_handler(ucp_worker_h worker, unsigned id, struct cw_am_handler handler, uint32_t flags,
                                 const char *call)
 {
-    ucs_status_t status;
-
     if (!cw_worker_has(worker, UCP_FEATURE_AM)) {
         return cw_call_feature_missing(call, "UCP_FEATURE_AM");
     }
@@ -26,10 +24,7 @@ static ucs_status_t set_handler(ucp_worker_h worker, unsigned id, struct cw_am_h
         return UCS_ERR_INVALID_PARAM;
     }
     handler.persistent = (flags & UCP_AM_FLAG_PERSISTENT_DATA) != 0;
-    cw_worker_enter(worker);
-    status = cw_am_set_handler(worker, (uint16_t)id, &handler);
-    cw_worker_leave(worker);
-    return status;
+    return CW_CALL_INSIDE(worker, cw_am_set_handler(worker, (uint16_t)id, &handler));
 }
 
 ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_handler_param_t *param)
@@ -38,9 +33,7 @@ ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_ha
     uint64_t mask                = param->field_mask;
     struct cw_am_handler handler = {0};
 
-    if (CW_CALL_LACKS(worker, "worker")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(worker, "worker", UCS_ERR_INVALID_PARAM);
     if ((mask & needed) != needed) {
         cw_error("ucp_worker_set_am_recv_handler needs both id and cb");
         return UCS_ERR_INVALID_PARAM;
@@ -57,24 +50,16 @@ ucs_status_t ucp_worker_set_am_handler(ucp_worker_h worker, uint16_t id, ucp_am_
 {
     struct cw_am_handler handler = {.old = cb, .arg = arg, .is_old = 1, .is_set = cb != NULL};
 
-    if (CW_CALL_LACKS(worker, "worker")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(worker, "worker", UCS_ERR_INVALID_PARAM);
     return set_handler(worker, id, handler, flags, __func__);
 }
 
-static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const void *buffer, size_t count,
-                               const ucp_request_param_t *param)
+static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const ucp_request_param_t *param)
 {
     const uint32_t both = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_RNDV;
-    ucs_status_t status;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_AM))) {
         return cw_call_feature_missing("ucp_am_send_nbx", "UCP_FEATURE_AM");
-    }
-    status = cw_call_check_param(worker, param, buffer, count);
-    if (cw_unlikely(status != UCS_OK && status != CW_CALL_DEVICE)) {
-        return status;
     }
     if (cw_unlikely(header_length > 0 && header_length > cw_am_max_header(worker))) {
         cw_error("a header of %zu bytes is too long; ucp_worker_query tells max_am_header, which is %zu",
@@ -85,7 +70,7 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
         cw_error("UCP_AM_SEND_FLAG_EAGER and UCP_AM_SEND_FLAG_RNDV exclude each other");
         return UCS_ERR_INVALID_PARAM;
     }
-    return status;
+    return UCS_OK;
 }
 
 /* AMS-8: a payload in imported memory goes by rendezvous unless EAGER is set. `*with`: room for the changed copy. */
@@ -103,37 +88,22 @@ static const ucp_request_param_t *choose_way(const ucp_request_param_t *param, u
     return with;
 }
 
-static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
-                                            const void *buffer, size_t count, const ucp_request_param_t *param)
-{
-    ucp_worker_h worker = ep->worker;
-    struct cw_call_device device;
-    ucs_status_ptr_t result;
-
-    param = cw_call_with_device(param, &device);
-    cw_worker_enter(worker);
-    result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
-    cw_worker_leave(worker);
-    return result;
-}
-
 /* Out of line, so that the most frequent call saves no registers across its inner call. */
 static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                               const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_t status = check_send(worker, header_length, buffer, count, param);
+    ucs_status_t status = check_send(worker, header_length, param);
+    struct cw_call_device device;
     ucp_request_param_t with;
-    ucs_status_ptr_t result;
 
-    if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_CALL_DEVICE) ? send_device(ep, id, header, header_length, buffer, count, param) :
-               UCS_STATUS_PTR(status);
+    if (cw_likely(status == UCS_OK)) {
+        status = cw_call_check(worker, &param, buffer, count, &device);
     }
-    cw_worker_enter(worker);
-    result = cw_am_send(ep, id, header, header_length, buffer, count, choose_way(param, &with));
-    cw_worker_leave(worker);
-    return result;
+    if (cw_unlikely(status != UCS_OK)) {
+        return UCS_STATUS_PTR(status);
+    }
+    return CW_CALL_INSIDE(worker, cw_am_send(ep, id, header, header_length, buffer, count, choose_way(param, &with)));
 }
 
 #define SEND_UNUSUAL (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS)
@@ -166,17 +136,12 @@ static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, unsigned id, const voi
                                              const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_ptr_t result;
 
     if (!is_plain(worker->quick_locked, header_length, param)) {
         return send_checked(ep, id, header, header_length, buffer, count, param);
     }
-    cw_lock_enter_inline(&worker->lock);
-    result = cw_likely(fits_now(ep, count)) ?
-             cw_am_send_cell(ep, id, header, 0, buffer, count) :
-             send_plain(ep, id, header, 0, buffer, count, param);
-    cw_lock_leave_inline(&worker->lock);
-    return result;
+    return CW_CALL_LOCKED(worker, cw_likely(fits_now(ep, count)) ? cw_am_send_cell(ep, id, header, 0, buffer, count)
+                                                                 : send_plain(ep, id, header, 0, buffer, count, param));
 }
 
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
@@ -198,35 +163,20 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
 static CW_APART ucs_status_ptr_t recv_data_locked(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
                                                   const ucp_request_param_t *param)
 {
-    ucs_status_ptr_t result;
-
-    cw_lock_enter_inline(&worker->lock);
-    result = cw_am_recv_data(worker, data_desc, buffer, count, param);
-    cw_lock_leave_inline(&worker->lock);
-    return result;
-}
-
-static CW_COLD ucs_status_ptr_t recv_data_device(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
-                                                 const ucp_request_param_t *param)
-{
-    struct cw_call_device device;
-
-    param = cw_call_with_device(param, &device);
-    return worker->mt ? recv_data_locked(worker, data_desc, buffer, count, param) :
-           cw_am_recv_data(worker, data_desc, buffer, count, param);
+    return CW_CALL_LOCKED(worker, cw_am_recv_data(worker, data_desc, buffer, count, param));
 }
 
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
                                       const ucp_request_param_t *param)
 {
     ucs_status_t status = CW_CALL_NEEDS(worker, UCP_FEATURE_AM);
+    struct cw_call_device device;
 
     if (cw_likely(status == UCS_OK)) {
-        status = cw_call_check_param(worker, param, buffer, count);
+        status = cw_call_check(worker, &param, buffer, count, &device);
     }
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_CALL_DEVICE) ? recv_data_device(worker, data_desc, buffer, count, param) :
-               UCS_STATUS_PTR(status);
+        return UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_am_recv_data(worker, data_desc, buffer, count, param) :
            recv_data_locked(worker, data_desc, buffer, count, param);

@@ -29,6 +29,34 @@ ucs_status_t cw_call_feature_missing(const char *call, const char *feature);
 int cw_call_is_missing(const char *call, const char *what);
 #define CW_CALL_LACKS(handle, what) (cw_unlikely((handle) == NULL) && ((void)cw_call_is_missing(__func__, what), 1))
 
+/* The public call returns `value` if it lacks that object. */
+#define CW_CALL_RETURN_IF_NULL(handle, what, value)                                                                    \
+    do {                                                                                                               \
+        if (CW_CALL_LACKS(handle, what)) {                                                                             \
+            return value;                                                                                              \
+        }                                                                                                              \
+    } while (0)
+
+/* The value of an expression that is computed inside the worker. */
+#define CW_CALL_INSIDE(worker, expression)                                                                             \
+    ({                                                                                                                 \
+        __typeof__(expression) cw_call_result;                                                                         \
+        cw_worker_enter(worker);                                                                                       \
+        cw_call_result = (expression);                                                                                 \
+        cw_worker_leave(worker);                                                                                       \
+        cw_call_result;                                                                                                \
+    })
+
+/* As CW_CALL_INSIDE for a worker that is known to have a lock, on a short way. */
+#define CW_CALL_LOCKED(worker, expression)                                                                             \
+    ({                                                                                                                 \
+        __typeof__(expression) cw_call_result;                                                                         \
+        cw_lock_enter_inline(&(worker)->lock);                                                                         \
+        cw_call_result = (expression);                                                                                 \
+        cw_lock_leave_inline(&(worker)->lock);                                                                         \
+        cw_call_result;                                                                                                \
+    })
+
 #define CW_CALL_NEEDS(worker, feature) \
     (cw_likely(cw_worker_has(worker, feature)) ? UCS_OK : cw_call_feature_missing(__func__, #feature))
 
@@ -64,7 +92,7 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
 void cw_call_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from);
 
 /* UCS_OK, an error, or CW_CALL_DEVICE: no error, and the memory is a device's; the call then continues with the
- * parameters that cw_call_with_device returns. */
+ * parameters that cw_call_with_device returns, which cw_call_check does by itself. */
 static inline ucs_status_t cw_call_check_param(ucp_worker_h worker, const ucp_request_param_t *param,
                                                const void *buffer, size_t count)
 {
@@ -89,6 +117,19 @@ ucs_status_t cw_call_check_operand(ucp_worker_h worker, const ucp_request_param_
 /* The parameters with the datatype of the device, for the memory that this thread checked last. They live as long as
  * *device. */
 const ucp_request_param_t *cw_call_with_device(const ucp_request_param_t *param, struct cw_call_device *device);
+/* As cw_call_check_param; for memory of a device *param_p becomes what cw_call_with_device returns, and the answer is
+ * UCS_OK. */
+static inline ucs_status_t cw_call_check(ucp_worker_h worker, const ucp_request_param_t **param_p, const void *buffer,
+                                         size_t count, struct cw_call_device *device)
+{
+    ucs_status_t status = cw_call_check_param(worker, *param_p, buffer, count);
+
+    if (cw_unlikely(status == CW_CALL_DEVICE)) {
+        *param_p = cw_call_with_device(*param_p, device);
+        return UCS_OK;
+    }
+    return status;
+}
 
 /* sgl.c: puts and gets of many pieces; the worker is entered. */
 ucs_status_ptr_t cw_call_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,

@@ -230,9 +230,7 @@ ucs_status_t ucp_worker_flush(ucp_worker_h worker)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
 
-    if (CW_CALL_LACKS(worker, "worker")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(worker, "worker", UCS_ERR_INVALID_PARAM);
     return wait_for(worker, ucp_worker_flush_nbx(worker, &param));
 }
 
@@ -240,9 +238,7 @@ ucs_status_t ucp_ep_flush(ucp_ep_h ep)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
 
-    if (CW_CALL_LACKS(ep, "endpoint")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(ep, "endpoint", UCS_ERR_INVALID_PARAM);
     return wait_for(cw_ep_worker(ep), ucp_ep_flush_nbx(ep, &param));
 }
 
@@ -253,9 +249,7 @@ void ucp_ep_destroy(ucp_ep_h ep)
     ucp_worker_h worker;
     ucs_status_t status;
 
-    if (CW_CALL_LACKS(ep, "endpoint")) {
-        return;
-    }
+    CW_CALL_RETURN_IF_NULL(ep, "endpoint", );
     worker  = cw_ep_worker(ep); /* the handle is dead once close returns (CLS-1) */
     closing = ucp_ep_close_nbx(ep, &param);
     if (UCS_PTR_IS_PTR(closing) && worker->progress_depth > 0) {

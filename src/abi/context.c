@@ -56,9 +56,7 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
 
 void ucp_cleanup(ucp_context_h context)
 {
-    if (CW_CALL_LACKS(context, "context")) {
-        return;
-    }
+    CW_CALL_RETURN_IF_NULL(context, "context", );
     if (!cw_call_is_inherited(context, __func__)) {
         cw_context_end(context);
     }
@@ -66,9 +64,7 @@ void ucp_cleanup(ucp_context_h context)
 
 ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
 {
-    if (CW_CALL_LACKS(context, "context")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(context, "context", UCS_ERR_INVALID_PARAM);
     if (attr->field_mask & UCP_ATTR_FIELD_REQUEST_SIZE) {
         attr->request_size = CW_REQUEST_SIZE;
     }
@@ -89,9 +85,7 @@ ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
 
 void ucp_context_print_info(const ucp_context_h context, FILE *stream)
 {
-    if (CW_CALL_LACKS(context, "context")) {
-        return;
-    }
+    CW_CALL_RETURN_IF_NULL(context, "context", );
     cw_context_print(context, stream);
 }
 

@@ -25,9 +25,7 @@ static ucs_status_t refuse(const char *call, size_t entry, const char *what)
 /* N22-122, N22-123. `needed`: of enum ucp_device_mem_list_params_field. */
 static ucs_status_t check_params(const ucp_device_mem_list_params_t *params, uint64_t needed, const char *call)
 {
-    if (CW_CALL_LACKS(params, "list")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(params, "list", UCS_ERR_INVALID_PARAM);
     if ((params->field_mask & needed) != needed || params->elements == NULL || params->num_elements == 0 ||
         ((needed & UCP_DEVICE_MEM_LIST_PARAMS_FIELD_WORKER) && params->worker == NULL)) {
         cw_error("%s needs entries, their number and their size%s", call,
@@ -182,9 +180,8 @@ ucs_status_t ucp_device_counter_init(ucp_worker_h worker, const ucp_device_count
     ucs_memory_type_t type;
     ucs_status_t status;
 
-    if (CW_CALL_LACKS(worker, "worker") || CW_CALL_LACKS(counter_ptr, "counter")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(worker, "worker", UCS_ERR_INVALID_PARAM);
+    CW_CALL_RETURN_IF_NULL(counter_ptr, "counter", UCS_ERR_INVALID_PARAM);
     status = counter_type(worker, params, counter_ptr, &type);
     return (status != UCS_OK) ? status :
            cw_mem_copy(counter_ptr, type, &zero, UCS_MEMORY_TYPE_HOST, CW_CALL_COUNTER_SIZE);
@@ -195,9 +192,8 @@ uint64_t ucp_device_counter_read(ucp_worker_h worker, const ucp_device_counter_p
     ucs_memory_type_t type;
     uint64_t value = 0;
 
-    if (CW_CALL_LACKS(worker, "worker") || CW_CALL_LACKS(counter_ptr, "counter")) {
-        return 0;
-    }
+    CW_CALL_RETURN_IF_NULL(worker, "worker", 0);
+    CW_CALL_RETURN_IF_NULL(counter_ptr, "counter", 0);
     if (counter_type(worker, params, counter_ptr, &type) != UCS_OK ||
         cw_mem_copy(&value, UCS_MEMORY_TYPE_HOST, counter_ptr, type, CW_CALL_COUNTER_SIZE) != UCS_OK) {
         return 0;

@@ -60,11 +60,8 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 {
     uint64_t mask  = params->field_mask;
     unsigned flags = (mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
-    ucs_status_t status;
 
-    if (CW_CALL_LACKS(worker, "worker")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(worker, "worker", UCS_ERR_INVALID_PARAM);
     CW_PROBE(ep_create, worker, mask, flags);
     if (!is_known_mode(params)) {
         return UCS_ERR_INVALID_PARAM;
@@ -74,30 +71,21 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
             cw_error("UCP_EP_PARAMS_FLAGS_CLIENT_SERVER needs a socket address");
             return UCS_ERR_INVALID_PARAM;
         }
-        cw_worker_enter(worker);
-        status = cw_cm_create(worker, params, ep_p);
-        cw_worker_leave(worker);
-        return status;
+        return CW_CALL_INSIDE(worker, cw_cm_create(worker, params, ep_p));
     }
     if (mask & UCP_EP_PARAM_FIELD_CONN_REQUEST) {
         if (params->conn_request == NULL) {
             cw_error("the connection request of an endpoint is NULL");
             return UCS_ERR_INVALID_PARAM;
         }
-        cw_worker_enter(worker);
-        status = cw_request_accept(worker, params->conn_request, params, ep_p);
-        cw_worker_leave(worker);
-        return status;
+        return CW_CALL_INSIDE(worker, cw_request_accept(worker, params->conn_request, params, ep_p));
     }
     if (!(mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) || params->address == NULL) {
         cw_error("an endpoint needs a worker address, a connection request, or a socket address with "
                  "UCP_EP_PARAMS_FLAGS_CLIENT_SERVER");
         return UCS_ERR_INVALID_PARAM;
     }
-    cw_worker_enter(worker);
-    status = ep_create_by_address(worker, params, ep_p);
-    cw_worker_leave(worker);
-    return status;
+    return CW_CALL_INSIDE(worker, ep_create_by_address(worker, params, ep_p));
 }
 
 ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
@@ -105,9 +93,7 @@ ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
     const uint64_t forbidden =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
 
-    if (CW_CALL_LACKS(ep, "endpoint")) {
-        return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
-    }
+    CW_CALL_RETURN_IF_NULL(ep, "endpoint", UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM));
     if (params->field_mask & forbidden) {
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
     }
@@ -120,12 +106,8 @@ ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
 static CW_APART ucs_status_ptr_t flush_locked(ucp_ep_h ep, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_ptr_t result;
 
-    cw_lock_enter_inline(&worker->lock);
-    result = cw_ep_flush(ep, param);
-    cw_lock_leave_inline(&worker->lock);
-    return result;
+    return CW_CALL_LOCKED(worker, cw_ep_flush(ep, param));
 }
 
 ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
@@ -140,9 +122,7 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
     ucs_status_ptr_t result;
     ucp_worker_h worker;
 
-    if (CW_CALL_LACKS(ep, "endpoint")) {
-        return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
-    }
+    CW_CALL_RETURN_IF_NULL(ep, "endpoint", UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM));
     worker = ep->worker;
     if (cw_call_is_inherited(worker->context, __func__)) {
         return NULL;
@@ -222,9 +202,7 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
 {
     ucs_status_t status = UCS_OK;
 
-    if (CW_CALL_LACKS(ep, "endpoint")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(ep, "endpoint", UCS_ERR_INVALID_PARAM);
     cw_worker_enter(ep->worker);
     if (attr->field_mask & UCP_EP_ATTR_FIELD_NAME) {
         cw_name_set(attr->name, NULL, ep);
@@ -262,9 +240,7 @@ ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_
     const struct cw_iface *iface;
     unsigned count;
 
-    if (CW_CALL_LACKS(ep, "endpoint")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(ep, "endpoint", UCS_ERR_INVALID_PARAM);
     if (!(param->field_mask & UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE) ||
         !(attr->field_mask & UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME)) {
         return UCS_ERR_INVALID_PARAM;
@@ -320,9 +296,7 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 {
     const struct cw_iface *iface;
 
-    if (CW_CALL_LACKS(ep, "endpoint")) {
-        return;
-    }
+    CW_CALL_RETURN_IF_NULL(ep, "endpoint", );
     cw_worker_enter(ep->worker);
     iface = iface_of(ep);
     fprintf(stream, "#\n# UCP endpoint %p\n#\n#               peer: worker %016llx, endpoint number %u\n", (void *)ep,

@@ -7,24 +7,15 @@
 
 ucs_status_t ucp_listener_create(ucp_worker_h worker, const ucp_listener_params_t *params, ucp_listener_h *listener_p)
 {
-    ucs_status_t status;
-
-    if (CW_CALL_LACKS(worker, "worker")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
-    cw_worker_enter(worker);
-    status = cw_listener_create(worker, params, listener_p);
-    cw_worker_leave(worker);
-    return status;
+    CW_CALL_RETURN_IF_NULL(worker, "worker", UCS_ERR_INVALID_PARAM);
+    return CW_CALL_INSIDE(worker, cw_listener_create(worker, params, listener_p));
 }
 
 void ucp_listener_destroy(ucp_listener_h listener)
 {
     ucp_worker_h worker;
 
-    if (CW_CALL_LACKS(listener, "listener")) {
-        return;
-    }
+    CW_CALL_RETURN_IF_NULL(listener, "listener", );
     worker = listener->worker;
     if (cw_call_is_inherited(worker->context, __func__)) {
         return;
@@ -36,9 +27,7 @@ void ucp_listener_destroy(ucp_listener_h listener)
 
 ucs_status_t ucp_listener_query(ucp_listener_h listener, ucp_listener_attr_t *attr)
 {
-    if (CW_CALL_LACKS(listener, "listener")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(listener, "listener", UCS_ERR_INVALID_PARAM);
     if (attr->field_mask & UCP_LISTENER_ATTR_FIELD_SOCKADDR) {
         cw_net_to_sockaddr(&listener->address, &attr->sockaddr);
     }
@@ -47,9 +36,8 @@ ucs_status_t ucp_listener_query(ucp_listener_h listener, ucp_listener_attr_t *at
 
 ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h conn_request)
 {
-    if (CW_CALL_LACKS(listener, "listener") || CW_CALL_LACKS(conn_request, "connection request")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(listener, "listener", UCS_ERR_INVALID_PARAM);
+    CW_CALL_RETURN_IF_NULL(conn_request, "connection request", UCS_ERR_INVALID_PARAM);
     cw_worker_enter(listener->worker);
     cw_request_reject(listener->worker, conn_request, CW_CM_REJECTED);
     cw_worker_leave(listener->worker);
@@ -58,9 +46,7 @@ ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h con
 
 ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_request_attr_t *attr)
 {
-    if (CW_CALL_LACKS(conn_request, "connection request")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(conn_request, "connection request", UCS_ERR_INVALID_PARAM);
     if (attr->field_mask & UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR) {
         if (conn_request->client.family == CW_NET_NONE) {
             return UCS_ERR_UNSUPPORTED; /* it went away meanwhile (CS-11) */

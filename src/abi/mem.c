@@ -11,9 +11,7 @@
 
 ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memh_p)
 {
-    if (CW_CALL_LACKS(context, "context")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(context, "context", UCS_ERR_INVALID_PARAM);
     return cw_mem_map(context, params, memh_p);
 }
 
@@ -29,25 +27,19 @@ ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh)
 
 ucs_status_t ucp_mem_query(const ucp_mem_h memh, ucp_mem_attr_t *attr)
 {
-    if (CW_CALL_LACKS(memh, "memory handle")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(memh, "memory handle", UCS_ERR_INVALID_PARAM);
     return cw_mem_query(memh, attr);
 }
 
 void ucp_mem_print_info(const char *mem_spec, ucp_context_h context, FILE *stream)
 {
-    if (CW_CALL_LACKS(context, "context")) {
-        return;
-    }
+    CW_CALL_RETURN_IF_NULL(context, "context", );
     cw_mem_print(context, mem_spec, stream);
 }
 
 ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advise_params_t *params)
 {
-    if (CW_CALL_LACKS(memh, "memory handle")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(memh, "memory handle", UCS_ERR_INVALID_PARAM);
     (void)context;
     return cw_mem_advise(memh, params);
 }
@@ -68,9 +60,7 @@ ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params,
     uint8_t *bytes;
     size_t length;
 
-    if (CW_CALL_LACKS(memh, "memory handle")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(memh, "memory handle", UCS_ERR_INVALID_PARAM);
     bytes = malloc(CW_MEM_EXPORT_MAX);
     if (bytes == NULL) {
         cw_error("there is no memory for the %u bytes of a packed memory handle", CW_MEM_EXPORT_MAX);
@@ -104,9 +94,8 @@ ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h
 {
     ucs_status_t status;
 
-    if (CW_CALL_LACKS(ep, "endpoint") || CW_CALL_LACKS(rkey_buffer, "packed key")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(ep, "endpoint", UCS_ERR_INVALID_PARAM);
+    CW_CALL_RETURN_IF_NULL(rkey_buffer, "packed key", UCS_ERR_INVALID_PARAM);
     status = cw_rkey_unpack(ep->worker->context, rkey_buffer, rkey_p);
     if (status == UCS_ERR_INVALID_PARAM) {
         cw_error("cannot unpack a remote key: the bytes are no key of this library");
@@ -123,9 +112,7 @@ ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h
 
 ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p)
 {
-    if (CW_CALL_LACKS(rkey, "remote key")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(rkey, "remote key", UCS_ERR_INVALID_PARAM);
     return cw_rkey_ptr(rkey, raddr, addr_p);
 }
 
@@ -133,9 +120,8 @@ ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h 
                               const ucp_rkey_compare_params_t *params, int *result)
 {
     (void)worker;
-    if (CW_CALL_LACKS(rkey1, "remote key") || CW_CALL_LACKS(rkey2, "remote key")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(rkey1, "remote key", UCS_ERR_INVALID_PARAM);
+    CW_CALL_RETURN_IF_NULL(rkey2, "remote key", UCS_ERR_INVALID_PARAM);
     if (params->field_mask != 0 || result == NULL) {
         cw_error("ucp_rkey_compare takes no optional fields and needs a place for its result");
         return UCS_ERR_INVALID_PARAM;
@@ -146,8 +132,6 @@ ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h 
 
 void ucp_rkey_destroy(ucp_rkey_h rkey)
 {
-    if (CW_CALL_LACKS(rkey, "remote key")) {
-        return;
-    }
+    CW_CALL_RETURN_IF_NULL(rkey, "remote key", );
     cw_rkey_destroy(rkey);
 }

@@ -114,9 +114,7 @@ static CW_APART void cancel_locked(ucp_worker_h worker, struct cw_request *req)
 
 void ucp_request_cancel(ucp_worker_h worker, void *request)
 {
-    if (CW_CALL_LACKS(request, "request")) {
-        return;
-    }
+    CW_CALL_RETURN_IF_NULL(request, "request", );
     if (cw_likely(!worker->mt)) {
         cancel(cw_request_of(request));
     } else {
@@ -156,9 +154,7 @@ ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
     const struct cw_request *req;
     ucs_status_t status;
 
-    if (CW_CALL_LACKS(request, "request")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(request, "request", UCS_ERR_INVALID_PARAM);
     req    = cw_request_of(request);
     status = status_of(req);
     if (req->flags & CW_REQUEST_IN_POOL) {

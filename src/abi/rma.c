@@ -89,17 +89,6 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
            no_right(direction, call);
 }
 
-/* The local memory is a device's; everything else was checked. */
-static CW_COLD ucs_status_ptr_t move_device(ucp_ep_h ep, void *buffer, size_t count, size_t length, uint64_t address,
-                                            ucp_rkey_h rkey, const ucp_request_param_t *param, enum direction direction)
-{
-    struct cw_call_device device;
-
-    param = cw_call_with_device(param, &device);
-    return (direction == PUT) ? cw_put(ep, buffer, count, length, address, rkey, param) :
-           cw_get(ep, buffer, count, length, address, rkey, param);
-}
-
 /* Plain bytes without unusual attributes, which only the owner or the system reaches. `quick`: features whose plain
  * calls go a short way. */
 static CW_INLINE int is_plain_elsewhere(uint64_t quick, const void *buffer, size_t count, uint64_t address,
@@ -118,6 +107,7 @@ static CW_INLINE int is_plain_elsewhere(uint64_t quick, const void *buffer, size
 static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
                                      const ucp_request_param_t *param)
 {
+    struct cw_call_device device;
     size_t length = 0;
     ucs_status_t status;
 
@@ -130,7 +120,8 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
     }
     status = check(ep->worker, buffer, count, address, rkey, param, PUT, "ucp_put_nbx", &length);
     if (cw_unlikely(status == CW_CALL_DEVICE)) {
-        return move_device(ep, (void *)buffer, count, length, address, rkey, param, PUT);
+        param  = cw_call_with_device(param, &device);
+        status = UCS_OK;
     }
     return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
            cw_put(ep, buffer, count, length, address, rkey, param);
@@ -140,6 +131,7 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
                                      const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
+    struct cw_call_device device;
     ucs_status_ptr_t result;
     ucs_status_t status;
     size_t length = 0;
@@ -156,7 +148,8 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
     }
     status = check(worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
     if (cw_unlikely(status == CW_CALL_DEVICE)) {
-        return move_device(ep, buffer, count, length, address, rkey, param, GET);
+        param  = cw_call_with_device(param, &device);
+        status = UCS_OK;
     }
     return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
            cw_get(ep, buffer, count, length, address, rkey, param);

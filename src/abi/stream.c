@@ -5,59 +5,26 @@
 #include "abi/call.h"
 #include "op/stream.h"
 
-static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, const void *buffer, size_t count,
-                                            const ucp_request_param_t *param)
-{
-    ucp_worker_h worker = ep->worker;
-    struct cw_call_device device;
-    ucs_status_ptr_t result;
-
-    param = cw_call_with_device(param, &device);
-    cw_worker_enter(worker);
-    result = cw_stream_send(ep, buffer, count, param);
-    cw_worker_leave(worker);
-    return result;
-}
-
-static CW_COLD ucs_status_ptr_t recv_device(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
-                                            const ucp_request_param_t *param)
-{
-    ucp_worker_h worker = ep->worker;
-    struct cw_call_device device;
-    ucs_status_ptr_t result;
-
-    param = cw_call_with_device(param, &device);
-    cw_worker_enter(worker);
-    result = cw_stream_recv(ep, buffer, count, length, param);
-    cw_worker_leave(worker);
-    return result;
-}
-
 /* Out of line, so that the most frequent call saves no registers across its inner call. */
 static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, size_t count,
                                               const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_t status = UCS_OK;
-    ucs_status_ptr_t result;
+    struct cw_call_device device;
+    ucs_status_t status;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_STREAM))) {
-        status = cw_call_feature_missing("ucp_stream_send_nbx", "UCP_FEATURE_STREAM");
+        return UCS_STATUS_PTR(cw_call_feature_missing("ucp_stream_send_nbx", "UCP_FEATURE_STREAM"));
     }
-    if (cw_likely(status == UCS_OK)) {
-        status = cw_call_check_param(worker, param, buffer, count);
-    }
-    if (!UCS_STATUS_IS_ERR(status) && (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && param->flags != 0) {
+    status = cw_call_check(worker, &param, buffer, count, &device);
+    if (status == UCS_OK && (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && param->flags != 0) {
         cw_error("ucp_stream_send_nbx knows no flags, but 0x%x was given", (unsigned)param->flags);
         status = UCS_ERR_INVALID_PARAM; /* STR-2 */
     }
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_CALL_DEVICE) ? send_device(ep, buffer, count, param) : UCS_STATUS_PTR(status);
+        return UCS_STATUS_PTR(status);
     }
-    cw_worker_enter(worker);
-    result = cw_stream_send(ep, buffer, count, param);
-    cw_worker_leave(worker);
-    return result;
+    return CW_CALL_INSIDE(worker, cw_stream_send(ep, buffer, count, param));
 }
 
 #define SEND_UNUSUAL (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS)
@@ -67,16 +34,12 @@ static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, si
                                              const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_ptr_t result;
 
     if (!cw_call_is_plain(param, SEND_UNUSUAL)) {
         return send_checked(ep, buffer, count, param);
     }
-    cw_lock_enter_inline(&worker->lock);
-    result = cw_likely(cw_stream_has_cell(ep, count)) ? cw_stream_send_cell(ep, buffer, count) :
-             cw_stream_send(ep, buffer, count, param);
-    cw_lock_leave_inline(&worker->lock);
-    return result;
+    return CW_CALL_LOCKED(worker, cw_likely(cw_stream_has_cell(ep, count)) ? cw_stream_send_cell(ep, buffer, count)
+                                                                           : cw_stream_send(ep, buffer, count, param));
 }
 
 ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param)
@@ -94,20 +57,17 @@ static CW_APART ucs_status_ptr_t recv_checked(ucp_ep_h ep, void *buffer, size_t 
                                               const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_ptr_t result;
+    struct cw_call_device device;
     ucs_status_t status;
 
     if (!cw_worker_has(worker, UCP_FEATURE_STREAM)) {
         return UCS_STATUS_PTR(cw_call_feature_missing("ucp_stream_recv_nbx", "UCP_FEATURE_STREAM"));
     }
-    status = cw_call_check_param(worker, param, buffer, count);
+    status = cw_call_check(worker, &param, buffer, count, &device);
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_CALL_DEVICE) ? recv_device(ep, buffer, count, length, param) : UCS_STATUS_PTR(status);
+        return UCS_STATUS_PTR(status);
     }
-    cw_worker_enter(worker);
-    result = cw_stream_recv(ep, buffer, count, length, param);
-    cw_worker_leave(worker);
-    return result;
+    return CW_CALL_INSIDE(worker, cw_stream_recv(ep, buffer, count, length, param));
 }
 
 ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
@@ -121,21 +81,14 @@ ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, si
 static CW_APART ucs_status_ptr_t recv_data_checked(ucp_ep_h ep, size_t *length)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_ptr_t result;
 
     if (worker->quick_locked & UCP_FEATURE_STREAM) {
-        cw_lock_enter_inline(&worker->lock);
-        result = cw_stream_recv_data(ep, length);
-        cw_lock_leave_inline(&worker->lock);
-        return result;
+        return CW_CALL_LOCKED(worker, cw_stream_recv_data(ep, length));
     }
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_STREAM))) {
         return UCS_STATUS_PTR(cw_call_feature_missing("ucp_stream_recv_data_nb", "UCP_FEATURE_STREAM"));
     }
-    cw_worker_enter(worker);
-    result = cw_stream_recv_data(ep, length);
-    cw_worker_leave(worker);
-    return result;
+    return CW_CALL_INSIDE(worker, cw_stream_recv_data(ep, length));
 }
 
 ucs_status_ptr_t ucp_stream_recv_data_nb(ucp_ep_h ep, size_t *length)
@@ -147,16 +100,12 @@ ucs_status_ptr_t ucp_stream_recv_data_nb(ucp_ep_h ep, size_t *length)
 ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_eps, size_t max_eps, unsigned int flags)
 {
     ucs_status_t status = CW_CALL_NEEDS(worker, UCP_FEATURE_STREAM);
-    ssize_t count;
 
     (void)flags; /* reserved (STR-13) */
     if (cw_unlikely(status != UCS_OK)) {
         return status;
     }
-    cw_worker_enter(worker);
-    count = cw_stream_poll(worker, poll_eps, max_eps);
-    cw_worker_leave(worker);
-    return count;
+    return CW_CALL_INSIDE(worker, cw_stream_poll(worker, poll_eps, max_eps));
 }
 
 ucs_status_t ucp_stream_recv_request_test(void *request, size_t *length_p)

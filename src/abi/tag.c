@@ -10,35 +10,23 @@ static CW_APART ucs_status_ptr_t send_locked(ucp_ep_h ep, const void *buffer, si
                                              const ucp_request_param_t *param, int sync)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_ptr_t result;
 
-    cw_worker_enter(worker);
-    result = cw_tag_send(ep, buffer, count, tag, param, sync);
-    cw_worker_leave(worker);
-    return result;
-}
-
-/* The buffer is memory of a device; everything else was checked. */
-static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                            const ucp_request_param_t *param, int sync)
-{
-    struct cw_call_device device;
-
-    return send_locked(ep, buffer, count, tag, cw_call_with_device(param, &device), sync);
+    return CW_CALL_INSIDE(worker, cw_tag_send(ep, buffer, count, tag, param, sync));
 }
 
 static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                            const ucp_request_param_t *param, int sync, const char *call)
 {
     ucp_worker_h worker = ep->worker;
+    struct cw_call_device device;
     ucs_status_t status;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
         return UCS_STATUS_PTR(cw_call_feature_missing(call, "UCP_FEATURE_TAG"));
     }
-    status = cw_call_check_param(worker, param, buffer, count);
+    status = cw_call_check(worker, &param, buffer, count, &device);
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_CALL_DEVICE) ? send_device(ep, buffer, count, tag, param, sync) : UCS_STATUS_PTR(status);
+        return UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_tag_send(ep, buffer, count, tag, param, sync) :
            send_locked(ep, buffer, count, tag, param, sync);
@@ -49,15 +37,11 @@ static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, si
                                              const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_ptr_t result;
 
     if (!cw_call_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
         return tag_send(ep, buffer, count, tag, param, 0, "ucp_tag_send_nbx");
     }
-    cw_lock_enter_inline(&worker->lock);
-    result = cw_tag_send_plain(ep, buffer, count, tag, param);
-    cw_lock_leave_inline(&worker->lock);
-    return result;
+    return CW_CALL_LOCKED(worker, cw_tag_send_plain(ep, buffer, count, tag, param));
 }
 
 ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
@@ -79,42 +63,29 @@ ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t c
 }
 
 static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, size_t count,
-                                      const ucp_request_param_t *param, const char *call)
+                                      const ucp_request_param_t **param_p, struct cw_call_device *device,
+                                      const char *call)
 {
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
         return cw_call_feature_missing(call, "UCP_FEATURE_TAG");
     }
-    return cw_call_check_param(worker, param, buffer, count);
+    return cw_call_check(worker, param_p, buffer, count, device);
 }
 
 static CW_APART ucs_status_ptr_t recv_locked(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
                                              ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
-    ucs_status_ptr_t result;
-
-    cw_worker_enter(worker);
-    result = cw_tag_recv(worker, buffer, count, tag, tag_mask, param);
-    cw_worker_leave(worker);
-    return result;
-}
-
-static CW_COLD ucs_status_ptr_t recv_device(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
-                                            ucp_tag_t tag_mask, const ucp_request_param_t *param)
-{
-    struct cw_call_device device;
-
-    return recv_locked(worker, buffer, count, tag, tag_mask,
-                       cw_call_with_device(param, &device));
+    return CW_CALL_INSIDE(worker, cw_tag_recv(worker, buffer, count, tag, tag_mask, param));
 }
 
 static CW_APART ucs_status_ptr_t recv_any(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
                                           ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
-    ucs_status_t status = check_recv(worker, buffer, count, param, "ucp_tag_recv_nbx");
+    struct cw_call_device device;
+    ucs_status_t status = check_recv(worker, buffer, count, &param, &device, "ucp_tag_recv_nbx");
 
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_CALL_DEVICE) ? recv_device(worker, buffer, count, tag, tag_mask, param) :
-               UCS_STATUS_PTR(status);
+        return UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_tag_recv(worker, buffer, count, tag, tag_mask, param) :
            recv_locked(worker, buffer, count, tag, tag_mask, param);
@@ -125,15 +96,10 @@ static CW_APART ucs_status_ptr_t recv_any(ucp_worker_h worker, void *buffer, siz
 static CW_APART ucs_status_ptr_t recv_shared(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
                                              ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
-    ucs_status_ptr_t result;
-
     if (!cw_call_is_plain(param, RECEIVE_UNUSUAL)) {
         return recv_any(worker, buffer, count, tag, tag_mask, param);
     }
-    cw_lock_enter_inline(&worker->lock);
-    result = cw_tag_recv_plain_shared(worker, buffer, count, tag, tag_mask, param);
-    cw_lock_leave_inline(&worker->lock);
-    return result;
+    return CW_CALL_LOCKED(worker, cw_tag_recv_plain_shared(worker, buffer, count, tag, tag_mask, param));
 }
 
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
@@ -150,32 +116,17 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
 static CW_APART ucs_status_ptr_t recv_message_locked(ucp_worker_h worker, void *buffer, size_t count,
                                                      ucp_tag_message_h message, const ucp_request_param_t *param)
 {
-    ucs_status_ptr_t result;
-
-    cw_lock_enter_inline(&worker->lock);
-    result = cw_tag_recv_message(worker, buffer, count, message, param);
-    cw_lock_leave_inline(&worker->lock);
-    return result;
-}
-
-static CW_COLD ucs_status_ptr_t recv_message_device(ucp_worker_h worker, void *buffer, size_t count,
-                                                    ucp_tag_message_h message, const ucp_request_param_t *param)
-{
-    struct cw_call_device device;
-
-    param = cw_call_with_device(param, &device);
-    return worker->mt ? recv_message_locked(worker, buffer, count, message, param) :
-           cw_tag_recv_message(worker, buffer, count, message, param);
+    return CW_CALL_LOCKED(worker, cw_tag_recv_message(worker, buffer, count, message, param));
 }
 
 static CW_APART ucs_status_ptr_t recv_message_any(ucp_worker_h worker, void *buffer, size_t count,
                                                   ucp_tag_message_h message, const ucp_request_param_t *param)
 {
-    ucs_status_t status = check_recv(worker, buffer, count, param, "ucp_tag_msg_recv_nbx");
+    struct cw_call_device device;
+    ucs_status_t status = check_recv(worker, buffer, count, &param, &device, "ucp_tag_msg_recv_nbx");
 
     if (cw_unlikely(status != UCS_OK)) {
-        return (status == CW_CALL_DEVICE) ? recv_message_device(worker, buffer, count, message, param) :
-               UCS_STATUS_PTR(status);
+        return UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_tag_recv_message(worker, buffer, count, message, param) :
            recv_message_locked(worker, buffer, count, message, param);
@@ -192,12 +143,7 @@ ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t 
 static CW_APART ucp_tag_message_h probe_locked(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,
                                                ucp_tag_recv_info_t *info)
 {
-    ucp_tag_message_h message;
-
-    cw_lock_enter_inline(&worker->lock);
-    message = cw_tag_probe(worker, tag, tag_mask, remove, info);
-    cw_lock_leave_inline(&worker->lock);
-    return message;
+    return CW_CALL_LOCKED(worker, cw_tag_probe(worker, tag, tag_mask, remove, info));
 }
 
 ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,

@@ -16,17 +16,13 @@
 
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
 {
-    if (CW_CALL_LACKS(context, "context")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(context, "context", UCS_ERR_INVALID_PARAM);
     return cw_worker_new(context, params, &cw_call_handlers, worker_p);
 }
 
 void ucp_worker_destroy(ucp_worker_h worker)
 {
-    if (CW_CALL_LACKS(worker, "worker")) {
-        return;
-    }
+    CW_CALL_RETURN_IF_NULL(worker, "worker", );
     if (cw_call_is_inherited(worker->context, __func__)) {
         return;
     }
@@ -78,24 +74,15 @@ static ucs_status_t worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 
 ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 {
-    ucs_status_t status;
-
-    if (CW_CALL_LACKS(worker, "worker")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
-    cw_worker_enter(worker);
-    status = worker_query(worker, attr);
-    cw_worker_leave(worker);
-    return status;
+    CW_CALL_RETURN_IF_NULL(worker, "worker", UCS_ERR_INVALID_PARAM);
+    return CW_CALL_INSIDE(worker, worker_query(worker, attr));
 }
 
 void ucp_worker_print_info(ucp_worker_h worker, FILE *stream)
 {
     uint8_t bytes[CW_ADDRESS_MAX];
 
-    if (CW_CALL_LACKS(worker, "worker")) {
-        return;
-    }
+    CW_CALL_RETURN_IF_NULL(worker, "worker", );
     cw_worker_enter(worker);
     cw_worker_print(worker, stream, cw_worker_address(worker, CW_ADDRESS_ALL, bytes));
     cw_worker_leave(worker);
@@ -112,9 +99,7 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
     struct cw_address decoded;
     ucs_status_t status;
 
-    if (CW_CALL_LACKS(address, "worker address")) {
-        return UCS_ERR_INVALID_PARAM;
-    }
+    CW_CALL_RETURN_IF_NULL(address, "worker address", UCS_ERR_INVALID_PARAM);
     status = cw_address_decode(address, &decoded);
     if (status == UCS_OK && (attr->field_mask & UCP_WORKER_ADDRESS_ATTR_FIELD_UID)) {
         attr->worker_uid = decoded.uid;
@@ -220,12 +205,7 @@ ucs_status_t ucp_worker_signal(ucp_worker_h worker)
 
 static CW_APART ucs_status_ptr_t flush_locked(ucp_worker_h worker, const ucp_request_param_t *param)
 {
-    ucs_status_ptr_t result;
-
-    cw_lock_enter_inline(&worker->lock);
-    result = cw_worker_flush(worker, param);
-    cw_lock_leave_inline(&worker->lock);
-    return result;
+    return CW_CALL_LOCKED(worker, cw_worker_flush(worker, param));
 }
 
 ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param)
@@ -235,12 +215,7 @@ ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_par
 
 static CW_APART ucs_status_t fence_locked(ucp_worker_h worker)
 {
-    ucs_status_t status;
-
-    cw_lock_enter_inline(&worker->lock);
-    status = cw_rma_fence(worker);
-    cw_lock_leave_inline(&worker->lock);
-    return status;
+    return CW_CALL_LOCKED(worker, cw_rma_fence(worker));
 }
 
 ucs_status_t ucp_worker_fence(ucp_worker_h worker)
