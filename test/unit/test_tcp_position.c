@@ -313,6 +313,48 @@ static void test_patience(void **state)
     node_close(&right);
 }
 
+/* Puts `count` frames by which the dialler tells that it waits into the socket, at once. */
+static void tell_waits(struct link *dialled, unsigned count)
+{
+    struct cw_tcp_conn *conn         = tcp_conn(dialled);
+    struct cw_tcp_position_body body = {.kind = CW_TCP_POSITION_WAITS, .taken = htole32(conn->received)};
+    uint8_t frames[4 * (CW_TCP_FRAME_HEADER + sizeof(body))];
+    size_t length = 0;
+    unsigned i;
+
+    assert_true(count <= 4);
+    for (i = 0; i < count; i++) {
+        body.sent = htole32(conn->sent + (uint32_t)length);
+        cw_tcp_frame_encode(frames + length, CW_TCP_MARK, 0, sizeof(body));
+        memcpy(frames + length + CW_TCP_FRAME_HEADER, &body, sizeof(body));
+        length += CW_TCP_FRAME_HEADER + sizeof(body);
+    }
+    say(conn->item.fd, frames, length);
+    conn->sent += (uint32_t)length;
+}
+
+/* A dialler tells several times that it waits, while its peer's processor is busy elsewhere. The peer then answers, and
+ * handles all of these frames in one millisecond, at any part of it. */
+static void test_told_at_once(void **state)
+{
+    struct link *dialled, *accepted;
+    unsigned i;
+
+    (void)state;
+    node_open(&left);
+    node_open(&right);
+    dialled = connect_nodes(&left, &right, &accepted);
+    for (i = 0; i < 200; i++) {
+        assert_int_equal(tcp->packets->send_short(accepted->conn, 1, 0, "x", 1), UCS_OK);
+        tell_waits(dialled, 3);
+        (void)step(&right);
+        assert_int_equal(accepted->closed_status, UCS_INPROGRESS);
+        DRIVE_UNTIL(&left, &right, dialled->packets == i + 1);
+    }
+    node_close(&left);
+    node_close(&right);
+}
+
 /* Frames of this kind that are none. */
 static void test_wrong_positions(void **state)
 {
@@ -347,7 +389,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greeting_loses_bytes), cmocka_unit_test(test_packets_lose_bytes),
         cmocka_unit_test(test_packets_are_lost_or_grow), cmocka_unit_test(test_all_is_lost),
-        cmocka_unit_test(test_patience),             cmocka_unit_test(test_wrong_positions),
+        cmocka_unit_test(test_patience),             cmocka_unit_test(test_told_at_once),
+        cmocka_unit_test(test_wrong_positions),
     };
 
     return cmocka_run_group_tests_name("unit.tcp_position", tests, NULL, NULL);

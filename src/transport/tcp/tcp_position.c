@@ -92,9 +92,12 @@ static uint64_t limit_ns(const struct cw_tcp_conn *conn)
     return (interval_ns > 0) ? interval_ns / LIMIT_PART : LIMIT_NS;
 }
 
+/* stands_ms may lie a millisecond ahead of the clock, because 0 is no time. */
 static uint64_t stood_ns(const struct cw_tcp_conn *conn, uint64_t now_ns)
 {
-    return (uint64_t)((uint32_t)(now_ns / NS_PER_MS) - conn->stands_ms) * NS_PER_MS;
+    const int32_t passed_ms = (int32_t)((uint32_t)(now_ns / NS_PER_MS) - conn->stands_ms);
+
+    return (passed_ms > 0) ? (uint64_t)passed_ms * NS_PER_MS : 0;
 }
 
 /* Whether the peer told lately that it stands still, and may tell so again. It would take a question for a part of the
