@@ -61,7 +61,8 @@ static ucs_status_t apply_variable(struct cw_config *config, const struct cw_set
     union cw_value parsed;
     ucs_status_t status;
 
-    if (!cw_config_variable_name(form, sources->prefix, name, variable, sizeof(variable))) {
+    if (!cw_config_sources_may_have(sources, name) ||
+        !cw_config_variable_name(form, sources->prefix, name, variable, sizeof(variable))) {
         return UCS_OK;
     }
     found = cw_config_sources_find(sources, variable, &source);
@@ -77,29 +78,46 @@ static ucs_status_t apply_variable(struct cw_config *config, const struct cw_set
     return status;
 }
 
-/* Applies all variables that mean this setting, weakest first. */
-static ucs_status_t apply_setting(struct cw_config *config, const struct cw_setting *setting,
-                                  const struct cw_config_sources *sources)
+/* Applies the variables of one form, weakest first: MM_ names, aliases, own names. */
+static ucs_status_t apply_form(struct cw_config *config, const struct cw_config_sources *sources,
+                               enum cw_name_form form)
 {
     const struct cw_setting_alias *alias;
     ucs_status_t result = UCS_OK;
     ucs_status_t status;
     char mm_name[64];
-    int form;
+    size_t i;
 
-    for (form = 0; form < CW_FORM_COUNT; ++form) {
-        if ((setting->flags & CW_SETTING_MM) != 0) {
-            cw_setting_mm_name(setting, mm_name, sizeof(mm_name));
-            status = apply_variable(config, setting, sources, (enum cw_name_form)form, mm_name);
+    for (i = 0; i < CW_SETTING_COUNT && cw_config_sources_may_have(sources, "MM_"); ++i) {
+        if ((cw_settings[i].flags & CW_SETTING_MM) != 0) {
+            cw_setting_mm_name(&cw_settings[i], mm_name, sizeof(mm_name));
+            status = apply_variable(config, &cw_settings[i], sources, form, mm_name);
             result = (status == UCS_OK) ? result : status;
         }
-        for (alias = cw_setting_aliases; alias->name != NULL; ++alias) {
-            if (strcmp(alias->target, setting->name) == 0) {
-                status = apply_variable(config, setting, sources, (enum cw_name_form)form, alias->name);
-                result = (status == UCS_OK) ? result : status;
-            }
+    }
+    for (alias = cw_setting_aliases; alias->name != NULL; ++alias) {
+        if (cw_config_sources_may_have(sources, alias->name)) {
+            status = apply_variable(config, cw_setting_find(alias->target), sources, form, alias->name);
+            result = (status == UCS_OK) ? result : status;
         }
-        status = apply_variable(config, setting, sources, (enum cw_name_form)form, setting->name);
+    }
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        status = apply_variable(config, &cw_settings[i], sources, form, cw_settings[i].name);
+        result = (status == UCS_OK) ? result : status;
+    }
+    return result;
+}
+
+/* Applies all variables, weakest first. All malformed values are reported, not only the first. */
+static ucs_status_t apply_all(struct cw_config *config, const struct cw_config_sources *sources)
+{
+    const int forms     = (sources->prefix[0] == '\0') ? CW_FORM_PLAIN + 1 : CW_FORM_COUNT;
+    ucs_status_t result = UCS_OK;
+    ucs_status_t status;
+    int form;
+
+    for (form = 0; form < forms; ++form) {
+        status = apply_form(config, sources, (enum cw_name_form)form);
         result = (status == UCS_OK) ? result : status;
     }
     return result;
@@ -126,7 +144,8 @@ static void warn_retired_variables(const struct cw_config_sources *sources)
 
     for (retired = cw_setting_retired_names; retired->name != NULL; ++retired) {
         for (form = 0; form < CW_FORM_COUNT; ++form) {
-            if (cw_config_variable_name((enum cw_name_form)form, sources->prefix, retired->name, variable,
+            if (cw_config_sources_may_have(sources, retired->name) &&
+                cw_config_variable_name((enum cw_name_form)form, sources->prefix, retired->name, variable,
                                         sizeof(variable)) &&
                 cw_config_sources_find(sources, variable, &source) != NULL) {
                 warn_retired(retired, variable);
@@ -172,9 +191,7 @@ ucs_status_t cw_config_read(const char *env_prefix, const char *filename, struct
     struct cw_config_sources sources = {0};
     struct cw_config *config         = NULL;
     struct cw_text problems          = {0};
-    ucs_status_t result;
     ucs_status_t status;
-    size_t i;
 
     status = cw_config_global_init();
     if (status != UCS_OK) {
@@ -193,11 +210,7 @@ ucs_status_t cw_config_read(const char *env_prefix, const char *filename, struct
     if (status != UCS_OK) {
         goto out;
     }
-    /* All malformed values are reported, not only the first. */
-    for (i = 0; i < CW_SETTING_COUNT; ++i) {
-        result = apply_setting(config, &cw_settings[i], &sources);
-        status = (result == UCS_OK) ? status : result;
-    }
+    status = apply_all(config, &sources);
     if (status != UCS_OK) {
         cw_config_free(config);
         goto out;

@@ -283,90 +283,87 @@ ucs_status_t cw_config_environment_take(struct cw_config_variables *variables)
     return UCS_OK;
 }
 
-/* Cuts the last component off; 0 when there is none left. */
-static int go_up(char *path)
-{
-    char *slash = strrchr(path, '/');
-
-    if (slash == NULL || slash == path) {
-        return 0;
-    }
-    *slash = '\0';
-    return 1;
-}
-
 int cw_config_library_file(const char *library_path, char *path, size_t size)
 {
-    char parent[PATH_SIZE];
-    const char *slash;
+    const char *end   = strrchr(library_path, '/'); /* of the directory, whose last component begins at `slash` */
+    const char *slash = (end == NULL) ? NULL : memrchr(library_path, '/', (size_t)(end - library_path));
+    const char *above;
     int length;
 
-    if (strlen(library_path) >= sizeof(parent)) {
-        return 0;
-    }
-    cw_string_copy(parent, sizeof(parent), library_path);
-    if (!go_up(parent)) {
+    if (slash == NULL) {
         return 0;
     }
     /* Debian puts libraries into lib/<architecture>. */
-    slash = strrchr(parent, '/');
-    if (slash != parent && !cw_string_starts(slash, "/lib")) {
-        char above[PATH_SIZE];
-
-        cw_string_copy(above, sizeof(above), parent);
-        if (go_up(above) && cw_string_starts(strrchr(above, '/'), "/lib")) {
-            cw_string_copy(parent, sizeof(parent), above);
-        }
+    if (!cw_string_starts(slash, "/lib")) {
+        above = memrchr(library_path, '/', (size_t)(slash - library_path));
+        slash = (above != NULL && cw_string_starts(above, "/lib")) ? above : slash;
     }
-    slash  = strrchr(parent, '/');
-    length = snprintf(path, size, "%.*s/etc/" FILE_NAME, (int)(slash - parent), parent);
+    length = snprintf(path, size, "%.*s/etc/" FILE_NAME, (int)(slash - library_path), library_path);
     return length > 0 && (size_t)length < size;
 }
 
-/* Writes "" when there is no such place. */
-static void file_in_directory(const char *directory, const char *below, char *path)
+/* 0: there is no such place. */
+static int file_in_directory(const char *directory, const char *below, char *path)
 {
-    int length = -1;
+    int length;
 
-    if (directory != NULL && directory[0] != '\0') {
-        length = snprintf(path, PATH_SIZE, "%s%s/" FILE_NAME, directory, below);
+    if (directory == NULL || directory[0] == '\0') {
+        return 0;
     }
-    if (length < 0 || length >= PATH_SIZE) {
-        path[0] = '\0';
+    length = snprintf(path, PATH_SIZE, "%s%s/" FILE_NAME, directory, below);
+    return length > 0 && length < PATH_SIZE;
+}
+
+static int file_of_library(char *path)
+{
+    char library[PATH_SIZE];
+
+    return cw_env_library_path(library, sizeof(library)) == UCS_OK && cw_config_library_file(library, path, PATH_SIZE);
+}
+
+/* The places of CFG-4, the weakest first. */
+enum { AT_SYSTEM, AT_LIBRARY, AT_HOME, AT_CONFIG_DIR, AT_CURRENT, NUM_PLACES };
+
+/* 0: there is no such place. */
+static int file_at(int place, char *path)
+{
+    switch (place) {
+    case AT_SYSTEM:
+        return file_in_directory(CW_SYSCONFDIR, "/ucx", path);
+    case AT_LIBRARY:
+        return file_of_library(path);
+    case AT_HOME:
+        return file_in_directory(cw_env_get("HOME"), "", path);
+    case AT_CONFIG_DIR:
+        return file_in_directory(cw_env_get("UCX_CONFIG_DIR"), "", path);
+    default:
+        return file_in_directory(".", "", path);
     }
 }
 
-/* All files in the order of CFG-4. A directory that occurs twice, such as HOME as current directory, counts last. */
+/* All files. A directory that occurs twice, such as HOME as current directory, counts last. A path is written anew when
+ * its file is read, because paths have room for 4 KiB each and nearly no process has such a file. */
 static ucs_status_t parse_all(struct cw_config_variables *variables, struct cw_text *problems)
 {
-    char paths[5][PATH_SIZE];
-    char library[PATH_SIZE];
-    ucs_status_t status;
-    int later;
-    int i;
+    struct cw_file_id ids[NUM_PLACES];
+    int is_there[NUM_PLACES];
+    char path[PATH_SIZE];
+    ucs_status_t status = UCS_OK;
+    int place, later;
 
-    file_in_directory(CW_SYSCONFDIR, "/ucx", paths[0]);
-    if (cw_env_library_path(library, sizeof(library)) != UCS_OK ||
-        !cw_config_library_file(library, paths[1], sizeof(paths[1]))) {
-        paths[1][0] = '\0';
+    for (place = 0; place < NUM_PLACES; ++place) {
+        is_there[place] = file_at(place, path) && cw_file_id_get(path, &ids[place]);
     }
-    file_in_directory(cw_env_get("HOME"), "", paths[2]);
-    file_in_directory(cw_env_get("UCX_CONFIG_DIR"), "", paths[3]);
-    file_in_directory(".", "", paths[4]);
-    for (i = 0; i < 5; ++i) {
-        if (!cw_file_is_same(paths[i], paths[i])) { /* there is none */
-            continue;
+    for (place = 0; place < NUM_PLACES && status == UCS_OK; ++place) {
+        for (later = place + 1; is_there[place] && later < NUM_PLACES; ++later) {
+            is_there[place] =
+                !is_there[later] || ids[place].device != ids[later].device || ids[place].number != ids[later].number;
         }
-        for (later = i + 1; later < 5 && !cw_file_is_same(paths[i], paths[later]); ++later) {
-        }
-        if (later == 5) {
-            status = cw_config_file_parse(paths[i], variables, problems);
-            if (status != UCS_OK) {
-                return status;
-            }
+        if (is_there[place] && file_at(place, path)) {
+            status = cw_config_file_parse(path, variables, problems);
         }
     }
-    return UCS_OK;
+    return status;
 }
 
 ucs_status_t cw_config_files_get(const struct cw_config_variables **variables_p, struct cw_text *problems)

@@ -80,19 +80,25 @@ static ucs_status_t read_all(const struct cw_config_variables *environment, cons
     return UCS_OK;
 }
 
-/* With the lock held. */
+/* With the lock held. libucs begins with the same defaults, and is left alone where nothing was set: most programs
+ * never use it, and would have its pages in memory for this call alone. */
 static void tell_log(void)
 {
     cw_log_set_level((enum cw_log_level)state.values.log_level);
     cw_log_set_filter(state.values.log_file_filter);
-    cw_log_join_level(state.values.log_level, state.values.log_file_filter);
+    if (state.is_set[CW_GLOBAL_log_level] || state.is_set[CW_GLOBAL_log_file_filter]) {
+        cw_log_join_level(state.values.log_level, state.values.log_file_filter);
+    }
 }
 
 /* With the lock held. */
 static void tell_log_file(void)
 {
     cw_log_set_file(state.values.log_file, state.values.log_file_size, state.values.log_file_rotate);
-    cw_log_join_file(state.values.log_file, state.values.log_file_size, state.values.log_file_rotate);
+    if (state.is_set[CW_GLOBAL_log_file] || state.is_set[CW_GLOBAL_log_file_size] ||
+        state.is_set[CW_GLOBAL_log_file_rotate]) {
+        cw_log_join_file(state.values.log_file, state.values.log_file_size, state.values.log_file_rotate);
+    }
     cw_log_join();
 }
 

@@ -7,6 +7,26 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Each form of a variable has the prefix and UCX_ before the name of the setting. A pattern may mean any setting. */
+static uint64_t beginnings_of(const struct cw_config_variables *variables, size_t prefix_length)
+{
+    const size_t plain = strlen("UCX_"), longer = prefix_length + strlen("_UCX_");
+    uint64_t beginnings = 0;
+    const char *name;
+    size_t length, i;
+
+    for (i = 0; i < variables->count; ++i) {
+        name   = variables->items[i].name;
+        length = strlen(name);
+        if (cw_name_is_pattern(name)) {
+            return UINT64_MAX;
+        }
+        beginnings |= (length > plain) ? cw_config_beginning(name + plain) : 0;
+        beginnings |= (length > longer) ? cw_config_beginning(name + longer) : 0;
+    }
+    return beginnings;
+}
+
 ucs_status_t cw_config_sources_open(struct cw_config_sources *sources, const char *prefix, const char *filename,
                                     struct cw_text *problems)
 {
@@ -19,6 +39,11 @@ ucs_status_t cw_config_sources_open(struct cw_config_sources *sources, const cha
     }
     if (status == UCS_OK) {
         status = cw_config_environment_take(&sources->environment);
+    }
+    if (status == UCS_OK) {
+        sources->beginnings = beginnings_of(sources->files, strlen(prefix)) |
+                              beginnings_of(&sources->file, strlen(prefix)) |
+                              beginnings_of(&sources->environment, strlen(prefix));
     }
     return status;
 }

@@ -15,6 +15,7 @@ struct cw_config_sources {
     const struct cw_config_variables *files; /* all ucx.conf */
     struct cw_config_variables file;         /* the file named by the caller */
     struct cw_config_variables environment;
+    uint64_t beginnings; /* a bit for each way in which the settings' names in these variables begin */
 };
 
 /* Errors in files go to `problems`, see config/file.h. UCS_ERR_NO_MEMORY. To be ended with _close, also after a
@@ -22,6 +23,19 @@ struct cw_config_sources {
 ucs_status_t cw_config_sources_open(struct cw_config_sources *sources, const char *prefix, const char *filename,
                                     struct cw_text *problems);
 void cw_config_sources_close(struct cw_config_sources *sources);
+
+/* The bit of a setting's name. */
+static inline uint64_t cw_config_beginning(const char *name)
+{
+    return UINT64_C(1) << (((unsigned char)name[0] * 5u + (unsigned char)name[1]) % 64u);
+}
+
+/* 0: no variable, whatever stands before the name, means the setting of that name. Spares most settings the search, as
+ * few are ever set. */
+static inline int cw_config_sources_may_have(const struct cw_config_sources *sources, const char *name)
+{
+    return name[0] == '\0' || (sources->beginnings & cw_config_beginning(name)) != 0;
+}
 
 /* Exactly this variable from the strongest source, or NULL; borrowed. */
 const struct cw_config_variable *cw_config_sources_find(const struct cw_config_sources *sources, const char *variable,

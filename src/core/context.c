@@ -18,10 +18,9 @@
 
 #define MAX_DEVICES 64
 
-/* A transport's devices on this machine, before the configuration filters them. */
+/* The devices of this machine, grouped by transport, before the configuration filters them. */
 struct found {
-    const struct cw_transport *transport;
-    struct cw_device devices[MAX_DEVICES];
+    struct cw_resource *list;
     unsigned count;
 };
 
@@ -90,27 +89,42 @@ static void names_add(struct names_text *names, const char *format, const char *
     }
 }
 
-static void warn_devices(const struct cw_config *config, const struct found *found, unsigned count,
-                         enum cw_device_class class_id, const char *type)
+/* The devices of a class, for the text of a warning. */
+static struct names_text names_of_class(const struct found *found, enum cw_device_class class_id)
 {
-    const struct cw_name_list *list = device_list(config, class_id);
-    struct names_text have          = {.text = ""};
-    unsigned i, j, k, known;
+    struct names_text names = {.text = ""};
+    unsigned i;
 
-    for (j = 0; j < count; j++) {
-        for (k = 0; found[j].transport->device_class == class_id && k < found[j].count; k++) {
-            names_add(&have, "'%s'(%s)", found[j].devices[k].name, found[j].transport->name);
+    for (i = 0; i < found->count; i++) {
+        if (found->list[i].transport->device_class == class_id) {
+            names_add(&names, "'%s'(%s)", found->list[i].device.name, found->list[i].transport->name);
         }
     }
-    for (i = 0; i < list->count; i++) {
-        known = (strcmp(list->names[i], "all") == 0);
-        for (j = 0; j < count; j++) {
-            for (k = 0; found[j].transport->device_class == class_id && k < found[j].count; k++) {
-                known |= (strcmp(list->names[i], found[j].devices[k].name) == 0);
-            }
+    return names;
+}
+
+static int is_found(const struct found *found, enum cw_device_class class_id, const char *name)
+{
+    unsigned i;
+
+    for (i = 0; i < found->count; i++) {
+        if (found->list[i].transport->device_class == class_id && strcmp(found->list[i].device.name, name) == 0) {
+            return 1;
         }
-        if (!known) {
-            cw_warn("%s device '%s' is not available, please use one or more of: %s", type, list->names[i], have.text);
+    }
+    return 0;
+}
+
+static void warn_devices(const struct cw_config *config, const struct found *found, enum cw_device_class class_id,
+                         const char *type)
+{
+    const struct cw_name_list *list = device_list(config, class_id);
+    unsigned i, j;
+
+    for (i = 0; i < list->count; i++) {
+        if (strcmp(list->names[i], "all") != 0 && !is_found(found, class_id, list->names[i])) {
+            cw_warn("%s device '%s' is not available, please use one or more of: %s", type, list->names[i],
+                    names_of_class(found, class_id).text);
         }
         for (j = 0; j < i; j++) {
             if (strcmp(list->names[i], list->names[j]) == 0) {
@@ -134,55 +148,92 @@ static unsigned is_of_a_domain(const char *entry)
     return known;
 }
 
-static void warn_transports(const struct cw_allow_list *tls, const struct found *found, unsigned count)
+/* Whether the device is the first one of its transport. */
+static int begins_transport(const struct found *found, unsigned index)
 {
-    struct names_text have = {.text = ""};
+    return index == 0 || found->list[index - 1].transport != found->list[index].transport;
+}
+
+static struct names_text names_of_transports(const struct found *found)
+{
+    struct names_text names = {.text = ""};
+    unsigned i;
+
+    for (i = 0; i < found->count; i++) {
+        if (begins_transport(found, i)) {
+            names_add(&names, "%s%s", cw_plan_tls_aliases(found->list[i].transport->name), "");
+        }
+    }
+    return names;
+}
+
+static void warn_transports(const struct cw_allow_list *tls, const struct found *found)
+{
     unsigned i, j, known;
 
-    for (j = 0; j < count; j++) {
-        names_add(&have, "%s%s", cw_plan_tls_aliases(found[j].transport->name), "");
-    }
     for (i = 0; tls->mode == CW_LIST_ALLOW && i < tls->list.count; i++) {
         known = is_of_a_domain(tls->list.names[i]);
-        for (j = 0; j < count; j++) {
-            known |= (unsigned)(cw_plan_tls_selects(tls->list.names[i], found[j].transport->name) ||
-                                cw_plan_tls_covered(tls->list.names[i], found[j].transport->name));
+        for (j = 0; j < found->count && !known; j++) {
+            known = begins_transport(found, j) &&
+                    (cw_plan_tls_selects(tls->list.names[i], found->list[j].transport->name) ||
+                     cw_plan_tls_covered(tls->list.names[i], found->list[j].transport->name));
         }
         if (!known) {
-            cw_warn("transport '%s' is not available, please use one or more of: %s", tls->list.names[i], have.text);
+            cw_warn("transport '%s' is not available, please use one or more of: %s", tls->list.names[i],
+                    names_of_transports(found).text);
         }
     }
 }
 
-static void warn_unavailable(const struct cw_config *config, const struct found *found, unsigned count)
+static void warn_unavailable(const struct cw_config *config, const struct found *found)
 {
     const char *rule = cw_tuning_unknown(&config->tuning);
 
     if (!config->warn_invalid_config) {
         return;
     }
-    warn_devices(config, found, count, CW_DEVICE_NET, "network");
-    warn_devices(config, found, count, CW_DEVICE_SHM, "intra-node");
-    warn_devices(config, found, count, CW_DEVICE_SELF, "loopback");
-    warn_transports(&config->tls, found, count);
+    warn_devices(config, found, CW_DEVICE_NET, "network");
+    warn_devices(config, found, CW_DEVICE_SHM, "intra-node");
+    warn_devices(config, found, CW_DEVICE_SELF, "loopback");
+    warn_transports(&config->tls, found);
     if (rule != NULL) {
         cw_warn("UCX_TUNING names '%s', which is no rule of this library; docs/reference/tuning.md lists them", rule);
     }
 }
 
-static unsigned find_devices(const struct cw_config *config, struct found *found)
+/* The list grows by what a transport has, as room for all that it might have would be memory that nothing uses. */
+static ucs_status_t add_devices(const struct cw_config *config, const struct cw_transport *transport,
+                                struct found *found)
 {
-    unsigned count = 0, i;
+    struct cw_device devices[MAX_DEVICES];
+    unsigned count = cw_transport_devices(transport, config, devices, MAX_DEVICES), i;
+    struct cw_resource *list;
 
-    for (i = 0; i < cw_num_transports; i++) {
-        found[count].transport = cw_transports[i];
-        found[count].count     = cw_transport_devices(cw_transports[i], config, found[count].devices, MAX_DEVICES);
-        if (found[count].count > MAX_DEVICES) {
-            found[count].count = MAX_DEVICES;
-        }
-        count += (found[count].count > 0);
+    if (count == 0) {
+        return UCS_OK;
     }
-    return count;
+    count = (count > MAX_DEVICES) ? MAX_DEVICES : count;
+    list  = realloc(found->list, (found->count + count) * sizeof(*list));
+    if (list == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    found->list = list;
+    for (i = 0; i < count; i++) {
+        list[found->count++] = (struct cw_resource){.transport = transport, .device = devices[i]};
+    }
+    return UCS_OK;
+}
+
+/* After a failure the list holds what was found before. */
+static ucs_status_t find_devices(const struct cw_config *config, struct found *found)
+{
+    ucs_status_t status = UCS_OK;
+    unsigned i;
+
+    for (i = 0; i < cw_num_transports && status == UCS_OK; i++) {
+        status = add_devices(config, cw_transports[i], found);
+    }
+    return status;
 }
 
 static void complain_no_device(const struct cw_config *config)
@@ -200,12 +251,28 @@ static void complain_no_device(const struct cw_config *config)
              (config->tls.mode == CW_LIST_ALL) ? "all" : tls.text, devices.text);
 }
 
+/* Leaves those devices in the context's list that the configuration allows. */
+static void keep_allowed(struct ucp_context *context, const struct found *found)
+{
+    const struct cw_config *config = context->config;
+    const struct cw_resource *resource;
+    unsigned i, kept = 0;
+
+    for (i = 0; i < found->count; i++) {
+        resource = &found->list[i];
+        if (tls_allows(&config->tls, resource->transport->name) &&
+            device_allowed(config, resource->transport->device_class, resource->device.name)) {
+            context->resources[kept++] = *resource;
+        }
+    }
+    context->num_resources = kept;
+}
+
 static ucs_status_t find_resources(struct ucp_context *context)
 {
     const struct cw_config *config = context->config;
-    struct found *found;
-    ucs_status_t status = UCS_OK;
-    unsigned count, i, j;
+    struct found found             = {.list = NULL};
+    ucs_status_t status;
 
     if ((config->tls.mode == CW_LIST_ALLOW && config->tls.list.count == 0) ||
         (config->net_devices.count == 0 && config->shm_devices.count == 0 && config->acc_devices.count == 0 &&
@@ -214,25 +281,13 @@ static ucs_status_t find_resources(struct ucp_context *context)
                  "them alone");
         return UCS_ERR_NO_ELEM;
     }
-    found = calloc(cw_num_transports, sizeof(*found));
-    if (found == NULL) {
-        return UCS_ERR_NO_MEMORY;
+    status             = find_devices(config, &found);
+    context->resources = found.list;
+    if (status != UCS_OK) {
+        return status;
     }
-    count = find_devices(config, found);
-    warn_unavailable(config, found, count);
-    context->resources = calloc(cw_num_transports * MAX_DEVICES, sizeof(*context->resources));
-    if (context->resources == NULL) {
-        status = UCS_ERR_NO_MEMORY;
-        goto out;
-    }
-    for (i = 0; i < count; i++) {
-        for (j = 0; tls_allows(&config->tls, found[i].transport->name) && j < found[i].count; j++) {
-            if (device_allowed(config, found[i].transport->device_class, found[i].devices[j].name)) {
-                context->resources[context->num_resources++] =
-                    (struct cw_resource){.transport = found[i].transport, .device = found[i].devices[j]};
-            }
-        }
-    }
+    warn_unavailable(config, &found);
+    keep_allowed(context, &found);
     if (config->single_net_device) {
         cw_resources_keep_single(context->resources, &context->num_resources,
                                  (config->node_local_id < CW_ULUNITS_AUTO) ? config->node_local_id
@@ -241,11 +296,9 @@ static ucs_status_t find_resources(struct ucp_context *context)
     cw_domains_open(context);
     if (context->num_resources == 0) {
         complain_no_device(config);
-        status = UCS_ERR_NO_DEVICE;
+        return UCS_ERR_NO_DEVICE;
     }
-out:
-    free(found);
-    return status;
+    return UCS_OK;
 }
 
 void cw_name_set(char name[CW_NAME_MAX], const char *given, const void *handle)
@@ -287,7 +340,8 @@ static void set_params(struct ucp_context *context, const ucp_params_t *params)
     }
     if (context->features & UCP_FEATURE_DEVICE) {
         cw_debug("context %s: no lanes are made for operations that a device starts; lists of memory for them will be "
-                 "refused (N22-120)", context->name);
+                 "refused (N22-120)",
+                 context->name);
     }
 }
 
@@ -327,8 +381,8 @@ ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *
     if (context == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    status = (config == NULL) ? cw_config_read(NULL, NULL, &context->config) :
-                                cw_config_clone(config, &context->config);
+    status =
+        (config == NULL) ? cw_config_read(NULL, NULL, &context->config) : cw_config_clone(config, &context->config);
     if (status != UCS_OK) {
         goto fail;
     }
@@ -340,7 +394,7 @@ ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *
     (void)cw_context_memory_types(context);
     context->references = 1;
     context->process    = cw_memory_process();
-    status = cw_mem_table_new(&context->memory);
+    status              = cw_mem_table_new(&context->memory);
     if (status != UCS_OK) {
         goto fail;
     }
@@ -374,7 +428,8 @@ void cw_context_end(struct ucp_context *context)
 
     if (workers > 0) {
         cw_warn("context %s was cleaned up before %u of its workers, with the last of which it will end; call "
-                "ucp_worker_destroy first", context->name, workers);
+                "ucp_worker_destroy first",
+                context->name, workers);
     }
     cw_context_drop(context);
 }
@@ -397,7 +452,7 @@ void cw_context_print(const struct ucp_context *context, FILE *stream)
     md = 0;
     for (i = 0; i < context->num_resources; i++) {
         if (i == 0 || context->resources[i].transport != last) {
-            md  += (i > 0);
+            md += (i > 0);
             last = context->resources[i].transport;
         }
         fprintf(stream, "#      resource %-2u :  md %-2u dev %-2u flags -- %s/%s\n", i, md, i,

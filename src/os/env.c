@@ -177,13 +177,16 @@ out_close:
     return status;
 }
 
-int cw_file_is_same(const char *left, const char *right)
+int cw_file_id_get(const char *path, struct cw_file_id *id)
 {
-    struct stat left_info;
-    struct stat right_info;
+    struct stat info;
 
-    return right[0] != '\0' && stat(left, &left_info) == 0 && stat(right, &right_info) == 0 &&
-           left_info.st_dev == right_info.st_dev && left_info.st_ino == right_info.st_ino;
+    if (stat(path, &info) != 0) {
+        return 0;
+    }
+    id->device = info.st_dev;
+    id->number = info.st_ino;
+    return 1;
 }
 
 int cw_file_open_append(const char *path, uint64_t *size_p)

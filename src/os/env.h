@@ -41,8 +41,12 @@ void cw_env_library_set(const char *path);
  * unreadable or no regular file; UCS_ERR_EXCEEDS_LIMIT: longer than `max`; UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *length_p);
 
-/* Whether both paths lead to one file; 0 when one is missing. */
-int cw_file_is_same(const char *left, const char *right);
+/* Two paths with equal numbers lead to one file. cw_file_id_get answers 0 where a path leads to none. */
+struct cw_file_id {
+    uint64_t device;
+    uint64_t number;
+};
+int cw_file_id_get(const char *path, struct cw_file_id *id);
 
 /* Descriptor for appending, close-on-exec, created when missing, with its present size; -1 and errno. */
 int cw_file_open_append(const char *path, uint64_t *size_p);

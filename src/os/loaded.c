@@ -22,26 +22,53 @@ static __thread uintptr_t stack_start;
 static uintptr_t heap_start; /* atomic; 0: not asked; UINTPTR_MAX: not known */
 
 /* Whether the file of a loaded object has that name, whatever its version. */
-static int has_name(struct dl_phdr_info *info, size_t size, void *soname)
+static int has_name(const char *path, const char *soname)
 {
     const char *end     = strstr(soname, ".so");
-    const char *base    = strrchr(info->dlpi_name, '/');
-    const size_t length = (end == NULL) ? strlen(soname) : (size_t)(end - (const char *)soname) + 3;
+    const char *base    = strrchr(path, '/');
+    const size_t length = (end == NULL) ? strlen(soname) : (size_t)(end - soname) + 3;
 
-    (void)size;
-    base = (base == NULL) ? info->dlpi_name : base + 1;
+    base = (base == NULL) ? path : base + 1;
     return strlen(base) >= length && memcmp(base, soname, length) == 0;
 }
 
-/* dlopen searches all folders for a library that is not loaded, which takes longer than the rest of ucp_init. */
-void *cw_loaded_library(const char *soname)
-{
-    void *library = NULL;
+struct look {
+    const char *const *sonames;
+    unsigned long long seen; /* how many objects had been loaded at the look before */
+    unsigned long long now;
+};
 
-    if (dl_iterate_phdr(has_name, (void *)(uintptr_t)soname) != 0) {
-        library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
-        (void)dlerror();
+/* 1: one of the names fits. */
+static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct look *look = argument;
+    unsigned i;
+
+    (void)size;
+    look->now = info->dlpi_adds;
+    for (i = 0; look->now != look->seen && look->sonames[i] != NULL; i++) {
+        if (has_name(info->dlpi_name, look->sonames[i])) {
+            return 1;
+        }
     }
+    return 0;
+}
+
+/* dlopen searches all folders for a library that is not loaded, which takes longer than the rest of ucp_init. */
+void *cw_loaded_library(const char *const *sonames, unsigned *index_p, unsigned long long *seen)
+{
+    struct look look = {.sonames = sonames, .seen = *seen};
+    void *library    = NULL;
+    unsigned i;
+
+    if (dl_iterate_phdr(look_at, &look) != 0) {
+        for (i = 0; library == NULL && sonames[i] != NULL; i++) {
+            library  = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+            *index_p = i;
+            (void)dlerror();
+        }
+    }
+    *seen = look.now;
     return library;
 }
 

@@ -5,9 +5,10 @@
 #ifndef CW_OS_LOADED_H
 #define CW_OS_LOADED_H
 
-/* The library of that name, if the process has loaded it already; the call loads nothing. The library then stays
- * loaded. NULL: the process has not loaded it. */
-void *cw_loaded_library(const char *soname);
+/* The first library that has one of these names (NULL ends the list), with *index_p in the list, if the process has
+ * loaded it already; the call loads nothing. The library then stays loaded. NULL: the process has loaded none. *seen,
+ * 0 at first, belongs to the list: no name is compared where nothing was loaded since the last call. */
+void *cw_loaded_library(const char *const *sonames, unsigned *index_p, unsigned long long *seen);
 /* NULL: the library has no such function. */
 void *cw_loaded_symbol(void *library, const char *name);
 

@@ -16,6 +16,7 @@ static struct {
     struct cuda_driver table;
     const struct cuda_driver *driver; /* atomic; NULL: not found so far */
     int broken;                       /* the driver lacks a function */
+    unsigned long long seen;          /* for cw_loaded_library */
 } drivers[CUDA_KINDS];
 
 /* ---- CUDA ---- */
@@ -75,24 +76,23 @@ static void look(const struct cuda_kind *kind)
 {
     struct cuda_driver *table = &drivers[kind->number].table;
     const char *missing;
-    void *library = NULL;
-    unsigned i;
+    unsigned file = 0;
+    void *library = cw_loaded_library(kind->files, &file, &drivers[kind->number].seen);
 
-    for (i = 0; library == NULL && kind->files[i] != NULL; i++) {
-        library = cw_loaded_library(kind->files[i]);
-    }
     if (library == NULL) {
         return;
     }
     missing = kind->find(library, table);
     if (missing != NULL) {
-        cw_warn("%s lacks %s, so memory of GPUs cannot be used; %s", kind->files[i - 1], missing, kind->advice);
+        cw_warn("%s lacks %s, so memory of GPUs cannot be used; %s", kind->files[file], missing, kind->advice);
         drivers[kind->number].broken = 1;
         return;
     }
     table->kind = kind;
     if (has_device(table)) {
         __atomic_store_n(&drivers[kind->number].driver, table, __ATOMIC_RELEASE);
+    } else {
+        drivers[kind->number].seen = 0; /* it may have one later */
     }
 }
 
