@@ -4,8 +4,9 @@
 
 Usage: startup_order.py BUILDDIR
 
-Runs bench_memory and the shortest operations of bench_paths under callgrind and collects what they called. BUILDDIR: a
-build of the preset release or optimized, whose functions have sections of their own. Needs valgrind and binutils.
+Runs bench_startup, bench_memory and the shortest operations of bench_paths under callgrind and collects what they
+called. BUILDDIR: a build of the preset release or optimized, whose functions have sections of their own. Needs valgrind
+and binutils.
 """
 
 import glob
@@ -17,12 +18,17 @@ import tempfile
 
 HEAD = """\
 # Functions that a process runs which opens a worker, meets one peer and exchanges short messages, by shared memory
-# or by TCP. The linker puts them next to each other (cmake/CwOrder.cmake), so that such a process has little else of
-# the library in memory (docs/why/scale.md). Names that do not exist any more do no harm. Written by
+# or by TCP. The linker puts them next to each other in this order (cmake/CwOrder.cmake), so that such a process has
+# little else of the library in memory (docs/why/scale.md). Names that do not exist any more do no harm. Written by
 # bench/startup_order.py.
 """
+# Only these calls are looked at; the whole program where there are none.
+START = ["--collect-atstart=no", "--toggle-collect=ucp_init_version", "--toggle-collect=ucp_worker_create"]
 RUNS = [("bench_memory", ["-n", "2", "-i", "20"]), ("bench_memory", ["-n", "2", "-i", "20", "-a"])]
 RUNS += [("bench_paths", [case, None, "500"]) for case in ("tag", "am", "idle")]
+GROUPS = [("Making a context and a worker.", [("bench_startup", [])], START),
+          ("Ending them.", [("bench_startup", [])], []),
+          ("A peer and messages.", RUNS, [])]
 WIDTH = 118
 
 
@@ -44,13 +50,13 @@ def called(path):
     return found
 
 
-def run_all(build):
+def run_all(build, runs, collect):
     found = set()
     with tempfile.TemporaryDirectory() as folder:
-        for tls in ("tcp", "shm"):
-            for program, options in RUNS:
+        for tls in ("all", "tcp", "shm"):
+            for program, options in runs:
                 options = [tls if option is None else option for option in options]
-                command = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/out.%p",
+                command = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/out.%p", *collect,
                            os.path.join(build, "bin", program)] + options
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                env=os.environ | {"UCX_TLS": tls, "LD_LIBRARY_PATH": os.path.join(build, "lib")})
@@ -71,21 +77,28 @@ def sections(build):
     return found
 
 
-def main(build):
-    held = sections(build)
-    names = set()
-    for function in run_all(build):
-        for name in held.get(function, ()):
-            cold, bare = re.match(r"(unlikely\.)?([^.]+)", name).groups()
-            names.add((cold or "") + bare)
+def wrapped(names):
     lines = [""]
     for name in sorted(names):
         if len(lines[-1]) + 1 + len(name) > WIDTH:
             lines.append("")
         lines[-1] = (lines[-1] + " " + name).strip()
+    return lines
+
+
+def main(build):
+    held, seen, text = sections(build), set(), HEAD
+    for title, runs, collect in GROUPS:
+        names = set()
+        for function in run_all(build, runs, collect):
+            for name in held.get(function, ()):
+                cold, bare = re.match(r"(unlikely\.)?([^.]+)", name).groups()
+                names.add((cold or "") + bare)
+        text += f"# {title}\n" + "\n".join(wrapped(names - seen)) + "\n"
+        seen |= names
     target = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "startup.txt")
     with open(target, "w", encoding="utf-8") as file:
-        file.write(HEAD + "\n".join(lines) + "\n")
+        file.write(text)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# cw_order_functions(<library> <objects> <file>): the functions that the file names come first in the code of a shared
-# library, next to each other. The linker's own script is taken, and their sections are put to the front in it; where
-# that cannot be done everything stays where it is.
+# cw_order_functions(<library> <objects> <file> <last>...): what nearly every process touches lies together in a shared
+# library. The functions that the file names come first in the code, in its order. Of the constants short texts and
+# tables come first, as long texts are messages that few processes print. Tables and variables of the objects <last>
+# come last; they are large and rarely used. The linker's own script is taken and changed; where that cannot be done
+# everything stays where it is.
 
 include(CheckCSourceCompiles)
 
@@ -32,7 +34,15 @@ function(cw_order_functions library objects file)
     endif()
     set(text "${CMAKE_MATCH_1}")
     cw_order_patterns(${file} patterns)
+    # The start-up code of the compiler runs whenever the library is loaded, so it lies before them.
+    string(PREPEND patterns "    *crtbegin*.o(.text)\n")
     string(REPLACE "*(.text.unlikely " "\n${patterns}    *(.text.unlikely " text "${text}")
+    list(TRANSFORM ARGN PREPEND "*/")
+    list(TRANSFORM ARGN APPEND ".c.*")
+    list(JOIN ARGN " " last)
+    string(REPLACE "*(.rodata .rodata."
+        "*(.rodata.str1.1 .rodata.cst*) *(EXCLUDE_FILE(${last}) .rodata) *(.rodata .rodata." text "${text}")
+    string(REPLACE "*(.bss .bss." "*(EXCLUDE_FILE(${last}) .bss) *(.bss .bss." text "${text}")
     file(CONFIGURE OUTPUT ${script} CONTENT "@text@\n" @ONLY)
 
     set(CMAKE_REQUIRED_LINK_OPTIONS -shared LINKER:-T,${script})
