@@ -12,6 +12,7 @@
 
 #include "core/lane_access.h"
 #include "base/log.h"
+#include "mem/device.h"
 #include "wire/packet.h"
 
 #define TITLE_SIZE 160
@@ -41,7 +42,6 @@ static const struct {
     size_t header;     /* of a single packet */
 } operations[CW_PROTO_OPERATIONS] = {
     [CW_PROTO_TAG]       = {"tag send", UCP_FEATURE_TAG, sizeof(struct cw_wire_tag)},
-    [CW_PROTO_TAG_FAST]  = {"tag send with fast completion", UCP_FEATURE_TAG, sizeof(struct cw_wire_tag)},
     [CW_PROTO_AM]        = {"active message", UCP_FEATURE_AM, sizeof(struct cw_wire_am)},
     [CW_PROTO_STREAM]    = {"stream send", UCP_FEATURE_STREAM, sizeof(struct cw_wire_stream_data)},
     [CW_PROTO_PUT]       = {.name = "put", .features = UCP_FEATURE_RMA},
@@ -51,27 +51,47 @@ static const struct {
     [CW_PROTO_RNDV]      = {.name = "announced message", .features = UCP_FEATURE_TAG | UCP_FEATURE_AM},
 };
 
-/* Kinds of data for which tables are printed; one packet names all entries of the list. */
+/* Kinds of data for which tables are printed; one packet names all entries of the list. Memory of a GPU is contiguous;
+ * a message of a list of it is packed as a generic datatype is. One-sided operations take no generic datatype. */
 static const struct {
     enum cw_protocol_data data;
+    int on_device;
     const char *name;
-} kinds[] = {{CW_DATA_CONTIG, ""}, {CW_DATA_LIST, " of a list"}, {CW_DATA_PACKED, " of a generic datatype"}};
+} kinds[] = {{CW_DATA_CONTIG, 0, ""},
+             {CW_DATA_LIST, 0, " of a list"},
+             {CW_DATA_PACKED, 0, " of a generic datatype"},
+             {CW_DATA_PACKED, 1, " of device memory"}};
 
-/* Ways to memory for which tables of one-sided operations are printed. */
-static const struct {
+/* Tables differ in this, too: the memory's handle for a message; the way to memory for a one-sided operation; what both
+ * sides know of the memory for an announced message. */
+struct place {
+    const char *name;
     unsigned remote;
-    const char *name;
-} remotes[] = {{CW_REMOTE_MAPPED, " (mapped here)"},
-               {CW_REMOTE_COPIES | CW_REMOTE_OWNER, " (copied by the system)"},
-               {CW_REMOTE_COPIES, " (copied by the system, owner away)"},
-               {CW_REMOTE_ACCESS, " (by the device)"},
-               {0, " (packets)"}};
+    int registered;
+    int on_device; /* the memory of the peer is a GPU's */
+};
 
-/* Messages have no way to memory; their second table is that for memory whose handle the program gives. */
-#define WITH_HANDLE 1u
-#define NUM_KINDS   (sizeof(kinds) / sizeof(kinds[0]))
-#define NUM_REMOTES (sizeof(remotes) / sizeof(remotes[0]))
-#define NUM_TABLES  (CW_PROTO_OPERATIONS * NUM_KINDS * NUM_REMOTES)
+#define NUM_PLACES 6u
+
+static const struct place places_of_messages[NUM_PLACES] = {{.name = ""},
+                                                            {.name = " (with a memory handle)", .registered = 1}};
+
+static const struct place places_of_accesses[NUM_PLACES] = {
+    {.name = " (mapped here)", .remote = CW_REMOTE_MAPPED},
+    {.name = " (copied by the system)", .remote = CW_REMOTE_COPIES | CW_REMOTE_OWNER},
+    {.name = " (copied by the system, owner away)", .remote = CW_REMOTE_COPIES},
+    {.name = " (by the device)", .remote = CW_REMOTE_ACCESS},
+    {.name = " (packets)", .remote = 0},
+    {.name = " (packets to device memory)", .remote = 0, .on_device = 1}};
+
+static const struct place places_of_announced[NUM_PLACES] = {
+    {.name = " (named, by the device)", .remote = CW_REMOTE_ACCESS},
+    {.name = " (named, by the device, registered here)", .remote = CW_REMOTE_ACCESS, .registered = 1},
+    {.name = " (not named, by the device)", .remote = 0},
+    {.name = " (not named, by the device, registered here)", .remote = 0, .registered = 1}};
+
+#define NUM_KINDS  (sizeof(kinds) / sizeof(kinds[0]))
+#define NUM_TABLES (CW_PROTO_OPERATIONS * 2u * NUM_KINDS * NUM_PLACES)
 
 const char *cw_proto_name(enum cw_proto_operation operation)
 {
@@ -86,64 +106,114 @@ unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *i
                                           .num_lanes     = 1,
                                           .header        = operations[table->operation].header,
                                           .data          = (uint8_t)table->data,
-                                          .fast          = table->operation == CW_PROTO_TAG_FAST,
+                                          .fast          = (uint8_t)table->fast,
                                           .used_in_place = table->operation == CW_PROTO_AM,
                                           .in_call       = 1,
                                           .registered    = (uint8_t)table->registered,
+                                          .on_device     = (uint8_t)table->on_device,
                                           .remote        = (uint8_t)table->remote};
 
     return cw_protocol_rows(worker->handlers->protocols[table->operation], &ask, rows);
 }
 
+/* Whether the device of the interface reaches the peer's memory. */
+static int has_access(const struct cw_iface *iface, struct cw_conn *conn)
+{
+    return (conn != NULL) ? cw_lane_peer_domain(conn) != 0 : iface->domain != NULL;
+}
+
 /* Whether that way to memory may occur on this interface or connection. */
 static int is_reached(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
-                      unsigned remote)
+                      const struct cw_proto_table *table)
 {
-    if (remote & CW_REMOTE_ACCESS) {
-        return (conn != NULL) ? cw_lane_peer_domain(conn) != 0 : iface->domain != NULL;
+    if (table->remote & CW_REMOTE_ACCESS) {
+        return has_access(iface, conn) && (table->operation != CW_PROTO_PUT || iface->limits.access.max_put_bcopy > 0);
     }
-    if (remote & CW_REMOTE_COPIES) {
+    if (table->remote & CW_REMOTE_COPIES) {
         return (conn != NULL) ? cw_lane_can_copy(conn) : cw_iface_copies(iface);
     }
-    return remote == 0 || (iface->transport->device_class != CW_DEVICE_NET &&
-                           (cw_context_allows(worker->context, "posix") || cw_context_allows(worker->context, "self")));
+    return table->remote == 0 ||
+           (iface->transport->device_class != CW_DEVICE_NET &&
+            (cw_context_allows(worker->context, "posix") || cw_context_allows(worker->context, "self")));
+}
+
+/* Sets data and place for memory of a GPU, which the device of the interface may take as it takes the host's. */
+static void set_device_data(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_proto_table *table)
+{
+    int type, is_taken = 0;
+
+    for (type = UCS_MEMORY_TYPE_HOST + 1; type < UCS_MEMORY_TYPE_LAST && iface->domain != NULL; type++) {
+        is_taken |= cw_context_knows(worker->context, (ucs_memory_type_t)type) &&
+                    cw_device_regs_suit(iface->domain, (ucs_memory_type_t)type);
+    }
+    if (is_taken && (table->operation == CW_PROTO_RNDV ? table->registered : (table->remote & CW_REMOTE_ACCESS) != 0) &&
+        table->operation != CW_PROTO_AMO_POST && table->operation != CW_PROTO_AMO_FETCH) {
+        table->data = CW_DATA_CONTIG;
+    }
+    table->on_device = table->operation < CW_PROTO_PUT && table->operation != CW_PROTO_STREAM;
+}
+
+/* Whether messages are printed for fast completion as well: where that makes a difference, and for tag messages. */
+static int is_fast_apart(const struct cw_iface *iface, enum cw_proto_operation operation)
+{
+    return operation == CW_PROTO_TAG || ((operation == CW_PROTO_AM || operation == CW_PROTO_PUT) &&
+                                         iface->plan->rndv_fast_min != iface->plan->rndv_min);
+}
+
+static int has_message_table(const struct cw_iface *iface, const struct cw_proto_table *table)
+{
+    return !table->registered || (table->data == CW_DATA_CONTIG && !table->fast &&
+                                  table->operation != CW_PROTO_STREAM && iface->limits.max_registered > 0);
+}
+
+static int has_access_table(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
+                            const struct cw_proto_table *table)
+{
+    if ((table->operation >= CW_PROTO_AMO_POST && table->data != CW_DATA_CONTIG) ||
+        (table->operation != CW_PROTO_PUT && table->on_device) || (table->on_device && worker->looks == 0)) {
+        return 0;
+    }
+    if (table->operation == CW_PROTO_RNDV) {
+        return has_access(iface, conn);
+    }
+    return !(table->remote & CW_REMOTE_COPIES && (table->data == CW_DATA_PACKED || table->operation > CW_PROTO_GET)) &&
+           is_reached(worker, iface, conn, table);
+}
+
+static const struct place *places_of(enum cw_proto_operation operation)
+{
+    return (operation == CW_PROTO_RNDV) ? places_of_announced
+           : (operation < CW_PROTO_PUT) ? places_of_messages
+                                        : places_of_accesses;
 }
 
 /* The n-th table and its title; 0: there is none. */
 static int table_at(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn, unsigned n,
                     struct cw_proto_table *table, char title[TITLE_SIZE])
 {
-    const unsigned kind = n / NUM_REMOTES % NUM_KINDS, remote = n % NUM_REMOTES;
-    const char *data = kinds[kind].name, *place = "";
+    const unsigned kind = n / NUM_PLACES % NUM_KINDS, fast = n / NUM_PLACES / NUM_KINDS % 2;
+    const enum cw_proto_operation operation = (enum cw_proto_operation)(n / NUM_PLACES / NUM_KINDS / 2);
+    const struct place *place               = &places_of(operation)[n % NUM_PLACES];
 
-    *table = (struct cw_proto_table){.operation = (enum cw_proto_operation)(n / NUM_REMOTES / NUM_KINDS),
-                                     .data      = kinds[kind].data};
-    if (!cw_worker_has(worker, operations[table->operation].features)) {
+    *table = (struct cw_proto_table){.operation  = operation,
+                                     .data       = kinds[kind].data,
+                                     .fast       = (int)fast,
+                                     .remote     = place->remote,
+                                     .registered = place->registered,
+                                     .on_device  = place->on_device};
+    if (place->name == NULL || !cw_worker_has(worker, operations[operation].features) ||
+        (fast && !is_fast_apart(iface, operation)) || (kinds[kind].on_device && worker->looks == 0) ||
+        (kinds[kind].data == CW_DATA_PACKED && !kinds[kind].on_device && operation >= CW_PROTO_PUT)) {
         return 0;
     }
-    if (table->operation < CW_PROTO_PUT) {
-        if (remote == WITH_HANDLE && kind == 0 && table->operation != CW_PROTO_STREAM &&
-            table->operation != CW_PROTO_TAG_FAST && iface->limits.max_registered > 0) {
-            table->registered = 1;
-            place             = " (with a memory handle)";
-        } else if (remote > 0) {
-            return 0;
-        }
-    } else {
-        table->remote = remotes[remote].remote;
-        place         = remotes[remote].name;
-        if (table->data == CW_DATA_PACKED) {
-            data = " of device memory";
-        }
-        if ((table->data == CW_DATA_PACKED && (worker->looks == 0 || (table->remote & CW_REMOTE_COPIES))) ||
-            (table->operation == CW_PROTO_RNDV && table->remote != CW_REMOTE_ACCESS) ||
-            (table->operation >= CW_PROTO_AMO_POST && (kind > 0 || (table->remote & CW_REMOTE_COPIES))) ||
-            !is_reached(worker, iface, conn, table->remote)) {
-            return 0;
-        }
+    if (kinds[kind].on_device && !place->on_device) {
+        set_device_data(worker, iface, table);
     }
-    snprintf(title, TITLE_SIZE, "%s%s%s over %s/%s", cw_proto_name(table->operation), data, place, cw_iface_name(iface),
-             cw_iface_device(iface));
+    if (operation < CW_PROTO_PUT ? !has_message_table(iface, table) : !has_access_table(worker, iface, conn, table)) {
+        return 0;
+    }
+    snprintf(title, TITLE_SIZE, "%s%s%s%s over %s/%s", cw_proto_name(operation), fast ? " with fast completion" : "",
+             kinds[kind].name, place->name, cw_iface_name(iface), cw_iface_device(iface));
     return 1;
 }
 

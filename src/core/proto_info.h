@@ -14,7 +14,9 @@ struct cw_proto_table {
     enum cw_proto_operation operation;
     enum cw_protocol_data data;
     unsigned remote; /* enum cw_protocol_remote, of one-sided operations */
-    int registered;  /* the program gives the handle of its memory, of messages */
+    int fast;        /* the next members are those of struct cw_protocol_ask */
+    int registered;
+    int on_device;
 };
 
 /* The name of an operation in texts. */

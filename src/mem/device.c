@@ -51,11 +51,18 @@ static void tell(const struct cw_domain *domain, const char *what, const char *w
     }
 }
 
+int cw_device_regs_suit(const struct cw_domain *domain, ucs_memory_type_t type)
+{
+    const struct cw_md *md = (domain->attr.memory_types & CW_MEMORY_BIT(type)) ? cw_md_of_type(type) : NULL;
+
+    return md != NULL && md->find_span != NULL;
+}
+
 int cw_device_regs_take(const struct cw_domain *domain, ucs_memory_type_t type)
 {
     const struct cw_md *md;
 
-    if (domain->attr.memory_types & CW_MEMORY_BIT(type)) {
+    if (cw_device_regs_suit(domain, type)) {
         return 1;
     }
     md = cw_md_of_type(type);

@@ -34,7 +34,10 @@ struct cw_device_regs *cw_device_regs_new(struct cw_domain *domain, const struct
 /* No registration is in use any more. NULL: nothing happens. */
 void cw_device_regs_free(struct cw_device_regs *regs);
 
-/* Whether the domain may reach memory of that type. If not, the log says once what that costs. */
+/* Whether the domain may reach memory of that type: it takes the type, and the type's own domain can name the memory to
+ * it. */
+int cw_device_regs_suit(const struct cw_domain *domain, ucs_memory_type_t type);
+/* As well; if not, the log says once what that costs. */
 int cw_device_regs_take(const struct cw_domain *domain, ucs_memory_type_t type);
 /* A registration of the allocation around these bytes with all of these rights. UCS_ERR_UNSUPPORTED: the device does
  * not reach it, and the log has said once what that costs; UCS_ERR_NO_MEMORY: what is in use fills the limits. */

@@ -20,7 +20,7 @@ struct key {
     size_t max_whole;
     size_t eager_end;
     uint32_t extra;
-    uint32_t bits; /* data, force, fast, registered */
+    uint32_t bits; /* data, force, and the bits of op/choice.h */
 };
 
 /* The rows of a table, as far as a choice needs them. */
@@ -65,19 +65,15 @@ static enum cw_protocol_data data_of(const struct cw_iface *iface, const struct 
                : CW_DATA_SCATTERED;
 }
 
-/* Returns data and force of a message. A long message in device memory is announced unless the program or the
- * configuration forces another way: both ends then copy while pieces travel. */
+/* Returns data, force and place of a message. */
 static inline uint32_t bits_of(const struct ucp_ep *ep, const struct cw_send *send, const struct cw_dt_cursor *cursor,
                                unsigned force)
 {
     if (cw_likely(cursor->class_id == UCP_DATATYPE_CONTIG)) {
         return CW_DATA_CONTIG | force << 2;
     }
-    if (cw_stage_is_worth(cursor, cursor->length) && send != NULL && force == CW_FORCE_NONE &&
-        !ep->conn->iface->plan->rndv_forced) {
-        force = CW_FORCE_RNDV;
-    }
-    return (uint32_t)data_of(ep->conn->iface, cursor) | force << 2;
+    return (uint32_t)data_of(ep->conn->iface, cursor) | force << 2 |
+           ((send != NULL && cw_stage_suits(cursor)) ? CW_CHOICE_ON_DEVICE : 0);
 }
 
 static size_t header_of(const struct cw_send *send)
@@ -109,6 +105,7 @@ static void make(const struct ucp_ep *ep, const struct cw_send *send, struct cho
                                           .force         = choice->key.bits >> 2 & 3,
                                           .fast          = choice->key.bits >> 4 & 1,
                                           .registered    = choice->key.bits >> 5 & 1,
+                                          .on_device     = choice->key.bits >> 6 & 1,
                                           .used_in_place = operation == CW_PROTO_AM};
 
     fill(ep, operation, &ask, &choice->rows);
@@ -202,6 +199,7 @@ static CW_APART const struct cw_protocol *choose_rma(const struct ucp_ep *ep, un
                                           .force      = bits >> 2 & 3,
                                           .fast       = bits >> 4 & 1,
                                           .registered = bits >> 5 & 1,
+                                          .on_device  = bits >> 6 & 1,
                                           .remote     = table % CW_REMOTE_ALL};
     struct choice_rma made             = {.iface = ep->conn->iface, .max_piece = ep->conn->max_piece, .bits = bits};
 
@@ -228,7 +226,7 @@ const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table,
 }
 
 const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned table, const struct cw_dt_cursor *cursor,
-                                            unsigned force, unsigned fast)
+                                            unsigned force, uint32_t bits)
 {
     enum cw_protocol_data data = data_of(ep->conn->iface, cursor);
 
@@ -236,5 +234,5 @@ const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned ta
                     cw_access_is_flat(ep->conn, cursor))) {
         data = CW_DATA_CONTIG; /* the device of the lane takes memory of the GPU as it takes the host's */
     }
-    return cw_choice_rma(ep, table, (uint32_t)data | force << 2 | fast << 4, cursor->length);
+    return cw_choice_rma(ep, table, (uint32_t)data | force << 2 | bits, cursor->length);
 }

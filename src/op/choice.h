@@ -25,11 +25,13 @@ static inline unsigned cw_choice_table(enum cw_proto_operation operation, unsign
     return (unsigned)(operation - CW_PROTO_PUT) * CW_REMOTE_ALL + remote;
 }
 
-/* Bit of `bits`, for an announced message: the device knows the receiver's memory. */
+/* Bits of `bits`. REGISTERED, for an announced message: the device knows the receiver's memory. */
+#define CW_CHOICE_FAST       (1u << 4)
 #define CW_CHOICE_REGISTERED (1u << 5)
+#define CW_CHOICE_ON_DEVICE  (1u << 6)
 
 const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits, size_t length);
 const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned table, const struct cw_dt_cursor *cursor,
-                                            unsigned force, unsigned fast);
+                                            unsigned force, uint32_t bits);
 
 #endif

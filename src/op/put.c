@@ -67,8 +67,8 @@ static void release_put(struct cw_send *send)
     }
     if (rma != NULL) {
         rma->replies -= send->kind == &cw_put_announced_kind;
-        rma->async_puts -= send->kind == &cw_put_announced_kind || send->kind == &cw_put_access_kind ||
-                           send->phase == CW_SEND_COPYING;
+        rma->async_puts -=
+            send->kind == &cw_put_announced_kind || send->kind == &cw_put_access_kind || send->phase == CW_SEND_COPYING;
     }
     cw_rma_end(ep, send->message);
 }
@@ -92,21 +92,26 @@ static ucs_status_t refuse(struct cw_request *request)
 
 static const struct cw_protocol refused = {.start = refuse};
 
-/* The owner may have its device copy from memory of a device here, or copies packets to its device while others come. A
- * key without a validity word is one to memory of a device. */
+/* Whether the owner may have its device copy from memory of a device here. */
 static int is_better_announced(const struct cw_send *send, struct ucp_ep *ep)
 {
-    return (cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) &&
-            (cw_near_is_possible(ep, &send->cursor, send->cursor.length) ||
-             cw_chunks_are_possible(ep, &send->cursor, send->cursor.length))) ||
-           (cw_unlikely(send->put.rkey->key.validity == 0) && send->cursor.length >= CW_STAGE_LEAST);
+    return cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) &&
+           (cw_near_is_possible(ep, &send->cursor, send->cursor.length) ||
+            cw_chunks_are_possible(ep, &send->cursor, send->cursor.length));
+}
+
+/* The bits of op/choice.h. A key without a validity word is one to memory of a device. */
+static uint32_t bits_of(const struct cw_send *send, unsigned remote)
+{
+    return (send->fast ? CW_CHOICE_FAST : 0) |
+           (cw_unlikely(send->put.rkey->key.validity == 0 && remote == 0) ? CW_CHOICE_ON_DEVICE : 0);
 }
 
 /* Chooses how the bytes reach the owner's memory; ways that this put has tried in vain are left out. */
 static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_ep *ep)
 {
     const struct ucp_rkey *rkey = send->put.rkey;
-    unsigned remote             = 0, force = send->force;
+    unsigned remote = 0, force = send->force;
 
     if (cw_rkey_direct(rkey, send->put.address, CW_KEY_WRITE) != NULL) {
         remote = CW_REMOTE_MAPPED;
@@ -121,7 +126,7 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
     if (cw_unlikely(remote == 0 && cw_op_ep(ep)->rma->no_packets)) {
         return &refused;
     }
-    return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_PUT, remote), &send->cursor, force, send->fast);
+    return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_PUT, remote), &send->cursor, force, bits_of(send, remote));
 }
 
 ucs_status_t cw_put_attempt(struct cw_request *request)

@@ -23,10 +23,16 @@ struct ucp_worker;
 /* Shorter messages are copied within the call that packs or unpacks them. */
 #define CW_STAGE_LEAST ((size_t)64 << 10)
 
+/* Whether the data can go by a stage if it is long enough. */
+static inline int cw_stage_suits(const struct cw_dt_cursor *cursor)
+{
+    return cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_CONTIG;
+}
+
 /* Whether a message of that length should go by a stage. */
 static inline int cw_stage_is_worth(const struct cw_dt_cursor *cursor, size_t length)
 {
-    return cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_CONTIG && length >= CW_STAGE_LEAST;
+    return cw_stage_suits(cursor) && length >= CW_STAGE_LEAST;
 }
 
 /* From now on the cursor, which is at its beginning, goes by a stage; `length`: of the message. Without memory for a

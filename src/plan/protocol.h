@@ -59,7 +59,6 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
 /* The operations that have a table. */
 enum cw_proto_operation {
     CW_PROTO_TAG,
-    CW_PROTO_TAG_FAST,
     CW_PROTO_AM,
     CW_PROTO_STREAM,
     CW_PROTO_PUT, /* the first of the one-sided ones */
@@ -113,6 +112,8 @@ struct cw_protocol_ask {
     uint8_t in_call;       /* the call itself sends, on an open endpoint with nothing queued */
     uint8_t remote;        /* enum cw_protocol_remote */
     uint8_t registered;    /* the device knows our memory already; for a message: the program gave its handle */
+    uint8_t on_device;     /* contiguous memory of a GPU that only its domain copies: at this end, for a put at the
+                            * owner's; a long message is announced, so that both ends copy while packets travel */
 };
 
 /* A lane that places a payload at the peer without a copy; NULL: none does. */

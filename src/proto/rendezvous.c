@@ -4,12 +4,19 @@
  * op/send_rndv.c).
  */
 #include "op/send.h"
+#include "op/stage.h"
 #include "proto/proto.h"
 
 static int is_forced(const struct cw_protocol_ask *ask)
 {
     return ask->lanes->plan->rndv_forced ||
            (ask->fast && ask->lanes->plan->rndv_fast_min != ask->lanes->plan->rndv_min);
+}
+
+/* Whether messages of CW_STAGE_LEAST bytes are announced because memory of a GPU is copied at both ends. */
+static int is_staged(const struct cw_protocol_ask *ask)
+{
+    return ask->on_device && ask->force == CW_FORCE_NONE && !ask->lanes->plan->rndv_forced;
 }
 
 /* The least length of such a message, with the program's own header. */
@@ -42,20 +49,28 @@ static const char *why(const struct cw_protocol_ask *ask)
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    const size_t min = (ask->force == CW_FORCE_RNDV) ? 0 : least(ask);
+    const struct cw_protocol_input *input = &ask->lanes->input;
+    const size_t min                      = (ask->force == CW_FORCE_RNDV) ? 0 : least(ask);
+    const int is_long                     = min == CW_PLAN_NEVER;
 
-    if (ask->force == CW_FORCE_EAGER || min == CW_PLAN_NEVER) {
+    if (ask->force == CW_FORCE_EAGER || (is_long && !is_staged(ask))) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = (min > ask->extra) ? min - ask->extra : 0,
+    *row = (struct cw_protocol_row){.first = is_long              ? CW_PLAN_NEVER
+                                             : (min > ask->extra) ? min - ask->extra
+                                                                  : 0,
                                     .last  = CW_PLAN_NEVER,
                                     .cost  = cw_protocol_cost(ask->lanes, 3),
                                     .fixed = 1,
-                                    .way   = ask->lanes->input.memory
-                                                 ? "rendezvous, copied from memory to memory by both sides"
-                                             : (ask->lanes->input.max_placed > 0) ? "rendezvous, received in place"
-                                                                                  : "rendezvous, in pieces",
+                                    .way   = input->memory ? "rendezvous, copied from memory to memory by both sides"
+                                             : (input->max_placed > 0) ? "rendezvous, received in place"
+                                                                       : "rendezvous, in pieces",
                                     .why   = why(ask)};
+    if (is_staged(ask) && row->first >= CW_STAGE_LEAST) {
+        row->first = CW_STAGE_LEAST;
+        row->way   = "rendezvous, copied from and to the devices";
+        row->why   = "both ends copy while packets travel";
+    }
     return 1;
 }
 

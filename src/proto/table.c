@@ -54,7 +54,7 @@ static const struct cw_protocol *const announced[] = {
 };
 
 const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATIONS] = {
-    [CW_PROTO_TAG] = messages,     [CW_PROTO_TAG_FAST] = messages, [CW_PROTO_AM] = messages,
-    [CW_PROTO_STREAM] = streams,   [CW_PROTO_PUT] = put_table,     [CW_PROTO_GET] = get_table,
-    [CW_PROTO_AMO_POST] = atomics, [CW_PROTO_AMO_FETCH] = atomics, [CW_PROTO_RNDV] = announced,
+    [CW_PROTO_TAG] = messages,      [CW_PROTO_AM] = messages,    [CW_PROTO_STREAM] = streams,
+    [CW_PROTO_PUT] = put_table,     [CW_PROTO_GET] = get_table,  [CW_PROTO_AMO_POST] = atomics,
+    [CW_PROTO_AMO_FETCH] = atomics, [CW_PROTO_RNDV] = announced,
 };

@@ -125,7 +125,7 @@ static const char *transport_name(void)
 static void test_var31_a_table_for_each_operation(void **state)
 {
     int workers = cw_test_self_only() ? 1 : 2;
-    int by_device = cw_test_tls_has("rc") ? 2 : 0; /* memory with a handle, announced messages */
+    int by_device = cw_test_tls_has("rc") ? 5 : 0; /* memory with a handle, four tables of announced messages */
     const char *text = log_of("y", "auto");
 
     (void)state;

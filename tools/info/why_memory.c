@@ -13,6 +13,7 @@
 
 #include "core/proto_info.h"
 #include "core/rkey.h"
+#include "op/access.h"
 #include "op/cma.h"
 
 #define REGION_BYTES 4096u
@@ -37,6 +38,23 @@ static void print_way(const struct cw_why *why, unsigned remote)
     printf("%s: %s\n", rows[i].way, rows[i].why);
 }
 
+/* As the library chooses for memory that is not mapped here. */
+static unsigned remote_of(const struct cw_why *why, const struct ucp_rkey *rkey)
+{
+    const struct cw_conn *conn = why->ep->conn;
+
+    if (why->options->op > CW_INFO_GET) {
+        return (rkey->key.executor != 0 && cw_lane_peer_domain(conn) == rkey->key.executor) ? CW_REMOTE_ACCESS : 0;
+    }
+    if (cw_cma_is_possible(why->ep, &rkey->key)) {
+        return CW_REMOTE_COPIES | CW_REMOTE_OWNER;
+    }
+    return (cw_access_is_possible(why->ep, rkey) &&
+            (why->options->op == CW_INFO_GET || conn->iface->limits.access.max_put_bcopy > 0))
+               ? CW_REMOTE_ACCESS
+               : 0;
+}
+
 static void print_region(const struct cw_why *why, const struct ucp_rkey *rkey)
 {
     const unsigned rights = (why->options->op == CW_INFO_PUT)   ? CW_KEY_WRITE
@@ -48,7 +66,7 @@ static void print_region(const struct cw_why *why, const struct ucp_rkey *rkey)
         print_way(why, CW_REMOTE_MAPPED);
         return;
     }
-    print_way(why, cw_cma_is_possible(why->ep, &rkey->key) ? CW_REMOTE_COPIES | CW_REMOTE_OWNER : 0);
+    print_way(why, remote_of(why, rkey));
     if (!cw_context_allows(why->side.context, "posix")) {
         printf("#       (not mapped here: %s does not allow posix)\n", cw_why_setting(why, CW_SETTING_tls, setting));
     } else {

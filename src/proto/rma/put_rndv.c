@@ -3,35 +3,37 @@
  * A put that is announced; the owner's library receives it in place (docs/change/long-messages.md, op/send_rndv.c).
  */
 #include "op/put.h"
+#include "op/stage.h"
 #include "proto/proto.h"
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const struct cw_protocol_lane *lane = cw_protocol_placing(ask);
-    size_t least, min;
+    const int is_staged                 = ask->on_device && ask->force == CW_FORCE_NONE;
+    size_t least, min = CW_PLAN_NEVER;
 
+    *row = (struct cw_protocol_row){.first = 1,
+                                    .last  = CW_PLAN_NEVER,
+                                    .cost  = cw_protocol_cost((lane != NULL) ? lane : ask->lanes, 3),
+                                    .fixed = 1,
+                                    .way   = "rendezvous",
+                                    .why   = "the owner's device may copy"};
     if (ask->force == CW_FORCE_RNDV) {
-        *row = (struct cw_protocol_row){.first = 1,
-                                        .last  = CW_PLAN_NEVER,
-                                        .cost  = cw_protocol_cost(ask->lanes, 3),
-                                        .fixed = 1,
-                                        .way   = "rendezvous",
-                                        .why   = "the owner's device may copy"};
         return 1;
     }
-    if (lane == NULL || ask->force == CW_FORCE_EAGER) {
-        return 0;
+    if (lane != NULL && ask->force != CW_FORCE_EAGER) {
+        least      = lane->input.max_bcopy - sizeof(struct cw_wire_put) + 1;
+        min        = ask->fast ? lane->plan->rndv_fast_min : lane->plan->rndv_min;
+        row->first = (min > least) ? min : least;
+        row->way   = "rendezvous, received in place";
+        row->why   = lane->plan->rndv_forced ? lane->input.rndv_setting : "a round trip costs less than a copy there";
     }
-    least = lane->input.max_bcopy - sizeof(struct cw_wire_put) + 1;
-    min   = ask->fast ? lane->plan->rndv_fast_min : lane->plan->rndv_min;
-    *row  = (struct cw_protocol_row){.first = (min > least) ? min : least,
-                                     .last  = CW_PLAN_NEVER,
-                                     .cost  = cw_protocol_cost(lane, 3),
-                                     .fixed = 1,
-                                     .way   = "rendezvous, received in place",
-                                     .why   = lane->plan->rndv_forced ? lane->input.rndv_setting
-                                                                      : "a round trip costs less than a copy there"};
-    return min != CW_PLAN_NEVER;
+    if (is_staged && (min == CW_PLAN_NEVER || row->first > CW_STAGE_LEAST)) {
+        row->first = CW_STAGE_LEAST;
+        row->way   = "rendezvous, copied to the device";
+        row->why   = "the owner copies while packets travel";
+    }
+    return is_staged || min != CW_PLAN_NEVER;
 }
 
 static ucs_status_t start(struct cw_request *request)
