@@ -84,6 +84,20 @@ void cw_test_skip_over(const char *text, const char *why)
     }
 }
 
+void cw_test_skip_over_providers(const char *providers, const char *why)
+{
+    const char *device = getenv("UCX_NET_DEVICES");
+    const size_t length = (device != NULL) ? strcspn(device, ":") + 1 : 0;
+
+    for (const char *at = providers; cw_test_tls_has("ofi") && device != NULL && *at != '\0'; at += *at == ',') {
+        if (strlen(device) >= length && strncmp(at, device, length) == 0) {
+            print_message("Skipped over %.*s of libfabric: %s\n", (int)length - 1, device, why);
+            skip();
+        }
+        at += strcspn(at, ",");
+    }
+}
+
 bool cw_test_over_network(void)
 {
     return cw_test_tls_has("tcp") || cw_test_tls_has("ofi");

@@ -104,6 +104,8 @@ bool cw_test_reference(void);
 bool cw_test_tls_has(const char *text);
 /* Leaves the test if UCX_TLS has that. */
 void cw_test_skip_over(const char *text, const char *why);
+/* Leaves the test over one of these providers of libfabric, named as their devices begin ("shm:,udp:"). */
+void cw_test_skip_over_providers(const char *providers, const char *why);
 /* Whether what is more than a packet moves only while both ends call progress, and packets may still be under way when
  * a worker ends. */
 bool cw_test_over_network(void);

@@ -479,7 +479,7 @@ static void test_ams4_threshold_counts_header_and_payload(void **state)
         bool rndv;
     } cases[] = {
         {"4000", 0, 3000, false}, {"4000", 0, 5000, true},      {"4000", 900, 2000, false},
-        {"4000", 2500, 2500, true}, {"inf", 100, 3000001, false}, {"0", 0, 1, true},
+        {"4000", 1000, 3500, true}, {"inf", 100, 3000001, false}, {"0", 0, 1, true},
     };
     struct cw_pair *pair = *state;
     struct cw_am_sink *sink;

@@ -14,6 +14,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#define NO_DESCRIPTOR "shm:,udp:", "it has no descriptor, so a sleeping worker looks each millisecond"
+
 static const struct cw_pair_config wakeup_config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
 
 static void pair_drain(struct cw_pair *pair)
@@ -419,6 +421,7 @@ static void test_wak17_wak18_arm_without_endpoint_and_with_operations(void **sta
     struct cw_op recv = {0};
     uint64_t in;
 
+    cw_test_skip_over_providers(NO_DESCRIPTOR);
     config.no_endpoints = true;
     cw_pair_open(pair, &config);
     for (int i = 0; i < 1000; i++) {
@@ -532,6 +535,7 @@ static void test_wak21_idle_costs_nothing(void **state)
 #ifdef __SANITIZE_THREAD__
     skip(); /* the thread sanitizer has a thread of its own that wakes up */
 #endif
+    cw_test_skip_over_providers(NO_DESCRIPTOR);
     cw_pair_open_wakeup(pair);
     for (int i = 0; i < 10; i++) {
         exchange_sleeping(pair, 8);
@@ -642,6 +646,7 @@ static void test_wak21_error_handling_wakes_nobody(void **state)
         skip();
     }
     cw_test_skip_reference("it looks after its peers by a timer");
+    cw_test_skip_over_providers(NO_DESCRIPTOR);
     setenv("UCX_KEEPALIVE_INTERVAL", "1s", 1);
     cw_pair_open(pair, &config);
     unsetenv("UCX_KEEPALIVE_INTERVAL");

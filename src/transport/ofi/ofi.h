@@ -4,7 +4,8 @@
  * endpoint of type FI_EP_RDM; its connections are numbers within it.
  *
  *   ofi_device.c   the providers and domains of the machine, and those of them that are used
- *   ofi_domain.c   fabric and domain of libfabric, and memory that peers reach; ofi_mr.c: registering memory
+ *   ofi_domain.c   fabric and domain of libfabric, and memory that peers reach; ofi_mr.c: registering memory;
+ *                  ofi_quirk.c: what providers do otherwise than they say
  *   ofi_open.c     opening and closing an interface
  *   ofi_iface.c    the head of the transport: address, progress, sleep
  *   ofi_cq.c       completions, and reports of the provider that cannot be true
@@ -25,6 +26,7 @@
 #include "os/memory.h"
 #include "os/poll.h"
 #include "transport/ofi/ofi_domain.h"
+#include "transport/ofi/ofi_peer.h"
 #include "transport/ofi/ofi_slot.h"
 #include "transport/ofi/ofi_transport.h"
 #include "transport/ofi/ofi_wire.h"
@@ -38,6 +40,7 @@
 #define CW_OFI_WINDOW       256u  /* packets of a connection that are under way, or that the peer has not handled; */
 #define CW_OFI_WINDOW_S     32u   /* for a provider that loses packets without a posted receive; */
 #define CW_OFI_WINDOW_L     32u   /* large packets of a connection under way */
+#define CW_OFI_AT_ONCE      16u   /* completions that are read at once */
 #define CW_OFI_KEPT         4096u /* packets of a connection that are kept because they came before their turn */
 
 struct ofi_call;
@@ -179,11 +182,13 @@ struct ofi_iface {
     struct ofi_block *receives;  /* the block of all receives */
     struct ofi_block *last_sent; /* the block of the last completion of another kind; NULL: none yet */
     size_t max_packet;
-    size_t inject;       /* bytes of a packet that the provider copies; */
-    size_t inject_short; /* and bytes behind the header of a short packet that leaves without a completion */
-    unsigned window;     /* packets of a connection that are under way, or that the peer has not handled */
-    unsigned flying;     /* packets of this side that are not complete */
-    unsigned unmarked;   /* connections whose `unmarked` is set */
+    size_t inject;        /* bytes of a packet that the provider copies; */
+    size_t inject_short;  /* and bytes behind the header of a short packet that leaves without a completion */
+    unsigned window;      /* packets of a connection that are under way, or that the peer has not handled */
+    unsigned flying;      /* packets of this side that are not complete, */
+    unsigned posted;      /* those among them that the provider has, */
+    unsigned most_posted; /* and how many it may have */
+    unsigned unmarked;    /* connections whose `unmarked` is set */
     unsigned num_blocks;
     unsigned
         idle_rounds;  /* progress calls without an event since the last one, or since the last end of a connection */
@@ -203,6 +208,10 @@ struct ofi_iface {
         uint16_t port;
         uint8_t is_deaf; /* it is not asked any more */
     } watch;
+    struct {
+        struct fi_cq_msg_entry entries[CW_OFI_AT_ONCE];
+        unsigned count;
+    } early; /* completions that were read before a sleep */
     size_t entry_length;
     struct {
         struct cw_ofi_entry head;
@@ -243,28 +252,10 @@ ucs_status_t cw_ofi_register(struct ofi_iface *iface, void *memory, size_t lengt
 /* ---- ofi_cq.c ---- */
 /* Reads completions, up to a bound; returns how many there were. */
 unsigned cw_ofi_poll(struct ofi_iface *iface);
+/* Whether the provider has an event for a worker that wants to sleep. Completions are kept for the next cw_ofi_poll. */
+int cw_ofi_has_event(struct ofi_iface *iface);
 /* The provider reported something that cannot be true: all connections end. */
 void cw_ofi_break(struct ofi_iface *iface, const char *what);
-
-/* ---- ofi_peer.c ---- */
-/* Whether these bytes are an entry whose address this interface may give to its provider. */
-int cw_ofi_entry_check(struct ofi_iface *iface, const void *bytes, size_t length, const char **why);
-/* The peer of an entry that was checked. The caller holds a reference unless *peer_p is NULL: UCS_ERR_UNREACHABLE may
- * come with a peer that is known to be dead. */
-ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *entry, size_t length, struct ofi_peer **peer_p);
-/* Whether the peer's process is known to have ended. */
-int cw_ofi_peer_is_dead(struct ofi_peer *peer);
-/* Add an interface of this process, by the random number of its entry, to the table of living ones, and remove it. */
-void cw_ofi_life_begin(uint64_t life);
-void cw_ofi_life_end(uint64_t life);
-/* The route of an address that has the form of this provider's addresses; NULL: no memory, or it is no address. The
- * caller holds a reference. */
-struct ofi_route *cw_ofi_route_get(struct ofi_iface *iface, const uint8_t *bytes, size_t length);
-void cw_ofi_route_drop(struct ofi_iface *iface, struct ofi_route *route);
-/* Whether an address has the form of this provider's addresses. */
-int cw_ofi_has_form(const struct ofi_iface *iface, const uint8_t *bytes, size_t length);
-void cw_ofi_peer_hold(struct ofi_peer *peer);
-void cw_ofi_peer_drop(struct ofi_peer *peer);
 
 /* ---- ofi_conn.c ---- */
 ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,

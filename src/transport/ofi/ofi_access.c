@@ -196,7 +196,7 @@ static void finish(struct ofi_iface *iface, struct ofi_slot *slot)
  * other connections to that peer are lost without a report, except of those that were made later. */
 static void break_conns(struct ofi_iface *iface, const struct ofi_slot *slot, const char *text)
 {
-    const int shares = strstr(iface->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
+    const int shares = (iface->objects->quirks & CW_OFI_SHARES_BREAK) != 0;
     struct ofi_conn *conn;
 
     cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)

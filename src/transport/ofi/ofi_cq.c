@@ -12,7 +12,6 @@
 
 #include "base/log.h"
 
-#define AT_ONCE     16u
 #define MAX_STRANGE 1000u
 
 static struct cw_log_limit limit;
@@ -99,27 +98,72 @@ static int take_error(struct ofi_iface *iface)
     return 1;
 }
 
+static void handle(struct ofi_iface *iface, const struct fi_cq_msg_entry *entries, ssize_t count)
+{
+    ssize_t i;
+
+    for (i = 0; i < count && !iface->broken; i++) {
+        complete(iface, &entries[i]);
+    }
+}
+
+/* The answer of the provider is no count that can be true. */
+static int is_nonsense(struct ofi_iface *iface, ssize_t count)
+{
+    if (cw_unlikely(count < 0 || count > (ssize_t)CW_OFI_AT_ONCE)) {
+        cw_ofi_break(iface, (count < 0) ? iface->fi->strerror((int)-count) : "more completions than were asked for");
+        return 1;
+    }
+    return 0;
+}
+
+static CW_APART unsigned handle_early(struct ofi_iface *iface)
+{
+    const unsigned count = iface->early.count;
+
+    iface->early.count = 0;
+    handle(iface, iface->early.entries, (ssize_t)count);
+    return count;
+}
+
 unsigned cw_ofi_poll(struct ofi_iface *iface)
 {
-    struct fi_cq_msg_entry entries[AT_ONCE];
-    ssize_t count, i;
+    struct fi_cq_msg_entry entries[CW_OFI_AT_ONCE];
+    ssize_t count;
 
     if (iface->broken) {
         return 0;
     }
-    count = fi_cq_read(iface->cq, entries, AT_ONCE);
+    if (cw_unlikely(iface->early.count > 0)) {
+        return handle_early(iface);
+    }
+    count = fi_cq_read(iface->cq, entries, CW_OFI_AT_ONCE);
     if (count == -FI_EAGAIN) {
         return 0;
     }
     if (count == -FI_EAVAIL) {
         return (unsigned)take_error(iface);
     }
-    if (count < 0 || count > (ssize_t)AT_ONCE) {
-        cw_ofi_break(iface, (count < 0) ? iface->fi->strerror((int)-count) : "more completions than were asked for");
+    if (is_nonsense(iface, count)) {
         return 0;
     }
-    for (i = 0; i < count && !iface->broken; i++) {
-        complete(iface, &entries[i]);
-    }
+    handle(iface, entries, count);
     return (unsigned)count;
+}
+
+int cw_ofi_has_event(struct ofi_iface *iface)
+{
+    ssize_t count;
+
+    if (iface->broken || iface->early.count > 0) {
+        return 1;
+    }
+    count = fi_cq_read(iface->cq, iface->early.entries, CW_OFI_AT_ONCE);
+    if (count == -FI_EAGAIN) {
+        return 0;
+    }
+    if (count != -FI_EAVAIL && !is_nonsense(iface, count)) {
+        iface->early.count = (unsigned)count;
+    }
+    return 1;
 }

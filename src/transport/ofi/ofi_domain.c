@@ -44,18 +44,9 @@ static int fails(const struct ofi_domain *domain, const char *what, int error)
     return error != 0;
 }
 
-/* Whether an access with a wrong key ends: these providers drop it at the target, and the origin waits for ever. */
-static int tells_refusals(const struct fi_info *offer)
+static enum ofi_delivery delivery_of(const struct fi_info *offer, unsigned quirks)
 {
-    const char *provider = offer->fabric_attr->prov_name;
-
-    return strcmp(provider, "shm") != 0 && strstr(provider, "ofi_rxd") == NULL;
-}
-
-/* ofi_rxm takes FI_DELIVERY_COMPLETE and does not keep it. */
-static enum ofi_delivery delivery_of(const struct fi_info *offer)
-{
-    if (strstr(offer->fabric_attr->prov_name, "ofi_rxm") == NULL && cw_libfabric_takes(offer, FI_DELIVERY_COMPLETE)) {
+    if (!(quirks & CW_OFI_DELIVERS_LATE) && cw_libfabric_takes(offer, FI_DELIVERY_COMPLETE)) {
         return OFI_DELIVERY_TOLD;
     }
     if ((offer->tx_attr->msg_order & offer->rx_attr->msg_order & (FI_ORDER_RAW | FI_ORDER_RMA_RAW)) &&
@@ -79,17 +70,18 @@ static uint32_t least(size_t a, uint32_t b)
  * for. */
 static int take_offer(struct ofi_domain *domain, const struct fi_info *offer, int is_shared)
 {
-    uint64_t wanted = CAPABILITIES;
+    const unsigned quirks = domain->quirks = cw_ofi_quirks(offer);
+    uint64_t wanted                        = CAPABILITIES;
     struct fi_info *info;
 
     info = domain->info = domain->fi->dupinfo(offer);
     if (info == NULL) {
         return 0;
     }
-    domain->reaches = is_shared && (offer->caps & REACHES) == REACHES && tells_refusals(offer) &&
+    domain->reaches = is_shared && (offer->caps & REACHES) == REACHES && !(quirks & CW_OFI_HIDES_REFUSALS) &&
                       is_for_threads(offer) && cw_ofi_keys_fit(offer);
     if (domain->reaches) {
-        domain->delivery = delivery_of(offer);
+        domain->delivery = delivery_of(offer, quirks);
         wanted |= REACHES | (offer->caps & FI_ATOMIC) | ((domain->delivery == OFI_DELIVERY_FENCED) ? FI_FENCE : 0);
     }
     if (!is_shared) {
@@ -99,7 +91,7 @@ static int take_offer(struct ofi_domain *domain, const struct fi_info *offer, in
     info->tx_attr->caps &= wanted;
     info->rx_attr->caps &= wanted;
     info->tx_attr->size = least(info->tx_attr->size, MAX_QUEUE);
-    info->rx_attr->size = least(info->rx_attr->size, MAX_RECEIVES);
+    info->rx_attr->size = least(info->rx_attr->size, (quirks & CW_OFI_LEAVES_RECEIVES) ? MAX_QUEUE : MAX_RECEIVES);
     domain->key_length  = least(info->domain_attr->mr_key_size, sizeof(uint64_t));
     domain->key_length  = (domain->key_length > 0) ? domain->key_length : (unsigned)sizeof(uint64_t);
     return 1;

@@ -27,6 +27,23 @@ enum ofi_delivery {
     OFI_DELIVERY_FENCED     /* when that read was fenced (FI_FENCE) and has its answer */
 };
 
+/* A provider does this otherwise than its fi_info says (transport/ofi/ofi_quirk.c). */
+enum cw_ofi_quirk {
+    CW_OFI_HIDES_REFUSALS   = 1u << 0, /* an access with a wrong key never ends at its origin */
+    CW_OFI_DELIVERS_LATE    = 1u << 1, /* FI_DELIVERY_COMPLETE is taken and not kept */
+    CW_OFI_SHARES_BREAK     = 1u << 2, /* a refused access also loses packets of other connections to that peer */
+    CW_OFI_EAGER_16K        = 1u << 3, /* the receiver fetches longer packets, and the sender would have to call the
+                                        * provider until that ends */
+    CW_OFI_SHORT_PACKETS    = 1u << 4, /* packets longer than the inject size wait for an answer: a lost one stops all
+                                        * packets to an endpoint (ofi_rxd), and the answer of an endpoint of this
+                                        * process that was closed meanwhile ends the process (shm) */
+    CW_OFI_NAMELESS_INJECT  = 1u << 5, /* injected packets complete without a context */
+    CW_OFI_LOSES_EXCESS     = 1u << 6, /* packets beyond the length of its queue are taken and never sent */
+    CW_OFI_FEARS_THE_CLOSED = 1u << 7, /* a packet to a closed endpoint of this process ends the process */
+    CW_OFI_LEAVES_RECEIVES  = 1u << 8, /* its queue of receives is all that an interface leaves behind at its end */
+    CW_OFI_LOSES_UNPOSTED   = 1u << 9  /* at the end of a connection, packets without a posted receive are lost */
+};
+
 /* Fabric and domain of libfabric. The domain of a context (mem/domain.h) is shared by its workers' interfaces; an
  * interface without one has one of its own, whose `reaches` is 0. Constant while it is open. */
 struct ofi_domain {
@@ -36,6 +53,7 @@ struct ofi_domain {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     enum ofi_delivery delivery;
+    unsigned quirks;     /* of enum cw_ofi_quirk */
     int reaches;         /* peers reach memory here, and this side reaches theirs */
     unsigned atomics;    /* bits 1 << enum cw_access_op: operations that return the former value */
     unsigned key_length; /* bytes of a key */
@@ -47,6 +65,10 @@ struct ofi_domain {
     size_t end_length;
     uint8_t end_address[CW_OFI_MAX_ADDRESS];
 };
+
+/* ---- ofi_quirk.c ---- */
+/* Bits of enum cw_ofi_quirk. */
+unsigned cw_ofi_quirks(const struct fi_info *info);
 
 /* ---- ofi_domain.c ---- */
 extern const struct cw_domain_kind cw_ofi_domain_kind;

@@ -101,7 +101,10 @@ static ucs_status_t ofi_arm(struct cw_iface *super)
     if (iface->item.fd < 0 || !cw_list_empty(&iface->waiting)) {
         cw_poller_alarm_set(iface->poller, &iface->look, cw_clock_ns() + LOOK_NS);
     }
-    return (iface->item.fd < 0 || fi_trywait(iface->fabric, &fid, 1) == FI_SUCCESS) ? UCS_OK : UCS_ERR_BUSY;
+    if (iface->item.fd < 0) {
+        return cw_ofi_has_event(iface) ? UCS_ERR_BUSY : UCS_OK;
+    }
+    return (fi_trywait(iface->fabric, &fid, 1) == FI_SUCCESS) ? UCS_OK : UCS_ERR_BUSY;
 }
 
 static const struct cw_transport_connect ofi_connect = {

@@ -6,6 +6,7 @@
 #include "transport/ofi/ofi_send.h"
 #include "transport/ofi/ofi_watch.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 
 #define LEAVING_NS      300000000u /* the longest wait for packets under way at the end, */
 #define LEAVING_IDLE_NS 30000000u  /* and the longest part of it in which none completes */
+#define MOST_POSTED     64u        /* packets in a queue that must not run over; more overflow a socket's buffer */
 
 /* Logs the failure of a call of libfabric. Returns 1 if it failed. */
 static int fails(struct ofi_iface *iface, const char *what, int error)
@@ -123,20 +125,18 @@ static size_t least(size_t a, size_t b)
 static void take_sizes(struct ofi_iface *iface)
 {
     const struct fi_info *info = iface->info;
-    const char *provider       = info->fabric_attr->prov_name;
+    const unsigned quirks      = iface->objects->quirks;
 
     iface->max_packet = least(info->ep_attr->max_msg_size, CW_OFI_LARGE);
-    if (strstr(provider, "ofi_rxm") != NULL) {
-        /* the receiver fetches longer packets, and the sender would have to call the provider until that ends */
+    if (quirks & CW_OFI_EAGER_16K) {
         iface->max_packet = least(iface->max_packet, 16384);
-    } else if (strstr(provider, "ofi_rxd") != NULL) {
-        /* longer packets are several datagrams, and a lost one of them stops all packets to that endpoint for long */
+    } else if (quirks & CW_OFI_SHORT_PACKETS) {
         iface->max_packet = least(iface->max_packet, info->tx_attr->inject_size);
     }
-    iface->is_fragile = strcmp(provider, "shm") == 0;
-    iface->window     = (strcmp(provider, "sockets") == 0) ? CW_OFI_WINDOW_S : CW_OFI_WINDOW;
-    /* a packet that is injected over ofi_rxd completes without a context */
-    iface->inject = (strstr(provider, "ofi_rxd") == NULL) ? info->tx_attr->inject_size : 0;
+    iface->is_fragile  = (quirks & CW_OFI_FEARS_THE_CLOSED) != 0;
+    iface->most_posted = (quirks & CW_OFI_LOSES_EXCESS) ? MOST_POSTED : UINT_MAX;
+    iface->window      = (quirks & CW_OFI_LOSES_UNPOSTED) ? CW_OFI_WINDOW_S : CW_OFI_WINDOW;
+    iface->inject      = (quirks & CW_OFI_NAMELESS_INJECT) ? 0 : info->tx_attr->inject_size;
     if (iface->inject >= CW_OFI_INJECT_LEAST && !iface->is_fragile &&
         (info->tx_attr->msg_order & info->rx_attr->msg_order & FI_ORDER_SAS)) {
         iface->injects      = 1;

@@ -28,6 +28,9 @@ static int post_packet(struct ofi_iface *iface, struct ofi_slot *slot)
     struct fi_msg message         = {.msg_iov = &iov, .iov_count = 1, .addr = route->address};
     ssize_t error;
 
+    if (cw_unlikely(iface->posted >= iface->most_posted)) {
+        return 0;
+    }
     message.desc    = &slot->block->desc;
     message.context = &slot->context;
     slot->state     = OFI_FLYING;
@@ -39,6 +42,7 @@ static int post_packet(struct ofi_iface *iface, struct ofi_slot *slot)
         error = fi_send(iface->ep, slot->bytes, slot->length, slot->block->desc, route->address, &slot->context);
     }
     if (error == 0) {
+        iface->posted++;
         return 1;
     }
     slot->state = OFI_WAITING;
@@ -157,7 +161,7 @@ static ucs_status_t send(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t
     set_header(slot->bytes, conn, conn->peer_number, conn->peer_token, conn->next_out << 8 | id, length);
     conn->next_out = (conn->next_out + 1) % CW_OFI_SEQUENCES;
     cw_ofi_submit(iface, conn, conn->peer, slot);
-    return UCS_OK;
+    return cw_likely(conn->state == OFI_OPEN) ? UCS_OK : conn->status;
 }
 
 static CW_APART ucs_status_t not_injected(struct ofi_iface *iface, struct ofi_conn *conn, int error)
@@ -361,6 +365,7 @@ struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int
     struct ofi_peer *peer = slot->peer;
     unsigned is_large;
 
+    iface->posted -= slot->state == OFI_FLYING;
     if (cw_unlikely(error != 0) && conn != NULL && !peer->dead && is_greeting(slot) && may_repeat(conn)) {
         repeat(iface, conn, slot);
         return conn;

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Providers that do otherwise than their fi_info or libfabric's manual says, by name, since nothing else tells it.
+ * docs/reference/libfabric.md says how each was seen.
+ */
+#include "transport/ofi/ofi_domain.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name; /* a part of the provider's name */
+    unsigned quirks;
+} table[] = {
+    {"ofi_rxm", CW_OFI_DELIVERS_LATE | CW_OFI_SHARES_BREAK | CW_OFI_EAGER_16K},
+    {"ofi_rxd", CW_OFI_HIDES_REFUSALS | CW_OFI_SHORT_PACKETS | CW_OFI_NAMELESS_INJECT | CW_OFI_LOSES_EXCESS},
+    {"shm", CW_OFI_HIDES_REFUSALS | CW_OFI_SHORT_PACKETS | CW_OFI_FEARS_THE_CLOSED | CW_OFI_LEAVES_RECEIVES},
+    {"sockets", CW_OFI_LOSES_UNPOSTED},
+};
+
+unsigned cw_ofi_quirks(const struct fi_info *info)
+{
+    unsigned quirks = 0;
+    size_t i;
+
+    for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (strstr(info->fabric_attr->prov_name, table[i].name) != NULL) {
+            quirks |= table[i].quirks;
+        }
+    }
+    return quirks;
+}
