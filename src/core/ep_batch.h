@@ -12,7 +12,7 @@
  * system in one call (docs/why/tcp-rate.md). For open endpoints. */
 static inline int cw_ep_collects(const struct ucp_ep *ep)
 {
-    return ep->conn->sent_round == ep->worker->round;
+    return ep->conn->sent_round == (uint32_t)ep->worker->round;
 }
 
 /* Longer sends are given to the system at once, except for the end of the last one: it leaves with the next send, or
@@ -34,7 +34,7 @@ ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request);
 static inline void cw_ep_sent_alone(struct ucp_ep *ep)
 {
     if (cw_lane_batches(ep->conn)) {
-        ep->conn->sent_round = ep->worker->round;
+        ep->conn->sent_round = (uint32_t)ep->worker->round;
     }
 }
 

@@ -287,12 +287,10 @@ static CW_INLINE unsigned cw_iface_progress(struct cw_iface *iface)
 
 static inline ucs_status_t cw_iface_arm(struct cw_iface *iface)
 {
-    return (iface->transport->arm == NULL) ? UCS_OK : iface->transport->arm(iface);
-}
-
-static inline void cw_iface_close(struct cw_iface *iface)
-{
-    iface->transport->close(iface);
+    if (iface->transport->arm != NULL) {
+        return iface->transport->arm(iface);
+    }
+    return iface->stirred ? UCS_ERR_BUSY : UCS_OK;
 }
 
 #endif

@@ -151,6 +151,8 @@ struct cw_transport {
     uint8_t wire_id;                    /* names the transport in addresses; never reused */
     enum cw_device_class device_class;  /* the *_DEVICES setting that filters it */
     int spans_devices;                  /* one interface serves all devices; otherwise each device has one */
+    size_t iface_size;                  /* for transports without `open`: of the interface's structure, */
+    struct cw_limits limits;            /* and its limits */
 
     const struct cw_transport_connect *connect;
     const struct cw_transport_packets *packets;
@@ -167,7 +169,8 @@ struct cw_transport {
     void (*explain)(const struct cw_config *config, struct cw_text *text);
     /* Opens an interface. On failure the reason is in the log, and nothing is left behind. UCS_ERR_INVALID_PARAM and
      * UCS_ERR_UNSUPPORTED: the settings demand protection that the transport does not have, so the worker must not be
-     * created. close(): all connections were closed before. */
+     * created. close(): all connections were closed before. Both NULL: an interface is `iface_size` bytes, all 0 behind
+     * the head, with `limits`. */
     ucs_status_t (*open)(const struct cw_iface_params *params, struct cw_iface **iface_p);
     void (*close)(struct cw_iface *iface);
     /* Writes the address by which peers dial this iface; returns its length (<= max), or 0 when it does not fit. Every
@@ -181,7 +184,7 @@ struct cw_transport {
     unsigned (*progress)(struct cw_iface *iface);
     /* After UCS_OK any event makes the poller's descriptor readable (cw_poller_stir); UCS_ERR_BUSY: an event is there
      * already, so the worker calls progress. NULL: all events of this transport come through descriptors in the
-     * poller. */
+     * poller, or are told by cw_iface_stir. */
     ucs_status_t (*arm)(struct cw_iface *iface);
 };
 
@@ -195,12 +198,14 @@ struct cw_iface {
     void *owner;
     uint64_t worker_uid;                        /* set by the core, as `owner`, `upcalls` and `transport` above, after
                                                  * `open` where the transport has not set them */
+    struct cw_poller *poller;                   /* set by the core: as in the parameters */
     struct cw_domain *domain;                   /* set by the core: as in the parameters */
     struct cw_limits limits;
     const struct cw_protocol_plan *plan;    /* set by the core: how it uses these limits */
     unsigned counted;                       /* set by the core: place of the transport in the worker's counters */
     uint8_t told;                           /* set by the core: UCX_PROTO_INFO was obeyed */
     uint8_t left_out;                       /* set by the core: the worker's address had no room for it */
+    uint8_t stirred;                        /* cw_iface_stir; progress sets it to 0 before it looks for events */
     /* The cells that the core may empty by itself instead of calling `progress`, as long as they hold short packets and
      * the producer needs no notice; `progress` has nothing else to do then. While `progress` would find nothing the
      * member may name cells that are always empty. It may change at any time. Only for transports with `fastpath`;
@@ -224,13 +229,20 @@ struct cw_conn {
     uint8_t dialled;            /* set by the core: this side dialled the message lane; */
     uint8_t lanes_asked;        /* the core has asked whether there are further lanes */
     uint8_t gathers;            /* a batch is open until the next progress */
-    uint64_t sent_round;        /* round of the worker in which a send last went out alone */
+    uint32_t sent_round;        /* the low bits of the worker's round in which a send last went out alone */
     /* How `pack` copies best to the memory that send_bcopy gives it (base/nt_copy.h). NULL: as to any memory. */
     struct cw_nt_choice *nt;
     /* How and with whom the connection ended, as a phrase for the log, on the heap: the transport sets it at the end,
      * and it is freed with the connection unless the core took it over. NULL: nothing is known. */
     char *end;
 };
+
+/* Tells that a call has left something to progress: the worker must not sleep before, and is woken if it sleeps. */
+static inline void cw_iface_stir(struct cw_iface *iface)
+{
+    iface->stirred = 1;
+    cw_poller_stir(iface->poller);
+}
 
 /* For transports without `address`: the address of an interface, and whether this is that address. */
 static inline size_t cw_iface_own_address(const struct cw_iface *iface, void *buffer, size_t max)

@@ -24,5 +24,11 @@ unsigned cw_transport_devices(const struct cw_transport *transport, const struct
                               struct cw_device *devices, unsigned max);
 ucs_status_t cw_iface_open(const struct cw_transport *transport, const struct cw_iface_params *params,
                            struct cw_iface **iface_p);
+void cw_iface_close(struct cw_iface *iface);
+
+/* For transports whose connections have both ends in one interface: has the core accept the hello of a dial, for which
+ * `acceptor` was made (NULL: there was no memory), and tells the dialler. Sends of both ends are possible once this
+ * calls the core. Unless it returns UCS_OK, the caller frees the acceptor's end. */
+ucs_status_t cw_conn_introduce(struct cw_conn *dialler, struct cw_conn *acceptor, const void *hello, size_t length);
 
 #endif

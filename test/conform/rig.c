@@ -264,7 +264,7 @@ void cw_side_close(struct cw_side *side)
         cw_end_close(end);
     }
     if (side->iface != NULL) {
-        cw_subject.transport->close(side->iface);
+        cw_iface_close(side->iface);
         side->iface = NULL;
     }
     if (side->domain != NULL) {
@@ -297,8 +297,11 @@ unsigned cw_side_progress(struct cw_side *side)
 ucs_status_t cw_side_arm(struct cw_side *side)
 {
     const struct cw_transport *transport = cw_subject.transport;
-    ucs_status_t status                  = (transport->arm != NULL) ? transport->arm(side->iface) : UCS_OK;
+    ucs_status_t status                  = side->iface->stirred ? UCS_ERR_BUSY : UCS_OK;
 
+    if (transport->arm != NULL) {
+        status = transport->arm(side->iface);
+    }
     cw_check(status == UCS_OK || status == UCS_ERR_BUSY, "arm answers %d", status);
     if (status == UCS_OK && cw_poller_check(side->poller)) {
         status = UCS_ERR_BUSY;

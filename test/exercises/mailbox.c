@@ -1,35 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Exercise of docs/TRANSPORT.md: a transport with no more than it must have. Both ends of a connection belong to one
- * interface, and whatever one end has for the other waits in a queue until progress hands it up. */
+ * interface. Each end has a box with room for one letter, which the other end fills and progress empties. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mailbox_transport.h"
 
-enum { MAX_PACKET = 8192, MAX_QUEUED = 256 };
-enum kind { HELLO, PACKET, CLOSED };
+enum { MAX_PACKET = 8192 };
 
-struct letter {
-    struct cw_list link;
-    struct mailbox_conn *to; /* of a hello: the dialler */
-    enum kind kind;
-    uint8_t id;
+struct mailbox_conn {
+    struct cw_conn super;
+    struct mailbox_conn *next; /* in the list of the interface */
+    struct mailbox_conn *peer; /* NULL: not accepted yet, or closed by the other end */
+    enum { OPEN, DIALLED, OVER } state;
+    int full, blocked; /* the box has a letter; a send was answered by CW_AGAIN */
+    uint8_t id;        /* of the letter */
     size_t length;
-    char data[];
+    char box[MAX_PACKET]; /* DIALLED: the hello for the other end */
 };
 
 struct mailbox_iface {
     struct cw_iface super;
-    struct cw_poller *poller;
-    struct cw_list queue, conns;
-    unsigned queued;
-};
-
-struct mailbox_conn {
-    struct cw_conn super;
-    struct cw_list link;
-    struct mailbox_conn *peer; /* NULL: not accepted yet, or closed by the other end */
-    int blocked;
+    struct mailbox_conn *conns;
 };
 
 static struct mailbox_iface *iface_of(struct cw_iface *super)
@@ -37,35 +29,14 @@ static struct mailbox_iface *iface_of(struct cw_iface *super)
     return cw_container_of(super, struct mailbox_iface, super);
 }
 
-/* A letter with room for `length` bytes at the end of the queue; NULL: no memory. Nobody may be awake. */
-static struct letter *post(struct cw_iface *super, struct mailbox_conn *to, enum kind kind, size_t length)
-{
-    struct mailbox_iface *iface = iface_of(super);
-    struct letter *letter       = malloc(sizeof(*letter) + length);
-
-    if (letter != NULL) {
-        *letter = (struct letter){.to = to, .kind = kind, .length = length};
-        cw_list_add_tail(&iface->queue, &letter->link);
-        iface->queued++;
-        cw_poller_stir(iface->poller);
-    }
-    return letter;
-}
-
-static void discard(struct mailbox_iface *iface, struct letter *letter)
-{
-    cw_list_remove(&letter->link);
-    iface->queued--;
-    free(letter);
-}
-
 static struct mailbox_conn *conn_new(struct cw_iface *super, struct mailbox_conn *peer, void *user)
 {
     struct mailbox_conn *conn = malloc(sizeof(*conn));
 
     if (conn != NULL) {
-        *conn = (struct mailbox_conn){.super = {.iface = super, .user = user}, .peer = peer};
-        cw_list_add_tail(&iface_of(super)->conns, &conn->link);
+        *conn                  = (struct mailbox_conn){.super = {.iface = super, .user = user}, .peer = peer};
+        conn->next             = iface_of(super)->conns;
+        iface_of(super)->conns = conn;
     }
     return conn;
 }
@@ -73,152 +44,106 @@ static struct mailbox_conn *conn_new(struct cw_iface *super, struct mailbox_conn
 static void close_conn(struct cw_conn *super)
 {
     struct mailbox_conn *conn = cw_container_of(super, struct mailbox_conn, super);
-    struct letter *letter, *next;
+    struct mailbox_conn **at  = &iface_of(super->iface)->conns;
 
-    cw_list_for_each_safe(letter, next, &iface_of(super->iface)->queue, struct letter, link) {
-        if (letter->to == conn) {
-            discard(iface_of(super->iface), letter);
-        }
+    while (*at != conn) {
+        at = &(*at)->next;
     }
+    *at = conn->next;
     if (conn->peer != NULL) {
         conn->peer->peer = NULL;
-        (void)post(super->iface, conn->peer, CLOSED, 0); /* a transport for users would make this letter beforehand */
+        cw_iface_stir(super->iface);
     }
-    cw_list_remove(&conn->link);
     free(conn);
 }
 
 static ucs_status_t dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p)
 {
-    struct mailbox_conn *conn;
-    struct letter *letter;
+    const int is_here         = cw_iface_is_own(super, address, address_length);
+    struct mailbox_conn *conn = is_here ? conn_new(super, NULL, user) : NULL;
 
-    if (!cw_iface_is_own(super, address, address_length)) {
-        return UCS_ERR_UNREACHABLE;
+    if (conn == NULL) {
+        return is_here ? UCS_ERR_NO_MEMORY : UCS_ERR_UNREACHABLE;
     }
-    conn   = conn_new(super, NULL, user);
-    letter = (conn != NULL) ? post(super, conn, HELLO, hello_length) : NULL;
-    if (letter == NULL) {
-        if (conn != NULL) {
-            close_conn(&conn->super);
-        }
-        return UCS_ERR_NO_MEMORY;
-    }
-    memcpy(letter->data, hello, hello_length);
-    *conn_p = &conn->super;
+    memcpy(conn->box, hello, hello_length);
+    conn->length = hello_length;
+    conn->full   = 1;
+    conn->state  = DIALLED;
+    *conn_p      = &conn->super;
+    cw_iface_stir(super);
     return UCS_OK;
 }
 
-/* Packets that the core sends inside `accept` stand in the queue, and so come behind `opened`. */
-static void greet(struct cw_iface *super, const struct letter *hello)
+/* The box is full of the hello meanwhile, so what the core sends inside `accept` comes behind `opened`. */
+static void greet(struct mailbox_conn *dialler)
 {
-    struct mailbox_conn *acceptor = conn_new(super, hello->to, NULL);
-    char reply[CW_HELLO_MAX];
-    size_t length       = sizeof(reply);
-    ucs_status_t status;
+    struct mailbox_conn *acceptor = conn_new(dialler->super.iface, dialler, NULL);
+    struct cw_conn *super         = (acceptor != NULL) ? &acceptor->super : NULL;
 
-    if (acceptor == NULL) {
-        super->upcalls->opened(&hello->to->super, UCS_ERR_NO_MEMORY, NULL, 0);
-        return;
+    dialler->peer  = acceptor;
+    dialler->state = (cw_conn_introduce(&dialler->super, super, dialler->box, dialler->length) == UCS_OK) ? OPEN : OVER;
+    if (dialler->state == OVER && acceptor != NULL) {
+        close_conn(super);
     }
-    status = super->upcalls->accept(super->owner, &acceptor->super, hello->data, hello->length, reply, &length);
-    if (status == UCS_OK) {
-        hello->to->peer = acceptor;
-    } else {
-        acceptor->peer = NULL;
-        close_conn(&acceptor->super);
-    }
-    super->upcalls->opened(&hello->to->super, (status == UCS_OK) ? UCS_OK : UCS_ERR_REJECTED, reply, length);
 }
 
 static ucs_status_t send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
     struct mailbox_conn *conn = cw_container_of(super, struct mailbox_conn, super);
-    const int full            = iface_of(super->iface)->queued >= MAX_QUEUED;
-    struct letter *letter     = NULL;
 
     if (conn->peer == NULL) {
         return UCS_ERR_CONNECTION_RESET;
     }
-    if (!full) {
-        letter = post(super->iface, conn->peer, PACKET, max);
-    }
-    if (letter == NULL) {
+    if (conn->peer->full) {
         conn->blocked = 1;
         return CW_AGAIN;
     }
-    letter->id     = id;
-    letter->length = pack(letter->data, max, arg);
+    conn->peer->full   = 1;
+    conn->peer->id     = id;
+    conn->peer->length = pack(conn->peer->box, max, arg);
+    cw_iface_stir(super->iface);
     return UCS_OK;
 }
 
-/* No more letters than there were at the beginning, because upcalls write new ones. */
+/* Each connection has one event in a round: what is in its box, or else its end. */
 static unsigned progress(struct cw_iface *super)
 {
-    struct mailbox_iface *iface = iface_of(super);
-    struct mailbox_conn *conn, *next;
-    unsigned count = 0, end = iface->queued;
+    struct mailbox_conn *conn;
+    unsigned count = 0;
 
-    for (; count < end && !cw_list_empty(&iface->queue); count++) {
-        struct letter *letter = cw_list_head(&iface->queue, struct letter, link);
-
-        if (letter->kind == HELLO) {
-            greet(super, letter);
-        } else if (letter->kind == PACKET) {
-            super->upcalls->packet(&letter->to->super, letter->id, letter->data, letter->length);
+    super->stirred = 0;
+    for (conn = iface_of(super)->conns; conn != NULL; conn = conn->next) {
+        if (conn->full && conn->state == DIALLED) {
+            greet(conn);
+        } else if (conn->full) {
+            super->upcalls->packet(&conn->super, conn->id, conn->box, conn->length);
+        } else if (conn->state == OPEN && conn->peer == NULL) {
+            conn->state = OVER;
+            super->upcalls->closed(&conn->super, UCS_ERR_CONNECTION_RESET);
         } else {
-            super->upcalls->closed(&letter->to->super, UCS_ERR_CONNECTION_RESET);
+            continue;
         }
-        discard(iface, letter);
-    }
-    cw_list_for_each_safe(conn, next, &iface->conns, struct mailbox_conn, link) {
-        if (conn->blocked && iface->queued < MAX_QUEUED / 2) {
-            conn->blocked = 0;
-            super->upcalls->room(&conn->super);
-            count++;
+        conn->full = 0;
+        count++;
+        if (conn->peer != NULL && conn->peer->blocked) {
+            conn->peer->blocked = 0;
+            super->upcalls->room(&conn->peer->super);
         }
     }
     return count;
-}
-
-static ucs_status_t arm(struct cw_iface *super)
-{
-    return cw_list_empty(&iface_of(super)->queue) ? UCS_OK : UCS_ERR_BUSY;
-}
-
-static ucs_status_t open_iface(const struct cw_iface_params *params, struct cw_iface **iface_p)
-{
-    struct mailbox_iface *iface = malloc(sizeof(*iface));
-
-    if (iface == NULL) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    *iface = (struct mailbox_iface){.super.limits = {.max_bcopy = MAX_PACKET, .bandwidth_bps = 1e9},
-                                    .poller       = params->poller};
-    cw_list_init(&iface->queue);
-    cw_list_init(&iface->conns);
-    *iface_p = &iface->super;
-    return UCS_OK;
-}
-
-/* Letters go with the connections that they are for. */
-static void close_iface(struct cw_iface *super)
-{
-    free(iface_of(super));
 }
 
 static const struct cw_transport_connect connect_group = {.dial = dial, .close_conn = close_conn};
 static const struct cw_transport_packets packets_group = {.send_bcopy = send_bcopy};
 
 const struct cw_transport cw_mailbox_transport = {
-    .name          = "mailbox",
-    .wire_id       = 251,
-    .device_class  = CW_DEVICE_SELF,
-    .connect       = &connect_group,
-    .packets       = &packets_group,
-    .open          = open_iface,
-    .close         = close_iface,
-    .progress      = progress,
-    .arm           = arm,
+    .name         = "mailbox",
+    .wire_id      = 251,
+    .device_class = CW_DEVICE_SELF,
+    .iface_size   = sizeof(struct mailbox_iface),
+    .limits       = {.max_bcopy = MAX_PACKET, .bandwidth_bps = 1e9},
+    .connect      = &connect_group,
+    .packets      = &packets_group,
+    .progress     = progress,
 };

@@ -7,12 +7,21 @@
  */
 #include "test_ep_life.h"
 
+#include "op/op_ep.h"
 #include "os/clock.h"
 
 static void close_by_force(struct ucp_ep *ep)
 {
     assert_null(cw_ep_close(ep, NULL, 1));
     assert_int_equal(UCS_PTR_STATUS(cw_ep_close(ep, NULL, 1)), UCS_ERR_NOT_CONNECTED);
+}
+
+/* As many bytes as before endpoints had further lanes: users make thousands of them. */
+static void test_an_idle_endpoint_is_small(void **state)
+{
+    (void)state;
+    assert_true(sizeof(struct ucp_ep) + sizeof(struct cw_op_ep) <= 416);
+    assert_true(sizeof(struct cw_conn) <= 72); /* the head of each connection */
 }
 
 static void test_the_first_operation_connects_and_the_queue_keeps_its_order(void **state)
@@ -46,8 +55,8 @@ static void test_the_first_operation_connects_and_the_queue_keeps_its_order(void
 
 static void test_connecting_endpoints_are_counted(void **state)
 {
-    static const enum cw_ep_state steps[] = {CW_EP_DIALING, CW_EP_WAITING, CW_EP_IDLE, CW_EP_DIALING, CW_EP_DIALING,
-                                             CW_EP_OPEN, CW_EP_WAITING, CW_EP_WAITING, CW_EP_FAILED};
+    static const enum cw_ep_state steps[] = {CW_EP_DIALING, CW_EP_WAITING, CW_EP_IDLE,    CW_EP_DIALING, CW_EP_DIALING,
+                                             CW_EP_OPEN,    CW_EP_WAITING, CW_EP_WAITING, CW_EP_FAILED};
     struct ucp_ep *other = ep_create(UCP_ERR_HANDLING_MODE_NONE), *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
     size_t i;
 
@@ -119,7 +128,7 @@ static void test_ep7_ep8_ep9_an_endpoint_of_the_peer_is_adopted(void **state)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                                     .err_mode   = UCP_ERR_HANDLING_MODE_NONE};
-    struct ucp_ep *accepted      = ep_accept(0, UCP_ERR_HANDLING_MODE_PEER), *ep = accepted;
+    struct ucp_ep *accepted = ep_accept(0, UCP_ERR_HANDLING_MODE_PEER), *ep = accepted;
 
     (void)state;
     assert_false(cw_ep_has_user(accepted));
@@ -439,6 +448,7 @@ static void test_dropped_connections_are_closed_by_progress(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        test(an_idle_endpoint_is_small),
         test(the_first_operation_connects_and_the_queue_keeps_its_order),
         test(connecting_endpoints_are_counted),
         test(a_waiting_endpoint_dials_again),

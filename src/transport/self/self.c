@@ -61,7 +61,6 @@ struct event {
 
 struct self_iface {
     struct cw_iface super;
-    struct cw_poller *poller;
     struct cw_list queue;
     struct cw_list conns;
     struct event *spare;        /* small ones, linked through link.next */
@@ -86,6 +85,7 @@ static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_if
 {
     struct self_iface *iface = malloc(sizeof(*iface));
 
+    (void)params;
     if (iface == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -94,8 +94,7 @@ static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_if
                          .max_bcopy     = MAX_BCOPY,
                          .latency_ns    = 20,
                          .bandwidth_bps = 10e9,
-                         .overhead_ns   = 20},
-        .poller = params->poller};
+                         .overhead_ns   = 20}};
     cw_list_init(&iface->queue);
     cw_list_init(&iface->conns);
     *iface_p = &iface->super;
@@ -192,7 +191,7 @@ static void event_put(struct self_iface *iface, struct event *event)
 static void queue_add(struct self_iface *iface, struct event *event)
 {
     if (cw_list_empty(&iface->queue)) {
-        cw_poller_stir(iface->poller);
+        cw_poller_stir(iface->super.poller);
     }
     cw_list_add_tail(&iface->queue, &event->link);
 }
@@ -432,24 +431,14 @@ static struct cw_claim_pair *self_pair(struct cw_conn *super, int ours, unsigned
 
 static void take_hello(struct self_iface *iface, struct event *event)
 {
-    const struct cw_upcalls *upcalls = iface->super.upcalls;
-    struct self_conn *dialler        = event->target;
-    struct self_conn *acceptor       = conn_new(iface, NULL, dialler);
-    char reply[CW_HELLO_MAX];
-    size_t reply_length = sizeof(reply);
-    ucs_status_t status;
+    struct self_conn *dialler  = event->target;
+    struct self_conn *acceptor = conn_new(iface, NULL, dialler);
+    struct cw_conn *super      = (acceptor != NULL) ? &acceptor->super : NULL;
 
-    if (acceptor == NULL) {
-        upcalls->opened(&dialler->super, UCS_ERR_NO_MEMORY, NULL, 0);
-        return;
-    }
-    status = upcalls->accept(iface->super.owner, &acceptor->super, event->data, event->length, reply, &reply_length);
-    if (status == UCS_OK) {
-        dialler->peer = acceptor;
-        upcalls->opened(&dialler->super, UCS_OK, reply, reply_length);
-    } else {
+    dialler->peer = acceptor;
+    if (cw_conn_introduce(&dialler->super, super, event->data, event->length) != UCS_OK && acceptor != NULL) {
+        dialler->peer = NULL;
         conn_free(acceptor);
-        upcalls->opened(&dialler->super, UCS_ERR_REJECTED, reply, reply_length);
     }
 }
 

@@ -100,6 +100,7 @@ struct shm_conn {
     void *memory;                   /* begins with struct shm_shared */
     size_t memory_size;
     uint32_t asked_of;              /* shm_held.c: the first so many distrusted processes are others than the peer's */
+    uint32_t hello_length;          /* WAITING: length of the hello to be sent */
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word in the peer's process that this side may write */
     uint64_t deadline_ns;           /* of a GREETING */
@@ -117,8 +118,7 @@ struct shm_conn {
     uint8_t is_wide;                /* this side sends in its wide area */
     struct shm_passed *passed;      /* descriptors that the peer has passed; NULL: none so far */
     uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection has ended */
-    size_t hello_length;            /* WAITING: length of the hello to be sent ... */
-    uint64_t token;                 /* ... and the token of its listener */
+    uint64_t token;                 /* WAITING: the token of the listener for which the hello is */
     char hello[];                   /* CW_HELLO_MAX bytes in a dialled connection */
 };
 

@@ -87,7 +87,7 @@ ucs_status_t cw_shm_dial(struct cw_iface *super, const void *address, size_t add
         return UCS_ERR_NO_MEMORY;
     }
     conn->super.user   = user;
-    conn->hello_length = hello_length;
+    conn->hello_length = (uint32_t)hello_length;
     memcpy(&conn->token, (const char *)address + sizeof(uint64_t), sizeof(conn->token));
     memcpy(conn->hello, hello, hello_length);
     status = try_dial(iface, conn);
