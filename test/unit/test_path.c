@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
+#include "connect/connect.h"
 #include "connect/path.h"
+#include "test_log_lines.h"
 
 /* Of an address's entry: its only byte is the number of the network that it lies in. */
 static int same_network(struct cw_iface *iface, const void *address, size_t length, const char **why);
@@ -22,7 +24,7 @@ static const struct cw_transport wire = {.name = "wire", .wire_id = 41, .reachab
 
 struct host_iface {
     struct cw_iface super;
-    uint8_t network;    /* 0: any */
+    uint8_t network; /* 0: any */
 };
 
 static int same_network(struct cw_iface *iface, const void *address, size_t length, const char **why)
@@ -55,8 +57,8 @@ static void add(struct host *host, const struct cw_transport *transport, uint8_t
 {
     const unsigned i = host->worker.num_ifaces++;
 
-    host->ifaces[i].super   = (struct cw_iface){
-          .transport = transport, .limits = {.latency_ns = latency_ns, .bandwidth_bps = bandwidth_bps}};
+    host->ifaces[i].super =
+        (struct cw_iface){.transport = transport, .limits = {.latency_ns = latency_ns, .bandwidth_bps = bandwidth_bps}};
     host->ifaces[i].network = network;
     host->list[i]           = &host->ifaces[i].super;
 }
@@ -122,9 +124,8 @@ static void hosts_with_unlike_cards(void **state)
 static void every_pair_once(void **state)
 {
     static const uint8_t entries[][2] = {{40, 1}, {40, 2}, {41, 3}, {40, 4}};
-    static const uint8_t order[][2] = {
-        {1, 1}, {1, 2}, {1, 4}, {0, 1}, {0, 2}, {0, 4}, {3, 1}, {3, 2}, {3, 4}, {2, 3}};
-    struct host *host                 = host_new();
+    static const uint8_t order[][2] = {{1, 1}, {1, 2}, {1, 4}, {0, 1}, {0, 2}, {0, 4}, {3, 1}, {3, 2}, {3, 4}, {2, 3}};
+    struct host *host               = host_new();
     uint8_t blob[CW_ADDRESS_MAX], found[16][2];
     struct cw_address address;
 
@@ -181,6 +182,78 @@ static void interfaces_by_rank(void **state)
     free(host);
 }
 
+enum { LONG_ADDRESS = 150, FIT = 6 };
+
+static size_t long_address(struct cw_iface *iface, void *buffer, size_t max)
+{
+    if (max < LONG_ADDRESS) {
+        return 0;
+    }
+    memset(buffer, cw_container_of(iface, struct host_iface, super)->network, LONG_ADDRESS);
+    return LONG_ADDRESS;
+}
+
+/* R14: cards for which the address has no room are those of the lowest rank, and the log names each of them once. */
+static void cards_without_room_are_left_out_and_named(void **state)
+{
+    static const struct cw_transport wide = {
+        .name = "wide", .wire_id = 42, .address = long_address, .reachable = same_network};
+    static const uint8_t by_rank[FIT] = {5, 2, 7, 4, 1, 6}; /* of networks 1 to 9 */
+    static struct cw_device devices[9];
+    struct host *host = host_new();
+    uint8_t blob[CW_ADDRESS_MAX];
+    struct cw_address_entry entry;
+    struct cw_address address;
+    unsigned left_out = 0;
+
+    (void)state;
+    for (uint8_t i = 0; i < 9; i++) {
+        add(host, &wide, (uint8_t)(i + 1), 900, 1e10);
+        for (uint8_t rank = 0; rank < FIT; rank++) {
+            host->ifaces[i].super.limits.latency_ns -= (by_rank[rank] == i + 1) ? 100 - rank : 0;
+        }
+        snprintf(devices[i].name, sizeof(devices[i].name), "card%u", i + 1);
+        host->ifaces[i].super.device = &devices[i];
+    }
+    log_count_begin();
+    assert_true(cw_worker_address(&host->worker, CW_ADDRESS_ALL, blob) <= CW_ADDRESS_MAX);
+    assert_int_equal(log_lines, 9 - FIT);
+    assert_non_null(strstr(log_text, "no room for wide/card"));
+    assert_non_null(strstr(log_text, "UCX_NET_DEVICES"));
+    (void)cw_worker_address(&host->worker, CW_ADDRESS_ALL, blob);
+    assert_int_equal(log_lines, 9 - FIT);
+    log_count_end();
+    assert_int_equal(cw_address_decode(blob, &address), UCS_OK);
+    for (unsigned i = 0; i < FIT; i++) {
+        assert_true(cw_address_get(&address, i, &entry));
+        assert_int_equal(entry.bytes[0], by_rank[i]);
+    }
+    assert_false(cw_address_get(&address, FIT, &entry));
+    for (unsigned i = 0; i < 9; i++) {
+        left_out += host->ifaces[i].super.left_out;
+    }
+    assert_int_equal(left_out, 9 - FIT);
+    free(host);
+}
+
+/* {v0, v1, tcp} and {tcp}: no card is in common. */
+static void a_host_without_cards(void **state)
+{
+    static const uint8_t entries[][2] = {{41, 7}};
+    struct host *host                 = host_new();
+    uint8_t blob[CW_ADDRESS_MAX], found[8][2];
+    struct cw_address address;
+
+    (void)state;
+    add(host, &card, 1, 900, 1e10);
+    add(host, &card, 2, 900, 1e10);
+    add(host, &wire, 0, 9000, 1e9);
+    address_of(entries, 1, blob, &address);
+    assert_int_equal(walk(host, &address, NULL, found, 8), 1);
+    assert_memory_equal(found, ((const uint8_t[][2]){{2, 7}}), 2);
+    free(host);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +261,8 @@ int main(void)
         cmocka_unit_test(every_pair_once),
         cmocka_unit_test(nothing_in_common),
         cmocka_unit_test(interfaces_by_rank),
+        cmocka_unit_test(cards_without_room_are_left_out_and_named),
+        cmocka_unit_test(a_host_without_cards),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
