@@ -90,6 +90,11 @@ void cw_domains_open(struct ucp_context *context)
                            open_domain(context, &context->resources[kept]));
     }
     context->num_resources = kept;
+    for (i = 0; i < kept; i++) {
+        if (context->resources[i].domain != NULL) {
+            context->resources[i].domain->device = context->resources[i].device.name;
+        }
+    }
 }
 
 void cw_domains_close(struct ucp_context *context)

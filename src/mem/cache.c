@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/unmapped.h"
 #include "os/lock.h"
+#include "os/memory.h"
 #include "ucs/type/status.h"
 
 #define LEAST_ROOM 16u
@@ -296,6 +298,29 @@ int cw_cache_shrink(struct cw_cache *cache)
     return shrank;
 }
 
+/* The first refusal of a context's device is worth a line: the program works, but its messages are copied. */
+static void tell_refused(struct cw_domain *domain, size_t length, ucs_status_t status)
+{
+    const size_t limit = cw_memory_lock_limit();
+
+    if (atomic_exchange_explicit(&domain->told, 1, memory_order_relaxed)) {
+        return;
+    }
+    if (status == UCS_ERR_INVALID_ADDR) {
+        cw_warn("%s cannot register %zu bytes of the program, as the system does not let a device use this memory "
+                "(read-only, of a file or a device, or not mapped); messages from and to it are copied",
+                domain->device, length);
+    } else if (limit == SIZE_MAX) {
+        cw_warn("%s cannot register %zu bytes of the program, as the device or the system has no room for them; such "
+                "messages are copied; UCX_RCACHE_MAX_SIZE and UCX_RCACHE_MAX_REGIONS bound what is kept",
+                domain->device, length);
+    } else {
+        cw_warn("%s cannot register %zu bytes of the program, and such messages are copied; this process may lock %zu "
+                "KiB of memory: raise that (ulimit -l, memlock in limits.conf)",
+                domain->device, length, limit / 1024);
+    }
+}
+
 ucs_status_t cw_cache_reg_apart(struct cw_cache *cache, struct cw_domain *domain, const void *memory, size_t length,
                                 unsigned rights, struct cw_memh **memh_p)
 {
@@ -304,6 +329,9 @@ ucs_status_t cw_cache_reg_apart(struct cw_cache *cache, struct cw_domain *domain
     do {
         status = domain->kind->reg(domain, (void *)(uintptr_t)memory, length, rights, memh_p);
     } while (status == UCS_ERR_NO_MEMORY && cw_cache_shrink(cache));
+    if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_INVALID_ADDR) {
+        tell_refused(domain, length, status);
+    }
     return status;
 }
 

@@ -103,7 +103,9 @@ struct cw_domain_kind {
 struct cw_domain {
     const struct cw_domain_kind *kind;
     struct cw_domain_attr attr;
-    uint8_t number; /* set by the core, from 1 */
+    const char *device; /* set by the core, for people */
+    _Atomic int told;   /* the log has a line about memory that was not registered */
+    uint8_t number;     /* set by the core, from 1 */
 };
 
 #endif

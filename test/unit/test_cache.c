@@ -10,11 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/resource.h>
+
 #include <cmocka.h>
 
 #include <ucm/api/ucm.h>
 
 #include "mem/cache.h"
+#include "test_log_lines.h"
 #include "test_random.h"
 #include "ucm/share.h"
 
@@ -22,6 +25,7 @@ enum { PAGE = 4096, MOST = 64 };
 
 /* Of which the next registrations are refused; and those that there are. */
 static unsigned refusals, num_made, num_live, read_only;
+static ucs_status_t refusal = UCS_ERR_NO_MEMORY;
 
 static ucs_status_t reg(struct cw_domain *domain, void *address, size_t length, unsigned rights, struct cw_memh **memh)
 {
@@ -29,7 +33,7 @@ static ucs_status_t reg(struct cw_domain *domain, void *address, size_t length, 
     (void)length;
     if (refusals > 0) {
         refusals--;
-        return UCS_ERR_NO_MEMORY;
+        return refusal;
     }
     *memh = malloc(sizeof(**memh));
     assert_non_null(*memh);
@@ -46,7 +50,7 @@ static void dereg(struct cw_memh *memh)
 }
 
 static const struct cw_domain_kind kind = {.name = "counting", .reg = reg, .dereg = dereg};
-static struct cw_domain domain          = {.kind = &kind, .number = 1};
+static struct cw_domain domain          = {.kind = &kind, .device = "counting0", .number = 1};
 static struct cw_cache *cache;
 
 static void begin(uint64_t regions, uint64_t bytes, int on_demand)
@@ -191,6 +195,53 @@ static void test_limit_of_the_domain(void **state)
     end();
 }
 
+/* A device that refuses memory is told of once, by a sentence with the limit that the user can raise. */
+static void test_refusal_is_told_once(void **state)
+{
+    static const struct {
+        rlim_t limit;
+        ucs_status_t refusal;
+        const char *says;
+    } cases[] = {{65536, UCS_ERR_NO_MEMORY, "this process may lock 64 KiB of memory: raise that (ulimit -l"},
+                 {RLIM_INFINITY, UCS_ERR_NO_MEMORY, "has no room for them"},
+                 {65536, UCS_ERR_INVALID_ADDR, "does not let a device use this memory"}};
+    struct rlimit before, now;
+    struct cw_memh *memh;
+    char bytes[8];
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        now = (struct rlimit){cases[i].limit, before.rlim_max};
+        if (setrlimit(RLIMIT_MEMLOCK, &now) != 0) {
+            assert_true(cases[i].limit == RLIM_INFINITY); /* above the hard limit of this system */
+            continue;
+        }
+        begin(UINT64_MAX, UINT64_MAX, 1);
+        use(0, PAGE, CW_RIGHT_LOCAL_WRITE);
+        domain.told = 0;
+        refusal     = cases[i].refusal;
+        refusals    = 1;
+        log_count_begin();
+        if (refusal == UCS_ERR_NO_MEMORY) { /* the cache gives something back, and that is enough */
+            assert_int_equal(cw_cache_reg_apart(cache, &domain, bytes, sizeof(bytes), 0, &memh), UCS_OK);
+            assert_int_equal(log_lines, 0);
+            dereg(memh);
+        }
+        refusals = 2;
+        for (int j = 0; j < 2; j++) {
+            assert_int_equal(cw_cache_reg_apart(cache, &domain, bytes, sizeof(bytes), 0, &memh), refusal);
+        }
+        log_count_end();
+        assert_int_equal(log_lines, 1);
+        assert_non_null(strstr(log_text, "counting0 cannot register 8 bytes of the program"));
+        assert_non_null(strstr(log_text, cases[i].says));
+        refusal = UCS_ERR_NO_MEMORY;
+        end();
+    }
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+}
+
 /* What overlaps with a reported range is not used again; what is in use ends with that. */
 static void test_reported_ranges(void **state)
 {
@@ -278,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_rights_that_memory_lacks),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_limit_of_the_domain),
+        cmocka_unit_test(test_refusal_is_told_once),
         cmocka_unit_test(test_reported_ranges),
         cmocka_unit_test(test_lost_reports),
         cmocka_unit_test(test_random),
