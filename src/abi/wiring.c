@@ -13,6 +13,11 @@
 #include "os/memory.h"
 #include "proto/proto.h"
 
+static void receives_ran_dry(void *owner)
+{
+    cw_count(owner, CW_COUNT_RECEIVES_DRY, 1);
+}
+
 static const struct cw_upcalls upcalls = {
     .packet    = cw_op_packet,
     .place     = cw_op_place,
@@ -25,6 +30,7 @@ static const struct cw_upcalls upcalls = {
     .requested = cw_cm_requested,
     .awaits    = cw_wireup_awaits,
     .closed    = cw_wireup_closed,
+    .dry       = receives_ran_dry,
 };
 
 const struct cw_worker_handlers cw_call_handlers = {

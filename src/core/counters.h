@@ -67,7 +67,8 @@
     CW_COUNTER(POLLS, "polls", C, "looks at descriptors, once in many calls of progress")                             \
     CW_COUNTER(ARMS, "arms", C, "times that the worker was made ready to be slept on")                                \
     CW_COUNTER(ARMS_BUSY, "arms_busy", C, "times that it was not, because something was there already")               \
-    CW_COUNTER(BAD_PACKETS, "bad_packets", C, "packets that broke the protocol or found no memory")
+    CW_COUNTER(BAD_PACKETS, "bad_packets", C, "packets that broke the protocol or found no memory")       \
+    CW_COUNTER(RECEIVES_DRY, "receives_dry", C, "times that a device had no receive left for a peer's packet")
 
 /* The distance from a counter of messages to that of their bytes. */
 #define CW_COUNT_BYTES 2u

@@ -33,6 +33,7 @@
     X(get_cq_event, ibv_get_cq_event)                                                                                  \
     X(ack_cq_events, ibv_ack_cq_events)                                                                                \
     X(create_srq, ibv_create_srq)                                                                                      \
+    X(modify_srq, ibv_modify_srq)                                                                                      \
     X(destroy_srq, ibv_destroy_srq)                                                                                    \
     X(create_qp, ibv_create_qp)                                                                                        \
     X(modify_qp, ibv_modify_qp)                                                                                        \

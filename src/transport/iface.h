@@ -119,6 +119,9 @@ struct cw_upcalls {
      * machine fell silent, UCS_ERR_IO_ERROR on bytes that break the framing. Everything that arrived before was handed
      * up already. From now on sends answer this status. The core calls close_conn() later. */
     void (*closed)(struct cw_conn *conn, ucs_status_t status);
+    /* The receives of the interface had run out, so that peers may have had to send packets again. NULL: nobody
+     * counts. */
+    void (*dry)(void *owner);
 };
 
 struct cw_iface_params {

@@ -207,6 +207,14 @@ static void on_closed(struct cw_conn *conn, ucs_status_t status)
     }
 }
 
+static void on_dry(void *owner)
+{
+    struct cw_side *side = owner;
+
+    cw_check(inside_progress, "dry is told outside of progress");
+    side->dry++;
+}
+
 static const struct cw_upcalls upcalls = {.packet = on_packet,
                                           .accept = on_accept,
                                           .opened = on_opened,
@@ -214,7 +222,8 @@ static const struct cw_upcalls upcalls = {.packet = on_packet,
                                           .place  = on_place,
                                           .placed = on_placed,
                                           .room   = on_room,
-                                          .closed = on_closed};
+                                          .closed = on_closed,
+                                          .dry    = on_dry};
 
 void cw_rig_allow_peer_memory(int allow)
 {

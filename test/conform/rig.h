@@ -97,6 +97,7 @@ struct cw_side {
     void (*on_accept)(struct cw_end *end);
     unsigned accepted;                 /* accept upcalls */
     unsigned upcalls;
+    unsigned dry;                      /* times that receives ran out */
     struct cw_end *last_accepted;
     size_t reply_max;                  /* *reply_length on entry of the last accept */
 };

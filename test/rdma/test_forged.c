@@ -3,7 +3,7 @@
  * The queue pair for datagrams takes bytes of every host: garbage, hellos with a few wrong bytes, hellos, replies and
  * cancels in the name of others. None in the name of others ends a connection or begins one, and connections still open
  * and carry packets afterwards. Addresses where nobody is, a peer that posts no receives and a device that is gone end
- * what concerns them, with a reason.
+ * what concerns them, with a reason; receives that run out for a while are counted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -292,6 +292,34 @@ static void test_no_receives(void **state)
     still_serves(rig);
 }
 
+/* A peer whose program makes no progress for a while loses nothing, and counts that its receives ran out. */
+static void test_receives_run_dry(void **state)
+{
+    struct cw_rig *rig = *state;
+    uint64_t word      = 5, deadline;
+    struct cw_end *ends[2];
+    unsigned sent = 0, round;
+
+    cw_rig_connect(rig, rig->a, rig->b, &ends[0], &ends[1]);
+    cw_rig_settle(rig);
+    cw_check(rig->b->dry == 0, "receives ran out before there was a packet");
+    for (round = 1; round <= 2; round++) {
+        deadline = cw_deadline();
+        while (sent < round * (verbs(rig->b)->settings.receives + 16)) { /* more wait in the queue of the sender */
+            sent += cw_subject.transport->packets->send_bcopy(ends[0]->conn, 7, 8, pack_word, &word) == UCS_OK;
+            (void)cw_side_progress(rig->a);
+            cw_deadline_check(deadline, "packets for more receives than the peer has");
+        }
+        cw_rig_wait(rig, &ends[1]->packets, sent, "packets to a program that was away");
+        cw_rig_wait(rig, &rig->b->dry, round, "the count of receives that ran out");
+        cw_rig_settle(rig);
+    }
+    cw_check(rig->a->dry == 0, "receives ran out where no packet came");
+    cw_end_close(ends[0]);
+    cw_rig_settle(rig);
+    cw_end_close(ends[1]);
+}
+
 /* Devices in software cannot be taken away while they are in use, so the event comes from the test. */
 static struct cw_verbs_library broken;
 static int num_events;
@@ -355,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_in_the_name_of_others),
         cmocka_unit_test(test_wrong_addresses),
         cmocka_unit_test(test_no_receives),
+        cmocka_unit_test(test_receives_run_dry),
         cmocka_unit_test(test_device_gone),
     };
 

@@ -120,6 +120,7 @@ static void layout_is_as_written(void **state)
     assert_int_equal(CW_COUNT_TAG_SENT, 0);
     assert_int_equal(CW_COUNT_AMO_RECEIVED_BYTES, 23);
     assert_int_equal(CW_COUNT_BAD_PACKETS, 42);
+    assert_int_equal(CW_COUNT_RECEIVES_DRY, 43);
 }
 
 static void bytes_follow_their_messages(void **state)

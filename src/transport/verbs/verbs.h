@@ -111,6 +111,7 @@ struct cw_verbs_iface {
     struct cw_verbs_chain *spare_chains;
     unsigned missing;   /* receives to be posted */
     unsigned receiving; /* receives posted */
+    _Atomic int dry;    /* the device had used all of them; set by the worker that reads its events */
     unsigned kept;      /* segments that the core has; not more than most_kept, so that enough are left */
     unsigned most_kept;
     struct cw_verbs_segment *handed; /* holds the packet that is being handed up; NULL: none, or the core keeps it */

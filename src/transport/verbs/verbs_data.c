@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -245,6 +246,26 @@ const struct cw_transport_packets cw_verbs_packets = {
     .give_back       = verbs_give_back,
 };
 
+/* The device tells once that no receive is left, and then has to be asked again. */
+static void ask_for_dry(struct cw_verbs_iface *iface)
+{
+    struct ibv_srq_attr attr = {.srq_limit = 1};
+    const int error          = iface->lib->modify_srq(iface->srq, &attr, IBV_SRQ_LIMIT);
+
+    if (error != 0) {
+        cw_debug("%s does not tell when receives run out: %s", iface->port.name, strerror(error));
+    }
+}
+
+static CW_APART void was_dry(struct cw_verbs_iface *iface)
+{
+    atomic_store_explicit(&iface->dry, 0, memory_order_relaxed);
+    if (iface->super.upcalls->dry != NULL) {
+        iface->super.upcalls->dry(iface->super.owner);
+    }
+    ask_for_dry(iface);
+}
+
 void cw_verbs_refill(struct cw_verbs_iface *iface)
 {
     struct ibv_recv_wr wrs[MOST_POST], *bad = NULL;
@@ -271,11 +292,15 @@ void cw_verbs_refill(struct cw_verbs_iface *iface)
     }
     iface->missing -= num;
     iface->receiving += num;
+    if (cw_unlikely(atomic_load_explicit(&iface->dry, memory_order_relaxed))) {
+        was_dry(iface);
+    }
 }
 
 ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
 {
-    struct ibv_srq_init_attr init = {.attr = {.max_wr = iface->settings.receives, .max_sge = 1}};
+    struct ibv_srq_init_attr init = {.srq_context = iface,
+                                     .attr        = {.max_wr = iface->settings.receives, .max_sge = 1}};
 
     if (iface->srq != NULL) {
         return UCS_OK;
@@ -294,6 +319,7 @@ ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
         }
     }
     if (iface->receiving > 0) {
+        ask_for_dry(iface);
         return UCS_OK;
     }
     (void)iface->lib->destroy_srq(iface->srq);

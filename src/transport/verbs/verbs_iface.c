@@ -89,6 +89,10 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
         case IBV_EVENT_QP_ACCESS_ERR:
             fail_qp(iface, event.element.qp, text);
             break;
+        case IBV_EVENT_SRQ_LIMIT_REACHED: /* the queue lives until its events are acknowledged */
+            atomic_store_explicit(&((struct cw_verbs_iface *)event.element.srq->srq_context)->dry, 1,
+                                  memory_order_relaxed);
+            break;
         case IBV_EVENT_PORT_ERR:
         case IBV_EVENT_PORT_ACTIVE:
             if (event.element.port_num == iface->port.number) {
