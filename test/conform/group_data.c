@@ -295,13 +295,22 @@ static void test_sends_from_upcalls(void **state)
     assert_int_equal(echoes[0].failed + echoes[1].failed, 0);
 }
 
+/* Slow is no failure, standing still is: the deadline of a stream moves with it. */
+static void deadline_follow(uint64_t *deadline, uint64_t *last, uint64_t now)
+{
+    if (now != *last) {
+        *last     = now;
+        *deadline = cw_deadline();
+    }
+}
+
 /* A connection that is stuck does not stop another one between the same interfaces. */
 static void test_no_mixing_after_block(void **state)
 {
     static struct cw_stream streams[4];
     struct cw_rig *rig = *state;
     struct cw_end *ends[2][2];
-    uint64_t deadline = cw_deadline();
+    uint64_t deadline = cw_deadline(), last = 0;
     int i;
 
     for (i = 0; i < 2; i++) {
@@ -315,6 +324,7 @@ static void test_no_mixing_after_block(void **state)
         cw_stream_push(ends[0][0], 1000);
         cw_stream_push(ends[1][0], 1000);
         cw_rig_progress(rig);
+        deadline_follow(&deadline, &last, streams[1].next + streams[3].next);
         cw_deadline_check(deadline, "two connections that compete");
     }
 }
@@ -325,7 +335,7 @@ static void test_whole_sizes(void **state)
     static struct cw_stream sent, seen;
     struct cw_rig *rig         = *state;
     struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .id = 3};
-    uint64_t deadline          = cw_deadline();
+    uint64_t deadline = cw_deadline(), last = 0;
     struct cw_end *one, *other;
     size_t whole;
 
@@ -343,6 +353,7 @@ static void test_whole_sizes(void **state)
     while (!seen.done || sent.outstanding > 0) {
         cw_stream_push(one, 1000);
         cw_rig_progress(rig);
+        deadline_follow(&deadline, &last, seen.next);
         cw_deadline_check(deadline, "long packets");
     }
     one->sending     = NULL;
