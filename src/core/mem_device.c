@@ -21,7 +21,7 @@ struct cw_mem_device {
 
 static unsigned wanted_rights(const struct ucp_mem *mem)
 {
-    unsigned rights = CW_RIGHT_LOCAL_WRITE;
+    unsigned rights = CW_RIGHT_LOCAL_WRITE | CW_RIGHT_PINNED;
 
     rights |= (mem->key.rights & CW_KEY_READ) ? CW_RIGHT_REMOTE_READ : 0u;
     rights |= (mem->key.rights & CW_KEY_WRITE) ? CW_RIGHT_REMOTE_WRITE : 0u;

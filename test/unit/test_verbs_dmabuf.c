@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the verbs transport registers memory of GPUs: what it asks of libibverbs, which a list of functions stands for,
- * and what it makes of the answers.
+ * How the verbs transport registers memory, of GPUs above all: what it asks of libibverbs, which a list of functions
+ * stands for, and what it makes of the answers.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -23,7 +23,8 @@
 enum { LENGTH = 123456, FD = 77, OFFSET = 0x5200 };
 
 static struct cw_verbs_library library;
-static struct ibv_context context;
+static struct verbs_context calls = {.context = {.abi_compat = __VERBS_ABI_IS_EXTENDED}, .sz = sizeof(calls)};
+static struct ibv_odp_caps odp;
 static struct ibv_pd pd;
 static struct ibv_mr mr = {.lkey = 1, .rkey = 2};
 static unsigned modules;
@@ -57,7 +58,26 @@ struct ibv_context *__wrap_cw_verbs_device_open(const struct cw_verbs_library *l
                                                 struct cw_verbs_port *port)
 {
     (void)lib, (void)settings, (void)name, (void)port;
-    return &context;
+    return &calls.context;
+}
+
+static int query_device_ex(struct ibv_context *of, const struct ibv_query_device_ex_input *input,
+                           struct ibv_device_attr_ex *attr, size_t size)
+{
+    assert_ptr_equal(of, &calls.context);
+    assert_null(input);
+    assert_int_equal(size, sizeof(*attr));
+    attr->odp_caps = odp;
+    return answer;
+}
+
+static struct ibv_mr *reg_host(struct ibv_pd *of, void *address, size_t length, int access)
+{
+    assert_ptr_equal(of, &pd);
+    assert_ptr_equal(address, ADDRESS);
+    assert_int_equal(length, LENGTH);
+    asked.access = access;
+    return &mr;
 }
 
 static struct ibv_pd *alloc_pd(struct ibv_context *of)
@@ -99,10 +119,12 @@ static struct ibv_mr *reg_dmabuf(struct ibv_pd *of, uint64_t offset, size_t leng
     return (answer == 0) ? &mr : NULL;
 }
 
+static unsigned on_demand; /* UCX_REG_NONBLOCK_MEM_TYPES */
+
 static struct cw_domain *open_domain(void)
 {
-    static const struct cw_config config = {.ib_pkey = "auto"};
-    struct cw_domain *domain             = NULL;
+    const struct cw_config config = {.ib_pkey = "auto", .reg_nonblock_mem_types = on_demand};
+    struct cw_domain *domain      = NULL;
 
     assert_int_equal(cw_verbs_domain_kind.open(&config, "mlx5_0:1", &domain), UCS_OK);
     return domain;
@@ -209,12 +231,55 @@ static void test_refusals(void **state)
     domain->kind->close(domain);
 }
 
+/* The host's memory is paged on demand where the user wants that and the device can do it for all that is done with the
+ * memory; what the program maps stays pinned (N22-40, N22-44). */
+static void test_on_demand(void **state)
+{
+    enum { MESSAGES = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE, ALL = 0x1f };
+    static const struct {
+        unsigned wanted, general, rc;
+        int has_call, answer, on_demand, pages_atomics;
+    } rows[] = {{1, 1, ALL, 1, 0, 1, 1}, {1, 1, MESSAGES, 1, 0, 1, 0},
+                {0, 1, ALL, 1, 0, 0, 0}, {2, 1, ALL, 1, 0, 0, 0}, /* memory of a GPU alone is named */
+                {1, 0, ALL, 1, 0, 0, 0}, {1, 1, ALL & ~IBV_ODP_SUPPORT_READ, 1, 0, 0, 0},
+                {1, 1, ALL, 1, EOPNOTSUPP, 0, 0}, {1, 1, ALL, 0, 0, 0, 0}};
+    struct cw_memh *memh;
+
+    (void)state;
+    library.reg_mr = reg_host;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const int paged   = rows[i].on_demand ? IBV_ACCESS_ON_DEMAND : 0;
+        const int atomics = rows[i].pages_atomics ? IBV_ACCESS_ON_DEMAND : 0;
+        struct cw_domain *domain;
+
+        on_demand             = rows[i].wanted;
+        answer                = rows[i].answer;
+        calls.query_device_ex = rows[i].has_call ? query_device_ex : NULL;
+        odp = (struct ibv_odp_caps){.general_caps = rows[i].general, .per_transport_caps = {.rc_odp_caps = rows[i].rc}};
+        domain = open_domain();
+        assert_int_equal(domain->attr.on_demand, rows[i].on_demand);
+        assert_int_equal(domain->kind->reg(domain, ADDRESS, LENGTH, CW_RIGHT_REMOTE_READ, &memh), UCS_OK);
+        assert_int_equal(asked.access, IBV_ACCESS_REMOTE_READ | paged);
+        domain->kind->dereg(memh);
+        assert_int_equal(domain->kind->reg(domain, ADDRESS, LENGTH, CW_RIGHT_REMOTE_ATOMIC, &memh), UCS_OK);
+        assert_int_equal(asked.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC | atomics);
+        domain->kind->dereg(memh);
+        assert_int_equal(domain->kind->reg(domain, ADDRESS, LENGTH, CW_RIGHT_REMOTE_READ | CW_RIGHT_PINNED, &memh),
+                         UCS_OK);
+        assert_int_equal(asked.access, IBV_ACCESS_REMOTE_READ);
+        domain->kind->dereg(memh);
+        domain->kind->close(domain);
+    }
+    on_demand = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_types, setup),
         cmocka_unit_test_setup(test_registering, setup),
         cmocka_unit_test_setup(test_refusals, setup),
+        cmocka_unit_test_setup(test_on_demand, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

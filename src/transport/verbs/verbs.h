@@ -82,6 +82,7 @@ struct cw_verbs_domain {
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct cw_verbs_port port;
+    int pages_atomics; /* if attr.on_demand: atomic operations reach such memory, too */
     _Atomic int vanished;
 };
 

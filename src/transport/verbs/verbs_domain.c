@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config.h"
 #include "mem/md.h"
 
 #define PART_LENGTH 4u
@@ -45,6 +46,27 @@ static uint64_t types_by_address(void)
            ((modules & CW_VERBS_PEER_AMD) ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_ROCM) : 0);
 }
 
+/* Whether the device pages the host's memory on demand for all that the transport does with the program's. The call is
+ * one of the device's driver; older ones lack it. */
+static void find_paging(struct cw_verbs_domain *domain)
+{
+    const uint32_t needed       = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE;
+    struct verbs_context *calls = verbs_get_ctx_op(domain->context, query_device_ex);
+    struct ibv_device_attr_ex attr;
+    uint32_t can;
+
+    memset(&attr, 0, sizeof(attr));
+    if (calls != NULL && calls->query_device_ex(domain->context, NULL, &attr, sizeof(attr)) == 0) {
+        can = (attr.odp_caps.general_caps & IBV_ODP_SUPPORT) ? attr.odp_caps.per_transport_caps.rc_odp_caps : 0;
+        domain->super.attr.on_demand = (can & needed) == needed;
+        domain->pages_atomics        = (can & IBV_ODP_SUPPORT_ATOMIC) != 0;
+    }
+    if (!domain->super.attr.on_demand) {
+        cw_diag("%s does not page memory on demand, so memory is pinned (UCX_REG_NONBLOCK_MEM_TYPES)",
+                domain->port.name);
+    }
+}
+
 static ucs_status_t domain_open(const struct cw_config *config, const char *device, struct cw_domain **domain_p)
 {
     const char *why                    = NULL;
@@ -75,6 +97,9 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
         domain_close(&domain->super);
         return UCS_ERR_NO_DEVICE;
     }
+    if (config->reg_nonblock_mem_types & CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) {
+        find_paging(domain);
+    }
     *domain_p = &domain->super;
     return UCS_OK;
 }
@@ -82,10 +107,19 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
 /* InfiniBand allows writes of peers only in memory that the device may write for its own side as well. */
 static int verbs_rights(unsigned rights)
 {
-    return ((rights & ~(unsigned)CW_RIGHT_REMOTE_READ) ? IBV_ACCESS_LOCAL_WRITE : 0) |
+    return ((rights & ~(unsigned)(CW_RIGHT_REMOTE_READ | CW_RIGHT_PINNED)) ? IBV_ACCESS_LOCAL_WRITE : 0) |
            ((rights & CW_RIGHT_REMOTE_READ) ? IBV_ACCESS_REMOTE_READ : 0) |
            ((rights & CW_RIGHT_REMOTE_WRITE) ? IBV_ACCESS_REMOTE_WRITE : 0) |
            ((rights & CW_RIGHT_REMOTE_ATOMIC) ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+static struct ibv_mr *reg_host(const struct cw_verbs_domain *domain, void *address, size_t length, unsigned rights)
+{
+    const int is_paged = domain->super.attr.on_demand && !(rights & CW_RIGHT_PINNED) &&
+                         (domain->pages_atomics || !(rights & CW_RIGHT_REMOTE_ATOMIC));
+
+    return domain->lib->reg_mr(domain->pd, address, length,
+                               verbs_rights(rights) | (is_paged ? IBV_ACCESS_ON_DEMAND : 0));
 }
 
 static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t length, unsigned rights,
@@ -98,10 +132,10 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
     if (memh == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    memh->mr = domain->lib->reg_mr(domain->pd, address, length, verbs_rights(rights));
-    if (memh->mr == NULL && errno == EFAULT && (rights & ~(unsigned)CW_RIGHT_REMOTE_READ)) {
-        rights &= CW_RIGHT_REMOTE_READ; /* the memory may be read-only */
-        memh->mr = domain->lib->reg_mr(domain->pd, address, length, verbs_rights(rights));
+    memh->mr = reg_host(domain, address, length, rights);
+    if (memh->mr == NULL && errno == EFAULT && (rights & ~(unsigned)(CW_RIGHT_REMOTE_READ | CW_RIGHT_PINNED))) {
+        rights &= CW_RIGHT_REMOTE_READ | CW_RIGHT_PINNED; /* the memory may be read-only */
+        memh->mr = reg_host(domain, address, length, rights);
     }
     if (memh->mr == NULL) {
         status = (errno == ENOMEM || errno == EAGAIN) ? UCS_ERR_NO_MEMORY : UCS_ERR_INVALID_ADDR;
