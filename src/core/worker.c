@@ -27,6 +27,10 @@
 _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter is one of the former");
 /* While idle rounds are short, one in this many reads the clock. */
 #define ROUNDS_PER_CLOCK  4u
+/* Looks of an idle worker take at most one part in this many of its time, unless they would come later than
+ * LATEST_LOOK: where a system call is dear, a look before each answer of a device would delay all of them. */
+#define LOOK_SHARE        16u
+#define LATEST_LOOK       (10 * (uint64_t)CW_CLOCK_TICKS_SHORT)
 /* While the worker is idle, one in this many looks at descriptors publishes the counters. */
 #define IDLE_POLLS_PER_PAGE 16u
 
@@ -383,6 +387,20 @@ static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
     }
 }
 
+/* A look of an idle worker at the time `now`; its cost decides when the next one follows. */
+static CW_APART unsigned look(struct ucp_worker *worker, uint64_t now)
+{
+    const unsigned count = poll_descriptors(worker, 0);
+    uint64_t gap         = CW_CLOCK_TICKS_SHORT, empty;
+
+    if (count == 0) {
+        empty = LOOK_SHARE * (cw_clock_ticks() - now);
+        gap   = (empty > gap) ? empty : gap;
+    }
+    worker->next_poll_ticks = now + ((gap < LATEST_LOOK) ? gap : LATEST_LOOK);
+    return count;
+}
+
 /* Ends a round without packets. Reading the clock takes longer than the rest of such a round, so while rounds are short
  * only some of them do it. */
 static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
@@ -399,13 +417,9 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
         look_for_others(worker, now);
         worker->last_ticks      = now;
         wake_paced(worker);
-        if (now - worker->last_poll_ticks < CW_CLOCK_TICKS_SHORT) {
-            return 0;
-        }
-        worker->last_poll_ticks = now;
-    } else {
-        wake_paced(worker);
+        return (worker->next_poll_ticks - now - 1 < LATEST_LOOK) ? 0 : look(worker, now); /* whatever the counter did */
     }
+    wake_paced(worker);
     return poll_descriptors(worker, 0);
 }
 
