@@ -20,14 +20,15 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, stru
     if (status != UCS_OK) {
         return status;
     }
-    rkey = calloc(1, sizeof(*rkey) + parts.length);
+    rkey = calloc(1, sizeof(*rkey) + sizeof(*rkey->kept) + parts.length);
     if (rkey == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     rkey->context = context;
     rkey->key     = key;
-    rkey->parts   = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey + 1), .length = parts.length};
-    memcpy(rkey + 1, parts.bytes, parts.length);
+    rkey->kept    = (struct cw_rkey_part *)(rkey + 1);
+    rkey->parts   = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey->kept + 1), .length = parts.length};
+    memcpy(rkey->kept + 1, parts.bytes, parts.length);
     if (key.length > 0 && key.executor == 0 && /* else a device of the owner makes its atomic operations */
         cw_mem_attach(context, &key, &local, &rkey->validity, &rkey->mapping) != UCS_OK) {
         local = NULL; /* copies or packets reach the memory then */
@@ -37,17 +38,46 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, stru
     return UCS_OK;
 }
 
+enum part_state { PART_EMPTY, PART_FILLING, PART_WHOLE };
+
+static void keep_part(struct cw_rkey_part *part, const struct cw_domain *domain, unsigned number,
+                      const struct cw_remote_key *key)
+{
+    uint32_t empty = PART_EMPTY;
+
+    if (__atomic_compare_exchange_n(&part->state, &empty, PART_FILLING, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        part->domain = domain;
+        part->number = number;
+        part->key    = *key;
+        __atomic_store_n(&part->state, PART_WHOLE, __ATOMIC_RELEASE);
+    }
+}
+
 int cw_rkey_target(const struct ucp_rkey *rkey, const struct cw_conn *lane, uint64_t address,
                    struct cw_access_target *target)
 {
     const struct cw_domain_range range = {.address = rkey->key.address, .length = rkey->key.length};
     const unsigned number              = (rkey->parts.length == 0) ? 0 : cw_lane_peer_domain(lane);
     const struct cw_domain *domain     = lane->iface->domain;
+    struct cw_rkey_part *kept          = rkey->kept;
     size_t length                      = 0;
-    const uint8_t *part                = (number == 0) ? NULL : cw_key_find_part(&rkey->parts, number, &length);
+    const uint8_t *part;
 
     target->address = address;
-    return part != NULL && domain->kind->read_part(domain, part, length, &range, &target->key) == UCS_OK;
+    if (number == 0) {
+        return 0;
+    }
+    if (cw_likely(__atomic_load_n(&kept->state, __ATOMIC_ACQUIRE) == PART_WHOLE && kept->domain == domain &&
+                  kept->number == number)) {
+        target->key = kept->key;
+        return 1;
+    }
+    part = cw_key_find_part(&rkey->parts, number, &length);
+    if (part == NULL || domain->kind->read_part(domain, part, length, &range, &target->key) != UCS_OK) {
+        return 0;
+    }
+    keep_part(kept, domain, number, &target->key);
+    return 1;
 }
 
 void cw_rkey_destroy(struct ucp_rkey *rkey)

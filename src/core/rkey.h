@@ -9,11 +9,21 @@
 #include "base/compiler.h"
 #include "core/mem.h"
 
+/* The part of the key that the device of a lane needs, as it was read first. Threads with other workers may use the key
+ * at one time, so nothing changes once `state` says that it is whole. */
+struct cw_rkey_part {
+    const struct cw_domain *domain; /* of the lane */
+    struct cw_remote_key key;
+    uint32_t number;                /* of the peer's domain */
+    uint32_t state;                 /* rkey.c; atomic */
+};
+
 struct ucp_rkey {
     struct ucp_context *context;
     const struct ucp_ep *ep;    /* that unpacked it; it may be gone */
     struct cw_key key;
     struct cw_key_parts parts;  /* of the owner's devices; behind this structure */
+    struct cw_rkey_part *kept;  /* behind this structure, too */
     char *local;                /* key.address lies here; NULL: not reached by loads and stores */
     const uint64_t *validity;   /* with local: holds key.token while the region is registered */
     struct cw_mapping *mapping;
