@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Speed over RDMA of this library and of another one, in turn: medians, the ratio of each pair of runs, and the bar.
 
-    speed.py --ours PATH-OF-OUR-ucx_perftest [--theirs ucx_perftest] [--rounds 11] [--minutes 11]
+    speed.py --ours PATH-OF-OUR-ucx_perftest [--theirs ucx_perftest] [--library DIRECTORY] [--rounds 11] [--minutes 11]
+
+With --library our tool measures the other library, too, which lies in that directory. Without it each library has its
+own tool, and figures of one-sided tests compare tools as well: the target of UCX's tool sleeps while the origin reads,
+so that the processors of an emulated machine are free for the device in software.
 
 Meant for the virtual machine of test/rdma with four virtual processors, beside no other work; absolute figures mean
 nothing there. All cases have their turn in each round, so that a change of the machine's pace meets all. When the
@@ -62,28 +66,34 @@ def run(tool, settings, case, port, seconds):
     return float(last[-1][column]) if last else None
 
 
+def theirs_of(options):
+    if options.library is None:
+        return "theirs", options.theirs, THEIRS
+    return "theirs", options.ours, dict(THEIRS, LD_LIBRARY_PATH=os.path.abspath(options.library))
+
+
 def measure(options, cases):
     """Pairs of figures, ours and theirs, by the name of the case."""
     pairs = {case[0]: [] for case in cases}
     failed = {case[0]: 0 for case in cases}
     end, port = time.monotonic() + 60 * options.minutes, 21000
     for number in range(options.rounds):
-        order = [(options.ours, OURS), (options.theirs, THEIRS)]
+        order = [("ours", options.ours, OURS), theirs_of(options)]
         if number % 2 == 1:
             order.reverse()
         for case in cases:
             if failed[case[0]] == FAILURES or time.monotonic() > end:
                 continue
             figures = {}
-            for tool, settings in order:
-                figures[tool] = run(tool, settings, case, port, options.seconds)
+            for name, tool, settings in order:
+                figures[name] = run(tool, settings, case, port, options.seconds)
                 port += 1
-                if figures[tool] is None:
-                    print("%s: a run of %s did not end well" % (case[0], tool), flush=True)
+                if figures[name] is None:
+                    print("%s: a run of %s did not end well" % (case[0], name), flush=True)
             if None in figures.values():
                 failed[case[0]] += 1
             else:
-                pairs[case[0]].append((figures[options.ours], figures[options.theirs]))
+                pairs[case[0]].append((figures["ours"], figures["theirs"]))
         print("round %d of %d" % (number + 1, options.rounds), flush=True)
     return pairs
 
@@ -113,6 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--ours", required=True)
     parser.add_argument("--theirs", default="ucx_perftest")
+    parser.add_argument("--library", help="directory of the other libucp.so.0, for our tool")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--minutes", type=float, default=11)
     parser.add_argument("--seconds", type=float, default=20, help="limit of one run")

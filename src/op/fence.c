@@ -86,6 +86,11 @@ static ucs_status_t post_barrier(struct cw_rma *rma, ucs_status_t (*send)(struct
 
 static ucs_status_t fence(struct cw_rma *rma)
 {
+    const ucs_status_t status = cw_put_short_flush(rma);
+
+    if (status != UCS_OK) {
+        return status;
+    }
     if (rma->async_puts == 0 && cw_list_empty(&rma->queue)) {
         draw_line(rma);
         return UCS_OK;

@@ -60,6 +60,7 @@ struct cw_rma {
     uint32_t told_carried; /* value of `carried` that waiting operations have seen */
     uint8_t falls_back;    /* enum fallback in fallback.c */
     uint8_t must_ask;      /* the claim pair reports a refusal; FLUSHED will say which */
+    uint8_t unflushed;    /* put_short.c: the device has short puts whose end nothing tells yet */
     uint8_t running;
     uint8_t no_packets;   /* as origin: UCX_PROTO_EMULATION_ENABLE=n */
     uint8_t absent;       /* get.c: next gets that the peer is not asked for, as it answers late */
@@ -210,6 +211,9 @@ void cw_get_copy_oldest(struct cw_rma *rma);
  * the other packets. */
 void cw_rma_end_confirms(struct cw_rma *rma);
 void cw_rma_ask(struct cw_rma *rma);
+
+/* Begins an operation of the endpoint that ends with the short puts of the device so far, if there are any. */
+ucs_status_t cw_put_short_flush(struct cw_rma *rma);
 
 /* handlers->ep_flush (rma_flush.c), and ucp_worker_fence. */
 ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);

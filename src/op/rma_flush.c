@@ -247,6 +247,10 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
     if (rma == NULL) {
         return UCS_OK;
     }
+    status = cw_put_short_flush(rma);
+    if (status != UCS_OK) {
+        return status;
+    }
     cw_counted_look(rma);
     if (needs_flush_op(rma, confirm_packets)) {
         request = flush_op_new(rma);
