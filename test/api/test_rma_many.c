@@ -538,16 +538,17 @@ static void test_rma12_stale_key(void **state)
     }
 }
 
-/* The same in another process, and of memory that does not exist any more. */
+/* The same in another process, and of memory that does not exist any more. A device may end the connection with a
+ * refused access, and then the endpoint fails, as it is in mode PEER. */
 static void test_rma12_stale_key_of_another_process(void **state)
 {
+    const bool may_end = cw_test_tls_has("rc");
     struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target target;
 
     cw_test_need_two_processes();
     cw_test_skip_reference("it is undefined there");
-    cw_test_skip_over("rc", "a refused access ends the connection, and the servant makes no other one");
     for (int i = 0; i < 2 * CW_MEMORY_KINDS; i++) {
         enum cw_memory kind = (enum cw_memory)(i / 2);
 
@@ -562,9 +563,12 @@ static void test_rma12_stale_key_of_another_process(void **state)
             assert_int_equal(cw_target_peek(&target, 0), 0);
         }
         cw_target_close(&target);
-        cw_target_open(&target, pair, &servant, kind, 20000); /* and the endpoint is none the worse for it */
-        cw_target_try(&target, 8);
-        cw_target_close(&target);
+        if (!may_end || cw_servant_failures == 0) {
+            cw_target_open(&target, pair, &servant, kind, 20000); /* and the endpoint is none the worse for it */
+            cw_target_try(&target, 8);
+            cw_target_close(&target);
+        }
+        assert_in_range(cw_servant_failures, 0, may_end ? 1 : 0);
         cw_servant_dismiss(&servant);
         cw_side_destroy(&pair->sides[0]);
     }
