@@ -15,13 +15,17 @@
  *   told          it takes FI_DELIVERY_COMPLETE, and completes such writes when they are there
  *   ordered       it promises that reads do not pass writes
  *   fence         FI_FENCE keeps a read behind the writes before it, which it passes otherwise
- *   lie_length, lie_name, lie_twice, lie_count, lie_error, lie_errors, lie_cut, lie_handled, lie_lose
+ *   lie_length, lie_name, lie_twice, lie_count, lie_error, lie_errors, lie_cut, lie_handled, lie_lose, lie_negative,
+ *   lie_silence, lie_errno, lie_taken
  *                 from the 300th completion on: a packet longer than its room, a completion of nothing, of a packet
  *                 twice, more completions than were asked for, an error that is none, errors of nothing without end,
- *                 packets cut in half, packets that tell of more than was sent, a packet that gets lost
+ *                 packets cut in half, packets that tell of more than was sent, a packet that gets lost, a count below
+ *                 all numbers of errors, errors that cannot be read, failures by numbers that are none, and sends that
+ *                 are answered by them
  * What the library under test must not do ends the program with a sentence.
  */
 #include <errno.h>
+#include <limits.h>
 #include <rdma/providers/fi_prov.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +40,9 @@ struct ep *eps[MAX_EPS];
 struct mr mrs[MAX_MRS];
 static uint64_t next_id = 1, completions, next_key = 100;
 static uint32_t chance = 12345;
+/* Errors that are none; NO_NUMBER is told as 0. */
+#define NO_NUMBER (-1)
+static const int numbers[] = {NO_NUMBER, -5, 77777, INT_MAX};
 
 void wrong(const char *what)
 {
@@ -271,6 +278,12 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
     if (lies("lie_error")) {
         return -FI_EIO;
     }
+    if (lies("lie_negative")) {
+        return -77777;
+    }
+    if (lies("lie_silence")) {
+        return -FI_EAVAIL;
+    }
     if (lies("lie_errors")) {
         return -FI_EAVAIL;
     }
@@ -280,6 +293,9 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
             continue;
         }
         check_context(cq->queue[i].context);
+        if (lies("lie_errno")) {
+            cq->queue[i].error = numbers[draw(4)];
+        }
         if (cq->queue[i].error != 0) {
             if (found > 0) {
                 break;
@@ -311,8 +327,14 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
     struct cq *cq = (struct cq *)fid;
 
     (void)flags;
+    if (lies("lie_silence")) {
+        return -FI_EAGAIN;
+    }
     if (cq->failed) {
         cq->failed = 0;
+        if (cq->failure.error == NO_NUMBER) {
+            cq->failure.error = 0;
+        }
         *entry =
             (struct fi_cq_err_entry){.op_context = cq->failure.context, .err = cq->failure.error, .prov_errno = -1};
         return 1;
@@ -492,6 +514,9 @@ static ssize_t post(struct ep *ep, const void *buffer, size_t length, void *desc
     ssize_t error;
 
     check_memory(buffer, length, desc);
+    if (lies("lie_taken")) {
+        return (draw(2) == 0) ? 5 : -77777;
+    }
     error = carry(ep, buffer, length, address);
     if (error == 0) {
         mark_context(context);
@@ -510,6 +535,9 @@ static ssize_t ep_inject(struct fid_ep *fid, const void *buffer, size_t length, 
     }
     if (has("reorder")) {
         wrong("a packet is injected although nothing keeps it in order");
+    }
+    if (lies("lie_taken")) {
+        return (draw(2) == 0) ? 5 : -77777;
     }
     if (!lost && lies("lie_lose")) {
         lost = 1;

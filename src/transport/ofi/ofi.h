@@ -53,6 +53,7 @@ struct ofi_slot;
 struct ofi_route {
     struct cw_hash_link link; /* iface->routes */
     fi_addr_t address;
+    uint64_t renewed; /* iface->ages when the address was last inserted anew */
     unsigned references;
     size_t length;
     uint8_t bytes[CW_OFI_MAX_ADDRESS];

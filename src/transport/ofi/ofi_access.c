@@ -199,6 +199,10 @@ static void break_conns(struct ofi_iface *iface, const struct ofi_slot *slot, co
     const int shares = (iface->objects->quirks & CW_OFI_SHARES_BREAK) != 0;
     struct ofi_conn *conn;
 
+    if (shares) {
+        cw_ofi_route_renew(iface, slot->peer->route, slot->access.age);
+    }
+
     cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)
     {
         if (conn == slot->conn || (shares && conn->peer == slot->peer && conn->age < slot->access.age)) {

@@ -72,14 +72,19 @@ static int take_error(struct ofi_iface *iface)
 {
     struct fi_cq_err_entry entry = {0};
     struct ofi_slot *slot;
-    char text[128] = "";
+    char text[192], room[96] = "";
     const char *said;
+    int error;
 
     if (fi_cq_readerr(iface->cq, &entry, 0) <= 0) {
+        if (++iface->strange > MAX_STRANGE) {
+            cw_ofi_break(iface, "errors without end that are not told");
+        }
         return 0;
     }
-    said = fi_cq_strerror(iface->cq, entry.prov_errno, entry.err_data, text, sizeof(text));
-    snprintf(text, sizeof(text), "%s (%s)", iface->fi->strerror(entry.err), (said != NULL) ? said : "no reason given");
+    error = (entry.err > 0) ? entry.err : FI_EIO; /* no success is told as an error */
+    said  = fi_cq_strerror(iface->cq, entry.prov_errno, entry.err_data, room, sizeof(room));
+    snprintf(text, sizeof(text), "%s (%s)", iface->fi->strerror(error), (said != NULL) ? said : "no reason given");
     slot = cw_ofi_slot_find(iface, entry.op_context);
     if (slot == NULL) {
         /* Some providers report failures of their own that name no slot of the transport. */
@@ -89,11 +94,11 @@ static int take_error(struct ofi_iface *iface)
             cw_ofi_break(iface, "errors without end that belong to no packet");
         }
     } else if (slot->access.use != OFI_USE_PACKET) {
-        cw_ofi_accessed(iface, slot, (entry.err > 0) ? entry.err : FI_EIO, text);
+        cw_ofi_accessed(iface, slot, error, text);
     } else if (slot->block->kind == OFI_BLOCK_RECEIVE) {
         receive_failed(iface, slot, text);
     } else {
-        (void)cw_ofi_sent(iface, slot, entry.err, text);
+        (void)cw_ofi_sent(iface, slot, error, text);
     }
     return 1;
 }

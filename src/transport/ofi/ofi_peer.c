@@ -157,6 +157,19 @@ struct ofi_route *cw_ofi_route_get(struct ofi_iface *iface, const uint8_t *bytes
     return route;
 }
 
+void cw_ofi_route_renew(struct ofi_iface *iface, struct ofi_route *route, uint64_t age)
+{
+    fi_addr_t address = FI_ADDR_NOTAVAIL;
+
+    if (age <= route->renewed || fi_av_remove(iface->av, &route->address, 1, 0) != 0) {
+        return;
+    }
+    route->renewed = iface->ages; /* later accesses of connections until now broke the former way */
+    if (fi_av_insert(iface->av, route->bytes, 1, &address, 0, NULL) == 1) {
+        route->address = address;
+    }
+}
+
 void cw_ofi_route_drop(struct ofi_iface *iface, struct ofi_route *route)
 {
     if (route != NULL && --route->references == 0) {

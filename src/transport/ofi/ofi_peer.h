@@ -27,6 +27,9 @@ void cw_ofi_life_end(uint64_t life);
 /* The route of an address that has the form of this provider's addresses; NULL: no memory, or it is no address. The
  * caller holds a reference. */
 struct ofi_route *cw_ofi_route_get(struct ofi_iface *iface, const uint8_t *bytes, size_t length);
+/* Makes the provider forget its way to that address, as far as it does (FI_AV_REMOVE_CLEANUP), after an access of this
+ * age broke it. */
+void cw_ofi_route_renew(struct ofi_iface *iface, struct ofi_route *route, uint64_t age);
 void cw_ofi_route_drop(struct ofi_iface *iface, struct ofi_route *route);
 /* Whether an address has the form of this provider's addresses. */
 int cw_ofi_has_form(const struct ofi_iface *iface, const uint8_t *bytes, size_t length);
