@@ -195,19 +195,17 @@ ucs_status_ptr_t ucp_stream_recv_nb(ucp_ep_h ep, void *buffer, size_t count, ucp
 
 /* ---- flush and close; the flags of both flushes are reserved and ignored (FLU-6) ---- */
 
-ucs_status_ptr_t ucp_ep_flush_nb(ucp_ep_h ep, unsigned int flags, ucp_send_callback_t cb)
+ucs_status_ptr_t ucp_ep_flush_nb(ucp_ep_h ep, unsigned int flags CW_UNUSED, ucp_send_callback_t cb)
 {
     ucp_request_param_t param = send_param(ucp_dt_make_contig(1), cb);
 
-    (void)flags;
     return ucp_ep_flush_nbx(ep, &param);
 }
 
-ucs_status_ptr_t ucp_worker_flush_nb(ucp_worker_h worker, unsigned int flags, ucp_send_callback_t cb)
+ucs_status_ptr_t ucp_worker_flush_nb(ucp_worker_h worker, unsigned int flags CW_UNUSED, ucp_send_callback_t cb)
 {
     ucp_request_param_t param = send_param(ucp_dt_make_contig(1), cb);
 
-    (void)flags;
     return ucp_worker_flush_nbx(worker, &param);
 }
 
@@ -284,11 +282,10 @@ ucs_status_t ucp_worker_get_address(ucp_worker_h worker, ucp_address_t **address
 
 /* ---- keys ---- */
 
-ucs_status_t ucp_rkey_pack(ucp_context_h context, ucp_mem_h memh, void **rkey_buffer_p, size_t *size_p)
+ucs_status_t ucp_rkey_pack(ucp_context_h context CW_UNUSED, ucp_mem_h memh, void **rkey_buffer_p, size_t *size_p)
 {
     const ucp_memh_pack_params_t params = {.field_mask = 0};
 
-    (void)context;
     return ucp_memh_pack(memh, &params, rkey_buffer_p, size_p);
 }
 

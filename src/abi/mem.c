@@ -37,10 +37,9 @@ void ucp_mem_print_info(const char *mem_spec, ucp_context_h context, FILE *strea
     cw_mem_print(context, mem_spec, stream);
 }
 
-ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advise_params_t *params)
+ucs_status_t ucp_mem_advise(ucp_context_h context CW_UNUSED, ucp_mem_h memh, ucp_mem_advise_params_t *params)
 {
     CW_CALL_RETURN_IF_NULL(memh, "memory handle", UCS_ERR_INVALID_PARAM);
-    (void)context;
     return cw_mem_advise(memh, params);
 }
 
@@ -76,9 +75,8 @@ ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params,
     return UCS_OK;
 }
 
-void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_t *params)
+void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_t *params CW_UNUSED)
 {
-    (void)params;
     free(buffer);
 }
 
@@ -116,10 +114,9 @@ ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p)
     return cw_rkey_ptr(rkey, raddr, addr_p);
 }
 
-ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h rkey2,
+ucs_status_t ucp_rkey_compare(ucp_worker_h worker CW_UNUSED, ucp_rkey_h rkey1, ucp_rkey_h rkey2,
                               const ucp_rkey_compare_params_t *params, int *result)
 {
-    (void)worker;
     CW_CALL_RETURN_IF_NULL(rkey1, "remote key", UCS_ERR_INVALID_PARAM);
     CW_CALL_RETURN_IF_NULL(rkey2, "remote key", UCS_ERR_INVALID_PARAM);
     if (params->field_mask != 0 || result == NULL) {

@@ -88,9 +88,8 @@ void ucp_worker_print_info(ucp_worker_h worker, FILE *stream)
     cw_worker_leave(worker);
 }
 
-void ucp_worker_release_address(ucp_worker_h worker, ucp_address_t *address)
+void ucp_worker_release_address(ucp_worker_h worker CW_UNUSED, ucp_address_t *address)
 {
-    (void)worker;
     free(address);
 }
 
@@ -189,10 +188,8 @@ ucs_status_t ucp_worker_wait(ucp_worker_h worker)
     return (status == UCS_OK) ? cw_poller_wait(worker->poller, -1) : status;
 }
 
-void ucp_worker_wait_mem(ucp_worker_h worker, void *address)
+void ucp_worker_wait_mem(ucp_worker_h worker CW_UNUSED, void *address CW_UNUSED)
 {
-    (void)worker;
-    (void)address;
     cw_cpu_relax();
 }
 

@@ -11,6 +11,9 @@
 /* The compiler forgets what it knows of the pointer: later accesses use this one register and read again. */
 #define CW_FORGET(pointer) __asm__("" : "+r"(pointer))
 
+/* A parameter that a function has only because others of its kind need it. */
+#define CW_UNUSED __attribute__((unused))
+
 /* For functions that are inlined at several places: a constant argument removes most of the code. */
 #define CW_INLINE inline __attribute__((always_inline))
 

@@ -267,8 +267,6 @@ void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_
 /* The first half of cw_ep_send_control. Whether the packet was sent (or the connection broke, and `closed` follows)
  * ... */
 int cw_ep_control_now(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
-/* Sends the packet on a connection that need not be the message lane; the transport's answer. */
-ucs_status_t cw_control_send_on(struct cw_conn *conn, uint8_t id, const void *packet, size_t length);
 /* As cw_ep_control_now, but before queued requests. */
 int cw_ep_control_passing(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
 /* ... and the second half: puts the packet into the queue; `release` (may be NULL) is called when it has left the

@@ -17,75 +17,49 @@ struct control_state {
 
 _Static_assert(sizeof(struct control_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
-static size_t pack_header(void *dest, size_t max, void *header)
+struct flat {
+    const void *bytes;
+    size_t length;
+};
+
+static size_t pack_flat(void *dest, size_t max CW_UNUSED, void *arg)
 {
-    (void)max;
-    memcpy(dest, header, sizeof(uint64_t));
-    return sizeof(uint64_t);
+    const struct flat *flat = arg;
+
+    memcpy(dest, flat->bytes, flat->length);
+    return flat->length;
 }
 
-ucs_status_t cw_lane_pack_header(struct cw_conn *lane, uint8_t id, uint64_t header)
+ucs_status_t cw_lane_send_packet(struct cw_conn *lane, uint8_t id, const void *packet, size_t length)
 {
-    return cw_lane_send_bcopy(lane, id, sizeof(header), pack_header, &header);
-}
+    const size_t payload = length - sizeof(uint64_t);
+    struct flat flat     = {packet, length};
+    uint64_t header;
 
-static size_t pack_control(void *dest, size_t max, void *arg)
-{
-    const struct control_state *state = arg;
-
-    (void)max;
-    memcpy(dest, state->packet, state->length);
-    return state->length;
-}
-
-static ucs_status_t send_on(struct cw_conn *conn, struct control_state *state)
-{
-    size_t payload = state->length - sizeof(uint64_t);
-
-    if (payload == 0) {
-        return cw_lane_send_header(conn, state->id, state->packet[0]);
+    if (payload <= lane->iface->limits.max_short && lane->iface->packets->send_short != NULL) {
+        memcpy(&header, packet, sizeof(header));
+        return cw_lane_send_short(lane, id, header, (payload == 0) ? NULL : (const char *)packet + sizeof(header),
+                                  payload);
     }
-    if (payload <= conn->iface->limits.max_short) {
-        return cw_lane_send_short(conn, state->id, state->packet[0], &state->packet[1], payload);
-    }
-    return cw_lane_send_bcopy(conn, state->id, state->length, pack_control, state);
-}
-
-static ucs_status_t send_now(struct ucp_ep *ep, struct control_state *state)
-{
-    return send_on(ep->conn, state);
-}
-
-ucs_status_t cw_control_send_on(struct cw_conn *conn, uint8_t id, const void *packet, size_t length)
-{
-    struct control_state now = {.length = (uint8_t)length, .id = id};
-
-    assert(length >= sizeof(uint64_t) && length <= CW_CONTROL_MAX);
-    memcpy(now.packet, packet, length);
-    return send_on(conn, &now);
+    return cw_lane_send_bcopy(lane, id, length, pack_flat, &flat);
 }
 
 static ucs_status_t control_send(struct cw_request *request)
 {
-    return send_now(request->ep, cw_request_state(request));
+    const struct control_state *state = cw_request_state(request);
+
+    return cw_lane_send_packet(request->ep->conn, state->id, state->packet, state->length);
 }
 
 int cw_ep_control_now(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
 {
-    struct control_state now = {.length = (uint8_t)length, .id = id};
-
-    assert(length >= sizeof(uint64_t) && length <= CW_CONTROL_MAX);
-    memcpy(now.packet, packet, length);
-    return ep->state == CW_EP_FAILED || (cw_ep_ready(ep) && send_now(ep, &now) != CW_AGAIN);
+    return ep->state == CW_EP_FAILED ||
+           (cw_ep_ready(ep) && cw_lane_send_packet(ep->conn, id, packet, length) != CW_AGAIN);
 }
 
 int cw_ep_control_passing(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
 {
-    struct control_state now = {.length = (uint8_t)length, .id = id};
-
-    assert(length >= sizeof(uint64_t) && length <= CW_CONTROL_MAX);
-    memcpy(now.packet, packet, length);
-    return ep->state != CW_EP_OPEN || send_now(ep, &now) != CW_AGAIN;
+    return ep->state != CW_EP_OPEN || cw_lane_send_packet(ep->conn, id, packet, length) != CW_AGAIN;
 }
 
 ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length,
@@ -94,6 +68,7 @@ ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *pack
     struct cw_request *request = cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
     struct control_state *state;
 
+    assert(length >= sizeof(uint64_t) && length <= CW_CONTROL_MAX);
     if (request == NULL) {
         return UCS_ERR_NO_MEMORY;
     }

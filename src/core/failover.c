@@ -37,32 +37,10 @@ static struct cw_failover *failover_of(struct cw_conn *conn)
     return cw_container_of(conn, struct cw_failover, conn);
 }
 
-static size_t pack_copy(void *dest, size_t max, void *arg)
-{
-    const struct cw_failover_packet *packet = arg;
-
-    (void)max;
-    memcpy(dest, packet->bytes, packet->length);
-    return packet->length;
-}
-
 /* 0: the carrier has no room, or has ended. */
-static int send_copy(const struct cw_failover *failover, struct cw_failover_packet *packet)
+static int send_copy(const struct cw_failover *failover, const struct cw_failover_packet *packet)
 {
-    struct cw_conn *carrier = failover->carrier;
-    const size_t payload    = packet->length - sizeof(uint64_t);
-    ucs_status_t status;
-    uint64_t header;
-
-    memcpy(&header, packet->bytes, sizeof(header));
-    if (payload == 0) {
-        status = cw_lane_send_header(carrier, packet->id, header);
-    } else if (payload <= carrier->iface->limits.max_short) {
-        status = cw_lane_send_short(carrier, packet->id, header, packet->bytes + sizeof(header), payload);
-    } else {
-        status = cw_lane_send_bcopy(carrier, packet->id, packet->length, pack_copy, packet);
-    }
-    return status == UCS_OK;
+    return cw_lane_send_packet(failover->carrier, packet->id, packet->bytes, packet->length) == UCS_OK;
 }
 
 static struct cw_failover_packet *next_of(struct cw_failover *failover, struct cw_failover_packet *packet)
@@ -190,7 +168,7 @@ static ucs_status_t send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_
 
 /* Copies the payload into packets of RNDV_DATA, which are in order with the others. */
 static ucs_status_t send_placed(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
-                                unsigned iov_count, struct cw_completion *completion)
+                                unsigned iov_count, struct cw_completion *completion CW_UNUSED)
 {
     struct cw_failover *failover = failover_of(conn);
     const size_t most            = conn->iface->limits.max_bcopy - CW_PLACE_HEADER;
@@ -200,7 +178,6 @@ static ucs_status_t send_placed(struct cw_conn *conn, uint8_t id, const void *he
     size_t at = 0, length, done, part, skip = 0;
     unsigned i = 0;
 
-    (void)completion;
     if (id != CW_PACKET_RNDV_DATA) {
         return UCS_ERR_IO_ERROR;
     }
@@ -381,19 +358,6 @@ static void abandon(struct cw_conn *conn)
     }
 }
 
-static ucs_status_t dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
-                         size_t hello_length, void *user, struct cw_conn **conn_p)
-{
-    (void)iface;
-    (void)address;
-    (void)address_length;
-    (void)hello;
-    (void)hello_length;
-    (void)user;
-    (void)conn_p;
-    return UCS_ERR_UNSUPPORTED;
-}
-
 const struct cw_transport_packets cw_failover_packets = {
     .send_short  = send_short,
     .send_bcopy  = send_bcopy,
@@ -401,8 +365,8 @@ const struct cw_transport_packets cw_failover_packets = {
     .flush       = flush,
 };
 
+/* Nobody dials by such an interface, as no worker lists it. */
 static const struct cw_transport_connect connect_slots = {
-    .dial       = dial,
     .close_conn = close_conn,
     .watch      = watch,
     .abandon    = abandon,
@@ -539,7 +503,7 @@ int cw_failover_tell(struct cw_failover *failover, struct cw_conn *conn, enum cw
     struct cw_wire_move move = {
         .kind = (uint8_t)kind, .generation = htole32(failover->generation), .handled = htole64(failover->handled)};
 
-    return cw_control_send_on(conn, CW_PACKET_MOVE, &move, sizeof(move)) != CW_AGAIN;
+    return cw_lane_send_packet(conn, CW_PACKET_MOVE, &move, sizeof(move)) != CW_AGAIN;
 }
 
 /* 0: there is no room. */

@@ -29,14 +29,13 @@ static CW_INLINE ucs_status_t cw_lane_send_bcopy(struct cw_conn *lane, uint8_t i
     return lane->iface->packets->send_bcopy(lane, id, max, pack, arg);
 }
 
-/* By send_bcopy. */
-ucs_status_t cw_lane_pack_header(struct cw_conn *lane, uint8_t id, uint64_t header);
+/* A packet that lies in memory, of 8 bytes or more: by send_short if it fits, otherwise by send_bcopy. */
+ucs_status_t cw_lane_send_packet(struct cw_conn *lane, uint8_t id, const void *packet, size_t length);
 
 /* A packet of 8 bytes of header and no payload, which every transport takes. */
 static inline ucs_status_t cw_lane_send_header(struct cw_conn *lane, uint8_t id, uint64_t header)
 {
-    return cw_likely(lane->iface->packets->send_short != NULL) ?
-           lane->iface->packets->send_short(lane, id, header, NULL, 0) : cw_lane_pack_header(lane, id, header);
+    return cw_lane_send_packet(lane, id, &header, sizeof(header));
 }
 
 /* Only where limits.max_zcopy is not 0. */

@@ -177,9 +177,6 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     char moved[MAX_MOVED];
     struct cw_wire_am am;
 
-    if (length < sizeof(am)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&am, data, sizeof(am));
     if (!decode(ep, &am, sizeof(am), data, length, &message)) {
         return UCS_ERR_IO_ERROR;
@@ -317,9 +314,6 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     ucs_status_t status;
     uint64_t total;
 
-    if (length < sizeof(first)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&first, data, sizeof(first));
     total = le64toh(first.total);
     if (!decode(ep, &first.am, sizeof(first), data, length, &message) || total <= message.length ||
@@ -388,9 +382,6 @@ ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_am_desc *desc;
     struct cw_offer offer;
 
-    if (length < sizeof(rts)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&rts, data, sizeof(rts));
     offer = cw_offer_decode(&rts.rts);
     if (!decode(ep, &rts.am, sizeof(rts), data, length, &message) || offer.send_id == 0 ||

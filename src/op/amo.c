@@ -65,21 +65,9 @@ static void store(void *dest, unsigned size, uint64_t value)
 
 /* ---- the origin ---- */
 
-static size_t pack(void *dest, size_t max, void *arg)
-{
-    (void)max;
-    memcpy(dest, arg, sizeof(struct cw_wire_amo));
-    return sizeof(struct cw_wire_amo);
-}
-
 ucs_status_t cw_amo_send(struct cw_conn *conn, const struct cw_amo *amo)
 {
-    const size_t payload = sizeof(amo->packet) - sizeof(amo->packet.token);
-
-    if (payload <= conn->iface->limits.max_short) {
-        return cw_lane_send_short(conn, CW_PACKET_AMO, amo->packet.token, &amo->packet.address, payload);
-    }
-    return cw_lane_send_bcopy(conn, CW_PACKET_AMO, sizeof(amo->packet), pack, (void *)(uintptr_t)&amo->packet);
+    return cw_lane_send_packet(conn, CW_PACKET_AMO, &amo->packet, sizeof(amo->packet));
 }
 
 ucs_status_t cw_amo_send_posted(struct ucp_ep *ep, const struct cw_amo *amo)
@@ -296,7 +284,7 @@ ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *o
     return cw_request_handle(request);
 }
 
-ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)
 {
     static struct cw_log_limit limit;
     struct cw_wire_amo_reply packet;
@@ -305,9 +293,6 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_amo *amo;
     int32_t told; /* ucs_status_t has one byte only */
 
-    if (length != sizeof(packet)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&packet, data, sizeof(packet));
     told    = (int32_t)le32toh((uint32_t)packet.status);
     request = cw_idmap_get(&ep->worker->ids, le64toh(packet.reply_id));
@@ -351,16 +336,13 @@ static ucs_status_t carry_out(struct ucp_context *context, const struct cw_wire_
     return status;
 }
 
-ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)
 {
     struct cw_wire_amo_reply reply = {.value = 0};
     struct cw_wire_amo packet;
     uint64_t before = 0;
     ucs_status_t status;
 
-    if (length != sizeof(packet)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&packet, data, sizeof(packet));
     if (packet.op >= CW_WIRE_AMO_OPS || (packet.size != sizeof(uint32_t) && packet.size != sizeof(uint64_t))) {
         return UCS_ERR_IO_ERROR;

@@ -53,11 +53,8 @@ struct cw_chunks {
     void *arg;
 };
 
-ucs_status_t cw_chunks_decode(const void *data, size_t length, struct cw_wire_rndv_chunk *packet)
+void cw_chunks_decode(const void *data, struct cw_wire_rndv_chunk *packet)
 {
-    if (length != sizeof(*packet)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(packet, data, sizeof(*packet));
     packet->receive_id = le64toh(packet->receive_id);
     packet->send_id    = le64toh(packet->send_id);
@@ -66,7 +63,6 @@ ucs_status_t cw_chunks_decode(const void *data, size_t length, struct cw_wire_rn
     packet->passed     = le64toh(packet->passed);
     packet->length     = le32toh(packet->length);
     packet->size       = le32toh(packet->size);
-    return UCS_OK;
 }
 
 static void look_at(struct cw_chunks *chunks, uint64_t at_ns)
@@ -210,13 +206,6 @@ void cw_chunks_end(struct cw_chunks *chunks)
 
 /* ---- the sender ---- */
 
-static size_t pack(void *dest, size_t max, void *arg)
-{
-    (void)max;
-    memcpy(dest, arg, sizeof(struct cw_wire_rndv_chunk));
-    return sizeof(struct cw_wire_rndv_chunk);
-}
-
 /* Tells the receiver of the next chunk. */
 static ucs_status_t show(struct cw_request *request)
 {
@@ -235,7 +224,7 @@ static ucs_status_t show(struct cw_request *request)
                                          .passed = htole64(chunk->passed),
                                          .length = htole32((uint32_t)length),
                                          .size   = htole32((uint32_t)chunk->memory.length)};
-    status = cw_lane_send_bcopy(request->ep->conn, CW_PACKET_RNDV_CHUNK, sizeof(packet), pack, &packet);
+    status = cw_lane_send_packet(request->ep->conn, CW_PACKET_RNDV_CHUNK, &packet, sizeof(packet));
     if (status == UCS_OK) {
         cw_stage_shown(stage, offset);
         cw_dt_skip(&send->cursor, length);
@@ -333,16 +322,13 @@ ucs_status_t cw_chunks_withdraw(struct cw_request *request)
     return in_pieces(request);
 }
 
-ucs_status_t cw_chunks_on_taken(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_chunks_on_taken(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)
 {
     struct cw_wire_rndv_taken packet;
     struct cw_request *request;
     struct cw_send *send;
     ucs_status_t status;
 
-    if (length != sizeof(packet)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&packet, data, sizeof(packet));
     request = cw_send_find(ep, le64toh(packet.send_id));
     if (request == NULL || le32toh(packet.keeps) > 1) {

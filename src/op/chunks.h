@@ -19,8 +19,8 @@ int cw_chunks_are_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor,
 
 struct cw_chunks;
 
-/* A packet in host order. UCS_ERR_IO_ERROR: it breaks the protocol. */
-ucs_status_t cw_chunks_decode(const void *data, size_t length, struct cw_wire_rndv_chunk *packet);
+/* A packet in host order. */
+void cw_chunks_decode(const void *data, struct cw_wire_rndv_chunk *packet);
 /* Expects `length` bytes for memory of the cursor, by chunks of that send. `ended` is called by progress, once, when no
  * copy is under way any more: UCS_OK: all bytes are there; otherwise a chunk cannot be had, or the device has failed,
  * and the sender is still to be told. NULL: no memory. */

@@ -165,10 +165,8 @@ static void run(struct cw_job *job)
 
 /* The request is on the endpoint's lists: the endpoint has ended it before this call, and the request has cancelled its
  * copy. */
-static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+static void lost(struct cw_incoming *incoming, struct ucp_ep *ep CW_UNUSED, ucs_status_t status CW_UNUSED)
 {
-    (void)ep;
-    (void)status;
     cw_list_remove(&cw_container_of(incoming, struct cw_cma, in)->job.link);
 }
 
@@ -261,15 +259,12 @@ void cw_cma_cancel(struct cw_cma *copy)
     copy_free(copy);
 }
 
-ucs_status_t cw_cma_on_helped(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_cma_on_helped(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)
 {
     struct cw_wire_helped packet;
     struct cw_cma *copy;
     int32_t status;
 
-    if (length != sizeof(packet)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&packet, data, sizeof(packet));
     status = (int32_t)le32toh((uint32_t)packet.status);
     copy   = cw_idmap_get(&cw_op_state(ep->worker)->copies, le64toh(packet.help_id));

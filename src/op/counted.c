@@ -72,13 +72,12 @@ struct packing {
     const char *place;
 };
 
-static size_t pack(void *dest, size_t max, void *arg)
+static size_t pack(void *dest, size_t max CW_UNUSED, void *arg)
 {
     struct packing *packing        = arg;
     const struct cw_parcel *parcel = packing->parcel;
     char *payload                  = (char *)dest + sizeof(packing->header);
 
-    (void)max;
     packing->place = dest;
     memcpy(dest, &packing->header, sizeof(packing->header));
     if (parcel->from == NULL) {
@@ -339,7 +338,7 @@ ucs_status_t cw_counted_on_put(struct ucp_ep *ep, const void *data, size_t lengt
     if (cw_unlikely(rma == NULL)) {
         return UCS_ERR_NO_MEMORY;
     }
-    if (cw_unlikely(length <= sizeof(struct cw_wire_put) || !cw_lane_has_copies(ep->conn))) {
+    if (cw_unlikely(!cw_lane_has_copies(ep->conn))) {
         return UCS_ERR_IO_ERROR;
     }
     if (cw_unlikely(rma->owner_pair == NULL)) {

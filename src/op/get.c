@@ -30,40 +30,25 @@ static void release(struct cw_request *request)
     cw_rma_end(request->ep, get->generation);
 }
 
-static size_t pack_packet(void *dest, size_t max, void *arg)
-{
-    (void)max;
-    memcpy(dest, arg, sizeof(struct cw_wire_get));
-    return sizeof(struct cw_wire_get);
-}
-
 ucs_status_t cw_get_send(struct cw_request *request, uint64_t id, uint32_t piece)
 {
-    const struct cw_get *get  = cw_request_state(request);
-    struct cw_conn *conn      = request->ep->conn;
-    const size_t payload      = sizeof(struct cw_wire_get) - sizeof(uint64_t);
-    struct cw_wire_get packet = {.token      = htole64(get->rkey->key.token),
-                                 .address    = htole64(get->address),
-                                 .length     = htole64(get->cursor.length),
-                                 .receive_id = htole64(id),
-                                 .piece      = htole32(piece),
-                                 .flags      = htole32(get->takes)};
+    const struct cw_get *get        = cw_request_state(request);
+    const struct cw_wire_get packet = {.token      = htole64(get->rkey->key.token),
+                                       .address    = htole64(get->address),
+                                       .length     = htole64(get->cursor.length),
+                                       .receive_id = htole64(id),
+                                       .piece      = htole32(piece),
+                                       .flags      = htole32(get->takes)};
 
-    if (payload <= conn->iface->limits.max_short) {
-        return cw_lane_send_short(conn, CW_PACKET_GET, packet.token, &packet.address, payload);
-    }
-    return cw_lane_send_bcopy(conn, CW_PACKET_GET, sizeof(packet), pack_packet, &packet);
+    return cw_lane_send_packet(request->ep->conn, CW_PACKET_GET, &packet, sizeof(packet));
 }
 
-ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)
 {
     struct cw_wire_get_refused packet;
     int32_t status;
     uint64_t id;
 
-    if (length != sizeof(packet)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&packet, data, sizeof(packet));
     status = (int32_t)le32toh((uint32_t)packet.status);
     if (status >= 0 || status <= UCS_ERR_LAST) {

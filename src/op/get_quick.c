@@ -175,9 +175,8 @@ static void orphan_answered(struct orphan *orphan)
     }
 }
 
-static void orphan_lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+static void orphan_lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status CW_UNUSED)
 {
-    (void)status;
     orphan_end(cw_container_of(incoming, struct orphan, in), ep);
 }
 

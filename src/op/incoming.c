@@ -69,7 +69,7 @@ ucs_status_t cw_incoming_on_next(struct ucp_ep *ep, const void *data, size_t len
     const size_t header = sizeof(struct cw_wire_next);
     struct cw_incoming *incoming;
 
-    incoming = (length <= header) ? NULL : expecting(ep, data, length - header);
+    incoming = expecting(ep, data, length - header);
     return (incoming == NULL || incoming->placing) ? UCS_ERR_IO_ERROR :
            arrived(incoming, (const char *)data + header, length - header);
 }

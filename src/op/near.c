@@ -202,11 +202,6 @@ void cw_near_ep_lost(struct ucp_ep *ep)
 
 /* ---- the sender ---- */
 
-struct naming {
-    const struct cw_send *send;
-    struct cw_md_name name;
-};
-
 uint64_t cw_near_next_number(void)
 {
     static uint64_t last;
@@ -232,12 +227,10 @@ static int pass_fds(struct ucp_ep *ep, struct cw_md_name *name)
     return is_passed;
 }
 
-static size_t pack(void *dest, size_t max, void *arg)
+static struct cw_wire_rndv_name packet_of(const struct cw_send *send, const struct cw_md_name *name)
 {
-    const struct naming *naming     = arg;
-    const struct cw_md_name *name   = &naming->name;
-    struct cw_wire_rndv_name packet = {.receive_id = htole64(naming->send->receive_id),
-                                       .send_id    = htole64(naming->send->id),
+    struct cw_wire_rndv_name packet = {.receive_id = htole64(send->receive_id),
+                                       .send_id    = htole64(send->id),
                                        .form       = name->form,
                                        .type       = name->type,
                                        .process    = htole64(name->process),
@@ -246,10 +239,8 @@ static size_t pack(void *dest, size_t max, void *arg)
                                        .size       = htole64(name->size),
                                        .address    = htole64(name->address)};
 
-    (void)max;
     memcpy(packet.handle, name->handle, sizeof(packet.handle));
-    memcpy(dest, &packet, sizeof(packet));
-    return sizeof(packet);
+    return packet;
 }
 
 ucs_status_t cw_near_send_name(struct cw_request *request)
@@ -257,19 +248,19 @@ ucs_status_t cw_near_send_name(struct cw_request *request)
     struct cw_send *send   = cw_request_state(request);
     const struct cw_md *md = cw_md_of_type((ucs_memory_type_t)send->cursor.memory_type);
     const uint32_t peer    = cw_lane_process(request->ep->conn);
-    struct naming naming   = {.send = send};
+    struct cw_md_name name = {0};
+    struct cw_wire_rndv_name packet;
     ucs_status_t status;
 
     if (cw_ep_must_pause(request->ep)) {
         return CW_AGAIN;
     }
     if (md == NULL || md->give_name == NULL || peer == 0 ||
-        !md->give_name(send->cursor.contig, send->cursor.length, peer, &naming.name) ||
-        !pass_fds(request->ep, &naming.name)) {
+        !md->give_name(send->cursor.contig, send->cursor.length, peer, &name) || !pass_fds(request->ep, &name)) {
         return cw_chunks_or_data(request);
     }
-    status =
-        cw_lane_send_bcopy(request->ep->conn, CW_PACKET_RNDV_NAME, sizeof(struct cw_wire_rndv_name), pack, &naming);
+    packet = packet_of(send, &name);
+    status = cw_lane_send_packet(request->ep->conn, CW_PACKET_RNDV_NAME, &packet, sizeof(packet));
     if (status != UCS_OK) {
         return status;
     }

@@ -28,70 +28,73 @@
 
 typedef ucs_status_t (*packet_fn)(struct ucp_ep *ep, const void *data, size_t length);
 
-static ucs_status_t peer_closed(struct ucp_ep *ep, const void *data, size_t length)
+static ucs_status_t peer_closed(struct ucp_ep *ep, const void *data CW_UNUSED, size_t length CW_UNUSED)
 {
-    (void)data;
-    (void)length;
     cw_ep_peer_closed(ep);
     return UCS_OK;
 }
 
-static ucs_status_t peer_ended(struct ucp_ep *ep, const void *data, size_t length)
+static ucs_status_t peer_ended(struct ucp_ep *ep, const void *data CW_UNUSED, size_t length CW_UNUSED)
 {
-    (void)data;
-    (void)length;
     cw_ep_peer_ended(ep);
     return UCS_OK;
 }
 
-static ucs_status_t stay(struct ucp_ep *ep, const void *data, size_t length)
+static ucs_status_t stay(struct ucp_ep *ep, const void *data CW_UNUSED, size_t length CW_UNUSED)
 {
-    (void)data;
-    if (ep->cm == NULL || !ep->cm->is_server || ep->state != CW_EP_DIALING || length != sizeof(uint64_t)) {
+    if (ep->cm == NULL || !ep->cm->is_server || ep->state != CW_EP_DIALING) {
         return UCS_ERR_IO_ERROR;
     }
     cw_ep_opened(ep, ep->conn);
     return UCS_OK;
 }
 
-static const packet_fn handlers[CW_PACKET_COUNT] = {
-    [CW_PACKET_CLOSE]        = peer_closed,
-    [CW_PACKET_END]          = peer_ended,
-    [CW_PACKET_TAG_EAGER]    = cw_tag_on_eager,
-    [CW_PACKET_TAG_SYNC]     = cw_tag_on_sync,
-    [CW_PACKET_TAG_FIRST]    = cw_tag_on_first,
-    [CW_PACKET_NEXT]         = cw_incoming_on_next,
-    [CW_PACKET_TAG_ACK]      = cw_tag_on_ack,
-    [CW_PACKET_TAG_RTS]      = cw_tag_on_rts,
-    [CW_PACKET_RNDV_READY]   = cw_send_on_ready,
-    [CW_PACKET_RNDV_DATA]    = cw_rndv_recv_on_data,
-    [CW_PACKET_RNDV_DONE]    = cw_send_on_done,
-    [CW_PACKET_RNDV_COPIED]  = cw_rndv_recv_on_copied,
-    [CW_PACKET_TAG_CANCEL]   = cw_tag_on_cancel,
-    [CW_PACKET_CREDIT]       = cw_credit_on_packet,
-    [CW_PACKET_AM_EAGER]     = cw_am_on_eager,
-    [CW_PACKET_AM_FIRST]     = cw_am_on_first,
-    [CW_PACKET_AM_RTS]       = cw_am_on_rts,
-    [CW_PACKET_STREAM_DATA]   = cw_stream_on_data,
-    [CW_PACKET_STREAM_CREDIT] = cw_stream_on_credit,
-    [CW_PACKET_PUT]           = cw_rma_target_on_put,
-    [CW_PACKET_PUT_RTS]       = cw_rma_target_on_put_rts,
-    [CW_PACKET_GET]           = cw_rma_target_on_get,
-    [CW_PACKET_GET_REFUSED]   = cw_get_on_refused,
-    [CW_PACKET_AMO]           = cw_amo_on_request,
-    [CW_PACKET_AMO_REPLY]     = cw_amo_on_reply,
-    [CW_PACKET_FLUSH]         = cw_rma_on_flush,
-    [CW_PACKET_FLUSHED]       = cw_rma_on_flushed,
-    [CW_PACKET_HELP]          = cw_cma_on_help,
-    [CW_PACKET_HELPED]        = cw_cma_on_helped,
-    [CW_PACKET_STAY]          = stay,
-    [CW_PACKET_PUT_COUNTED]   = cw_counted_on_put,
-    [CW_PACKET_GET_DATA]      = cw_rndv_recv_on_whole,
-    [CW_PACKET_LANE]          = cw_lanes_on_packet,
-    [CW_PACKET_PUT_LIST]      = cw_put_list_on_packet,
-    [CW_PACKET_RNDV_NAME]     = cw_rndv_recv_on_name,
-    [CW_PACKET_RNDV_CHUNK]    = cw_rndv_recv_on_chunk,
-    [CW_PACKET_RNDV_TAKEN]    = cw_chunks_on_taken,
+#define EXACTLY(type)   sizeof(type), sizeof(type)
+#define AT_LEAST(type)  sizeof(type), SIZE_MAX
+#define MORE_THAN(type) sizeof(type) + 1, SIZE_MAX
+
+/* A handler and the lengths of its packets; no handler sees another length. */
+static const struct handler {
+    packet_fn handle;
+    size_t least, most;
+} handlers[CW_PACKET_COUNT] = {
+    [CW_PACKET_CLOSE]         = {peer_closed, 0, SIZE_MAX},
+    [CW_PACKET_END]           = {peer_ended, 0, SIZE_MAX},
+    [CW_PACKET_TAG_EAGER]     = {cw_tag_on_eager, AT_LEAST(struct cw_wire_tag)},
+    [CW_PACKET_TAG_SYNC]      = {cw_tag_on_sync, AT_LEAST(struct cw_wire_tag_sync)},
+    [CW_PACKET_TAG_FIRST]     = {cw_tag_on_first, MORE_THAN(struct cw_wire_tag_first)},
+    [CW_PACKET_NEXT]          = {cw_incoming_on_next, MORE_THAN(struct cw_wire_next)},
+    [CW_PACKET_TAG_ACK]       = {cw_tag_on_ack, EXACTLY(struct cw_wire_tag_ack)},
+    [CW_PACKET_TAG_RTS]       = {cw_tag_on_rts, AT_LEAST(struct cw_wire_tag_rts)},
+    [CW_PACKET_RNDV_READY]    = {cw_send_on_ready, AT_LEAST(struct cw_wire_rndv_ready)},
+    [CW_PACKET_RNDV_DATA]     = {cw_rndv_recv_on_data, MORE_THAN(struct cw_wire_rndv_data)},
+    [CW_PACKET_RNDV_DONE]     = {cw_send_on_done, EXACTLY(struct cw_wire_rndv_done)},
+    [CW_PACKET_RNDV_COPIED]   = {cw_rndv_recv_on_copied, EXACTLY(struct cw_wire_rndv_copied)},
+    [CW_PACKET_TAG_CANCEL]    = {cw_tag_on_cancel, EXACTLY(struct cw_wire_tag_cancel)},
+    [CW_PACKET_CREDIT]        = {cw_credit_on_packet, EXACTLY(struct cw_wire_credit)},
+    [CW_PACKET_AM_EAGER]      = {cw_am_on_eager, AT_LEAST(struct cw_wire_am)},
+    [CW_PACKET_AM_FIRST]      = {cw_am_on_first, AT_LEAST(struct cw_wire_am_first)},
+    [CW_PACKET_AM_RTS]        = {cw_am_on_rts, AT_LEAST(struct cw_wire_am_rts)},
+    [CW_PACKET_STREAM_DATA]   = {cw_stream_on_data, MORE_THAN(struct cw_wire_stream_data)},
+    [CW_PACKET_STREAM_CREDIT] = {cw_stream_on_credit, EXACTLY(struct cw_wire_stream_credit)},
+    [CW_PACKET_PUT]           = {cw_rma_target_on_put, MORE_THAN(struct cw_wire_put)},
+    [CW_PACKET_PUT_RTS]       = {cw_rma_target_on_put_rts, EXACTLY(struct cw_wire_put_rts)},
+    [CW_PACKET_GET]           = {cw_rma_target_on_get, EXACTLY(struct cw_wire_get)},
+    [CW_PACKET_GET_REFUSED]   = {cw_get_on_refused, EXACTLY(struct cw_wire_get_refused)},
+    [CW_PACKET_AMO]           = {cw_amo_on_request, EXACTLY(struct cw_wire_amo)},
+    [CW_PACKET_AMO_REPLY]     = {cw_amo_on_reply, EXACTLY(struct cw_wire_amo_reply)},
+    [CW_PACKET_FLUSH]         = {cw_rma_on_flush, EXACTLY(struct cw_wire_flush)},
+    [CW_PACKET_FLUSHED]       = {cw_rma_on_flushed, EXACTLY(struct cw_wire_flushed)},
+    [CW_PACKET_HELP]          = {cw_cma_on_help, EXACTLY(struct cw_wire_help)},
+    [CW_PACKET_HELPED]        = {cw_cma_on_helped, EXACTLY(struct cw_wire_helped)},
+    [CW_PACKET_STAY]          = {stay, EXACTLY(uint64_t)},
+    [CW_PACKET_PUT_COUNTED]   = {cw_counted_on_put, MORE_THAN(struct cw_wire_put)},
+    [CW_PACKET_GET_DATA]      = {cw_rndv_recv_on_whole, MORE_THAN(struct cw_wire_get_data)},
+    [CW_PACKET_LANE]          = {cw_lanes_on_packet, AT_LEAST(struct cw_wire_lane)},
+    [CW_PACKET_PUT_LIST]      = {cw_put_list_on_packet, AT_LEAST(struct cw_wire_put_list)},
+    [CW_PACKET_RNDV_NAME]     = {cw_rndv_recv_on_name, EXACTLY(struct cw_wire_rndv_name)},
+    [CW_PACKET_RNDV_CHUNK]    = {cw_rndv_recv_on_chunk, EXACTLY(struct cw_wire_rndv_chunk)},
+    [CW_PACKET_RNDV_TAKEN]    = {cw_chunks_on_taken, EXACTLY(struct cw_wire_rndv_taken)},
 };
 
 CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
@@ -114,6 +117,7 @@ CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_sta
 
 CW_APART void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
+    const struct handler *handler;
     ucs_status_t status;
 
     if (cw_unlikely(ep->state != CW_EP_OPEN)) {
@@ -124,8 +128,10 @@ CW_APART void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size
             id = CW_PACKET_INVALID; /* the client has not chosen a connection yet */
         }
     }
-    status = cw_likely(id < CW_PACKET_COUNT && handlers[id] != NULL) ? handlers[id](ep, data, length) :
-             UCS_ERR_IO_ERROR;
+    handler = &handlers[(id < CW_PACKET_COUNT) ? id : CW_PACKET_INVALID];
+    status  = cw_likely(handler->handle != NULL && length >= handler->least && length <= handler->most)
+                  ? handler->handle(ep, data, length)
+                  : UCS_ERR_IO_ERROR;
     if (cw_unlikely(status != UCS_OK)) {
         cw_op_refused(ep, id, length, status);
     }

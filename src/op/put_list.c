@@ -63,14 +63,13 @@ static unsigned window(const struct put_list *list, const struct cw_conn *conn)
     return count;
 }
 
-static size_t pack(void *dest, size_t max, void *arg)
+static size_t pack(void *dest, size_t max CW_UNUSED, void *arg)
 {
     const struct put_list *list            = arg;
     const struct cw_wire_put_list header   = {.token = htole64(list->token), .count = htole32(list->offered)};
     struct cw_wire_put_list_element *place = (void *)((char *)dest + sizeof(header));
     struct cw_wire_put_list_element element;
 
-    (void)max;
     memcpy(dest, &header, sizeof(header));
     for (size_t i = list->next; i < list->next + list->offered; i++) {
         element = (struct cw_wire_put_list_element){.address = htole64(list->addresses[i]),

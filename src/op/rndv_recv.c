@@ -596,9 +596,6 @@ ucs_status_t cw_rndv_recv_on_data(struct ucp_ep *ep, const void *data, size_t le
 {
     struct cw_wire_rndv_data header;
 
-    if (length <= sizeof(header)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&header, data, sizeof(header));
     return take(ep, le64toh(header.receive_id), le64toh(header.offset), (const char *)data + sizeof(header),
                 length - sizeof(header));
@@ -608,9 +605,6 @@ ucs_status_t cw_rndv_recv_on_whole(struct ucp_ep *ep, const void *data, size_t l
 {
     struct cw_wire_get_data header;
 
-    if (length <= sizeof(header)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&header, data, sizeof(header));
     return take(ep, le64toh(header.receive_id), 0, (const char *)data + sizeof(header), length - sizeof(header));
 }
@@ -663,16 +657,13 @@ void cw_rndv_recv_unplaced(struct ucp_ep *ep, const void *header, size_t length)
     (void)give_back(ep, header, length);
 }
 
-ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)
 {
     struct cw_wire_rndv_name packet;
     struct cw_rndv_recv *receive;
     struct cw_md_name name;
     uint64_t send_id;
 
-    if (length != sizeof(packet)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&packet, data, sizeof(packet));
     send_id = le64toh(packet.send_id);
     receive = find(ep, le64toh(packet.receive_id));
@@ -699,12 +690,14 @@ static int expects_chunk(const struct cw_rndv_recv *receive, const struct cw_wir
            chunk->send_id != 0 && (receive->offer.send_id == 0 || chunk->send_id == receive->offer.send_id);
 }
 
-ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)
 {
     struct cw_wire_rndv_chunk chunk;
     struct cw_rndv_recv *receive;
 
-    if (cw_chunks_decode(data, length, &chunk) != UCS_OK || (receive = find(ep, chunk.receive_id)) == NULL) {
+    cw_chunks_decode(data, &chunk);
+    receive = find(ep, chunk.receive_id);
+    if (receive == NULL) {
         return UCS_ERR_IO_ERROR;
     }
     if (receive->phase == RECEIVING && receive->chunked && receive->in.received == 0) {
@@ -729,15 +722,12 @@ ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t l
     return cw_chunks_take(receive->chunks, &chunk);
 }
 
-ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)
 {
     struct cw_wire_rndv_copied packet;
     struct cw_rndv_recv *receive;
     int32_t status;
 
-    if (length != sizeof(packet)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&packet, data, sizeof(packet));
     status  = (int32_t)le32toh((uint32_t)packet.status);
     receive = find(ep, le64toh(packet.receive_id));

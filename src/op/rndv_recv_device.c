@@ -104,12 +104,11 @@ static void release(struct cw_request *request)
 }
 
 /* Callback of the transfer's request: the registration has ended. */
-static void over(void *handle, ucs_status_t status, void *user_data)
+static void over(void *handle, ucs_status_t status, void *user_data CW_UNUSED)
 {
     struct cw_request *request                = cw_request_of(handle);
     const struct cw_rndv_recv_device *receive = cw_request_state(request);
 
-    (void)user_data;
     if (request->ep->state == CW_EP_OPEN) { /* otherwise the receive ends with the endpoint */
         receive->ended(receive->receive, status);
     }

@@ -26,12 +26,11 @@ static void note(struct pieces *pieces, ucs_status_t status)
     }
 }
 
-static void piece_done(void *request, ucs_status_t status, void *user_data)
+static void piece_done(void *request CW_UNUSED, ucs_status_t status, void *user_data)
 {
     struct cw_request *whole = user_data;
     struct pieces *pieces    = cw_request_state(whole);
 
-    (void)request;
     note(pieces, status);
     if (--pieces->left == 0) {
         cw_request_complete(whole, pieces->status);

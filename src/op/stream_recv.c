@@ -230,9 +230,6 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
     if (stream == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    if (length <= sizeof(header)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&header, data, sizeof(header));
     length -= sizeof(header);
     if (le64toh(header.offset) != stream->arrived || length > CW_STREAM_WINDOW - (stream->arrived - stream->told)) {

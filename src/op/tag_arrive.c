@@ -100,12 +100,11 @@ ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request
     return status;
 }
 
-static char *place(struct cw_incoming *incoming, size_t length)
+static char *place(struct cw_incoming *incoming, size_t length CW_UNUSED)
 {
     struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
     const struct cw_tag_recv_state *state;
 
-    (void)length;
     if (desc->request == NULL) {
         return desc->data + incoming->received;
     }
@@ -408,9 +407,6 @@ ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_tag_sync header;
 
-    if (length < sizeof(header)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&header, data, sizeof(header));
     if (header.sync_id == 0) {
         return UCS_ERR_IO_ERROR;
@@ -427,9 +423,6 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_tag_recv *match;
     uint64_t tag, total, sync_id, room;
 
-    if (length <= sizeof(header)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&header, data, sizeof(header));
     length -= sizeof(header);
     tag     = le64toh(header.tag);
@@ -510,9 +503,6 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_offer offer;
     ucs_status_t status;
 
-    if (length < sizeof(header)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&header, data, sizeof(header));
     offer  = cw_offer_decode(&header.rts);
     status = cw_offer_take_memory(ep, &offer, (const char *)data + sizeof(header), length - sizeof(header));

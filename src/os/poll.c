@@ -49,10 +49,8 @@ static unsigned from_epoll(uint32_t events)
 }
 
 /* The dispatch sets the timer again once its alarms are fired; that makes the timer's descriptor unreadable. */
-static unsigned timer_ready(struct cw_poll_item *item, unsigned events)
+static unsigned timer_ready(struct cw_poll_item *item CW_UNUSED, unsigned events CW_UNUSED)
 {
-    (void)item;
-    (void)events;
     return 0;
 }
 

@@ -29,11 +29,10 @@ static void note(struct cw_get *whole, ucs_status_t status)
     }
 }
 
-static void part_done(void *request, ucs_status_t status, void *user_data)
+static void part_done(void *request CW_UNUSED, ucs_status_t status, void *user_data)
 {
     struct cw_get *whole = cw_request_state((struct cw_request *)user_data);
 
-    (void)request;
     note(whole, status);
     if (--whole->parts.left == 0) {
         cw_request_complete(user_data, whole->parts.status);

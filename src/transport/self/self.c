@@ -515,9 +515,8 @@ static const struct cw_transport_packets self_packets = {
     .send_bcopy = self_send_bcopy,
 };
 
-static uint32_t self_process(struct cw_conn *super)
+static uint32_t self_process(struct cw_conn *super CW_UNUSED)
 {
-    (void)super;
     return cw_memory_process();
 }
 

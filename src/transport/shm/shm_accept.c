@@ -256,14 +256,13 @@ static void accept_pause(struct shm_iface *iface)
     cw_poller_alarm_set(iface->poller, &iface->accept_again, cw_clock_ns() + PAUSE_NS);
 }
 
-unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events)
+unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events CW_UNUSED)
 {
     struct shm_iface *iface = cw_container_of(item, struct shm_iface, listener);
     unsigned count          = 0;
     ucs_status_t status;
     int fd;
 
-    (void)events;
     while (count < 64) {
         status = cw_unix_accept(item->fd, &fd);
         if (status == UCS_ERR_NO_ELEM) {

@@ -174,13 +174,12 @@ void cw_shm_close_conn(struct cw_conn *super)
     cw_shm_accept_resume(iface); /* a descriptor is free again */
 }
 
-static unsigned socket_ready(struct cw_poll_item *item, unsigned events)
+static unsigned socket_ready(struct cw_poll_item *item, unsigned events CW_UNUSED)
 {
     struct shm_conn *conn   = cw_container_of(item, struct shm_conn, item);
     struct shm_iface *iface = shm_iface_of(&conn->super);
     unsigned count;
 
-    (void)events;
     switch (conn->state) {
     case SHM_CONN_GREETING:
         return cw_shm_take_greeting(iface, conn);

@@ -156,11 +156,10 @@ void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, i
     }
 }
 
-static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
+static unsigned listener_ready(struct cw_poll_item *item, unsigned events CW_UNUSED)
 {
     struct cw_tcp_iface *iface = cw_container_of(item, struct cw_tcp_iface, listener);
 
-    (void)events;
     cw_tcp_accept(iface, NULL, iface->listener.fd);
     return 0;
 }

@@ -16,11 +16,10 @@
 
 #define MAX_REFUSE_ROUNDS 256
 
-static unsigned listening_ready(struct cw_poll_item *item, unsigned events)
+static unsigned listening_ready(struct cw_poll_item *item, unsigned events CW_UNUSED)
 {
     struct cw_listening *listening = cw_container_of(item, struct cw_listening, item);
 
-    (void)events;
     cw_tcp_accept(listening->iface, listening, item->fd);
     return 0;
 }

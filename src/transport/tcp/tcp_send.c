@@ -273,10 +273,8 @@ static ucs_status_t send_whole_tx(struct cw_tcp_conn *conn, uint8_t id, const vo
            (conn->broken != UCS_OK) ? conn->broken : cw_tcp_again(conn);
 }
 
-static void nobody_waits(struct cw_completion *self, ucs_status_t status)
+static void nobody_waits(struct cw_completion *self CW_UNUSED, ucs_status_t status CW_UNUSED)
 {
-    (void)self;
-    (void)status;
 }
 
 static struct cw_completion nobody = {nobody_waits};
