@@ -14,11 +14,6 @@ static const char *name_of(ucs_memory_type_t type)
     return ((unsigned)type < CW_MEMORY_TYPE_COUNT) ? cw_words_memory_type[type] : "unknown";
 }
 
-static ucp_datatype_t datatype_of(const ucp_request_param_t *param)
-{
-    return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
-}
-
 /* The i-th non-empty range of memory of a call; 0: there is none. */
 static int next_range(ucp_datatype_t datatype, const void *buffer, size_t count, size_t *i_p, const void **ptr_p,
                       size_t *length_p)
@@ -93,7 +88,7 @@ static ucs_status_t check_ranges(ucs_memory_type_t type, int told, ucp_datatype_
 static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                               size_t count, ucs_memory_type_t *type_p)
 {
-    const ucp_datatype_t datatype = datatype_of(param);
+    const ucp_datatype_t datatype = cw_dt_of_param(param);
     ucs_memory_type_t type        = told_type(worker, param);
     const int told                = type != UCS_MEMORY_TYPE_UNKNOWN;
     const void *ptr;
@@ -157,7 +152,7 @@ ucs_status_t cw_call_check_operand(const ucp_worker_h worker, const ucp_request_
 
 const ucp_request_param_t *cw_call_with_device(const ucp_request_param_t *param, struct cw_call_device *device)
 {
-    device->memory = (struct cw_dt_device){.datatype = datatype_of(param), .memory_type = checked_type};
+    device->memory = (struct cw_dt_device){.datatype = cw_dt_of_param(param), .memory_type = checked_type};
     cw_call_copy_param(&device->param, param);
     device->param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
     device->param.datatype      = cw_dt_make_device(&device->memory);

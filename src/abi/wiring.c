@@ -198,8 +198,7 @@ static inline int only_datatype(ucp_worker_h worker, const ucp_request_param_t *
 ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                  size_t count)
 {
-    const ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
-                                    ucp_dt_make_contig(1);
+    const ucp_datatype_t datatype = cw_dt_of_param(param);
     ucs_status_t status;
 
     if (cw_likely(only_datatype(worker, param))) {

@@ -17,6 +17,11 @@
  * the source, as addresses in a page count, some processors (AMD Zen 3 and 4) then take 25 times as long. */
 #define CW_BYTES_LONG 1024u
 
+static inline size_t cw_smaller(size_t a, size_t b)
+{
+    return (a < b) ? a : b;
+}
+
 static inline int cw_bytes_are_near(uint64_t to, uint64_t from)
 {
     return ((to - from - 1) & 4095) < 63;

@@ -343,6 +343,18 @@ void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request)
     }
 }
 
+ucs_status_ptr_t cw_ep_answered(struct cw_request *request, ucs_status_t status, uint32_t attr_mask)
+{
+    if (status == UCS_OK && (attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
+        cw_request_complete(request, UCS_OK);
+    } else if (status == UCS_OK || (status != UCS_INPROGRESS && request->outstanding == 0)) {
+        return cw_request_give_up(request, status);
+    } else {
+        cw_list_add_tail(&request->ep->inflight, &request->link); /* after an error the end of the connection ends it */
+    }
+    return cw_request_handle(request);
+}
+
 void cw_ep_release_held_later(struct ucp_ep *ep)
 {
     ep->tries_held = 1;

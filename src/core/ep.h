@@ -202,6 +202,9 @@ void cw_ep_reached(struct ucp_ep *ep);
 /* Puts a request behind all that were posted before, and starts to connect if that is needed. */
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
 
+/* Ends a call after an attempt with that status: the request is over, or goes to ep->inflight. */
+ucs_status_ptr_t cw_ep_answered(struct cw_request *request, ucs_status_t status, uint32_t attr_mask);
+
 /* True when a send may go to the transport at once. */
 static inline int cw_ep_ready(const struct ucp_ep *ep)
 {

@@ -374,11 +374,6 @@ static const struct cw_transport_connect connect_slots = {
 
 /* ---- interfaces ---- */
 
-static size_t smaller(size_t a, size_t b)
-{
-    return (a < b) ? a : b;
-}
-
 /* Any interface of further lanes may become the carrier's, so its packets must fit all of them. */
 static struct cw_limits limits_of(const struct ucp_worker *worker, const struct cw_iface *iface)
 {
@@ -388,8 +383,8 @@ static struct cw_limits limits_of(const struct ucp_worker *worker, const struct 
 
     for (i = 0; i < worker->num_ifaces; i++) {
         if (cw_iface_carries_bulk(worker->ifaces[i])) {
-            max_short = smaller(max_short, worker->ifaces[i]->limits.max_short);
-            max_bcopy = smaller(max_bcopy, worker->ifaces[i]->limits.max_bcopy);
+            max_short = cw_smaller(max_short, worker->ifaces[i]->limits.max_short);
+            max_bcopy = cw_smaller(max_bcopy, worker->ifaces[i]->limits.max_bcopy);
         }
     }
     limits                = iface->limits;
@@ -397,7 +392,7 @@ static struct cw_limits limits_of(const struct ucp_worker *worker, const struct 
     limits.max_bcopy      = max_bcopy;
     limits.max_zcopy      = 0;
     limits.max_registered = 0;
-    limits.max_placed     = smaller(limits.max_placed, MAX_PLACED);
+    limits.max_placed     = cw_smaller(limits.max_placed, MAX_PLACED);
     limits.max_placed_iov = 0;
     limits.access         = (struct cw_access_limits){0};
     return limits;

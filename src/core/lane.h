@@ -5,7 +5,7 @@
  * answer for groups and slots that a transport lacks; test/checks/layers.py checks that the rest of the library calls
  * no slot.
  *
- * Accesses of devices are in core/lane_access.h, packets that are kept in core/lane_keep.h.
+ * Accesses of devices are in core/lane_access.h, copies between processes in core/lane_copies.h.
  *
  * The contracts of the slots, and the meaning of their results, are in transport/transport.h.
  */
@@ -107,6 +107,18 @@ static inline int cw_iface_owes(const struct cw_iface *iface)
     return iface->packets->flush != NULL && (iface->packets->owes == NULL || iface->packets->owes(iface));
 }
 
+/* Inside the upcall for this packet: the bytes stay where they are until cw_iface_give_back, with limits.keep_room
+ * bytes before them. NULL: they do not. */
+static inline void *cw_lane_keep(struct cw_conn *lane, const void *data)
+{
+    return (lane->iface->packets->keep == NULL) ? NULL : lane->iface->packets->keep(lane, data);
+}
+
+static inline void cw_iface_give_back(struct cw_iface *iface, void *kept)
+{
+    iface->packets->give_back(iface, kept);
+}
+
 /* ---- connections ---- */
 
 static inline ucs_status_t cw_lane_dial(struct cw_iface *iface, const void *address, size_t address_length,
@@ -166,66 +178,6 @@ static inline void cw_lane_abandon(struct cw_conn *lane)
     if (lane->iface->transport->connect->abandon != NULL) {
         lane->iface->transport->connect->abandon(lane);
     }
-}
-
-/* ---- copies between processes ---- */
-
-static inline int cw_iface_copies(const struct cw_iface *iface)
-{
-    return iface->transport->copies != NULL;
-}
-
-static inline int cw_lane_has_copies(const struct cw_conn *lane)
-{
-    return cw_iface_copies(lane->iface);
-}
-
-/* Whether the peer's memory can be read and written now. */
-static inline int cw_lane_can_copy(struct cw_conn *lane)
-{
-    const struct cw_transport_copies *copies = lane->iface->transport->copies;
-
-    return copies != NULL && copies->ready(lane);
-}
-
-/* The functions from here on only where the lane has copies. */
-static inline ucs_status_t cw_lane_copy_from(struct cw_conn *lane, const struct iovec *to, unsigned count,
-                                             uint64_t from, const struct cw_validity *validity)
-{
-    return lane->iface->transport->copies->read(lane, to, count, from, validity);
-}
-
-static inline ucs_status_t cw_lane_copy_to(struct cw_conn *lane, const struct iovec *from, unsigned count, uint64_t to,
-                                           const struct cw_validity *validity)
-{
-    return lane->iface->transport->copies->write(lane, from, count, to, validity);
-}
-
-static inline struct cw_claim_pair *cw_lane_claim_pair(struct cw_conn *lane, int ours, unsigned index)
-{
-    return lane->iface->transport->copies->pair(lane, ours, index);
-}
-
-static inline int cw_lane_peer_gone(struct cw_conn *lane)
-{
-    const struct cw_transport_copies *copies = lane->iface->transport->copies;
-
-    return copies->gone != NULL && copies->gone(lane);
-}
-
-static inline int cw_lane_is_excused(struct cw_conn *lane, uint64_t waited_ns)
-{
-    const struct cw_transport_copies *copies = lane->iface->transport->copies;
-
-    return copies->excused == NULL || copies->excused(lane, waited_ns);
-}
-
-/* The id of the peer's process on this host, as the system tells it. 0: not known, or on another host. */
-static inline uint32_t cw_lane_process(struct cw_conn *lane)
-{
-    const struct cw_transport_copies *copies = lane->iface->transport->copies;
-
-    return (copies == NULL || copies->process == NULL) ? 0 : copies->process(lane);
 }
 
 /* ---- short packets without a slot (base/cell.h) ---- */

@@ -319,6 +319,27 @@ void cw_mem_unpin(struct ucp_context *context, struct cw_mem_pin *pin)
     }
 }
 
+/* There are few regions that devices have registered, so a walk over the list is enough. */
+const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
+                                         size_t length, struct cw_domain_range *region)
+{
+    struct cw_mem_table *table = context->memory;
+    const struct cw_memh *memh = NULL;
+    struct ucp_mem *mem;
+
+    cw_lock_enter(&table->lock);
+    cw_list_for_each(mem, &table->all, struct ucp_mem, all_link)
+    {
+        if (!mem->dead && mem->device != NULL && cw_mem_covers(mem, ptr, length)) {
+            memh    = cw_mem_handle(mem, domain);
+            *region = (struct cw_domain_range){.address = mem->key.address, .length = mem->key.length};
+            break;
+        }
+    }
+    cw_lock_leave(&table->lock);
+    return memh;
+}
+
 /* ---- unmapping ---- */
 
 /* The next pin whose worker this thread may enter, or NULL. The table is locked. */

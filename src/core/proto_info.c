@@ -3,6 +3,7 @@
  * Prints the ways that the operations of an endpoint take: one table for each operation, kind of data and, for
  * one-sided operations, way to reach the memory; one row for each range of lengths.
  */
+#include "core/lane_copies.h"
 #include "core/proto_info.h"
 
 #include <fnmatch.h>

@@ -147,6 +147,15 @@ void cw_request_put(struct cw_request *request)
     }
 }
 
+ucs_status_ptr_t cw_request_give_up(struct cw_request *request, ucs_status_t status)
+{
+    if (request->release != NULL) {
+        request->release(request);
+    }
+    cw_request_put(request);
+    return UCS_STATUS_PTR(status);
+}
+
 static inline void run_callback(struct cw_request *request, ucs_status_t status)
 {
     void *handle = cw_request_handle(request);

@@ -135,6 +135,9 @@ struct cw_request *cw_request_get_other(struct ucp_worker *worker, const ucp_req
 /* Takes back a request whose handle the user did not get. */
 void cw_request_put(struct cw_request *request);
 
+/* As cw_request_put, for a request that holds resources. Returns what the call returns. */
+ucs_status_ptr_t cw_request_give_up(struct cw_request *request, ucs_status_t status);
+
 /* Ends an operation: sets the status, runs the callback, then returns the request to the pool if the user released it
  * (R3). */
 void cw_request_complete(struct cw_request *request, ucs_status_t status);

@@ -2,6 +2,7 @@
 /*
  * The worker: creation and destruction in a fixed order, progress, and the sleep protocol (spec section 6).
  */
+#include "core/lane_copies.h"
 #include "core/worker.h"
 
 #include <stdlib.h>

@@ -111,11 +111,6 @@ void cw_access_use(struct cw_access *access, const struct cw_mem_part *part, uns
     }
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return (a < b) ? a : b;
-}
-
 static size_t next(const struct cw_access_limits *limits, const struct cw_memh *memh, size_t max_in_place,
                    size_t max_copied, const void *memory, uint64_t remote, size_t left, int *in_place_p)
 {
@@ -124,13 +119,13 @@ static size_t next(const struct cw_access_limits *limits, const struct cw_memh *
 
     *in_place_p = 0;
     if (memh == NULL || limits->max_iov == 0 || left < unit || max_in_place < unit || before != remote % unit) {
-        return smaller(left, max_copied);
+        return cw_smaller(left, max_copied);
     }
     if (before > 0) {
-        return smaller(smaller(left, unit - before), max_copied);
+        return cw_smaller(cw_smaller(left, unit - before), max_copied);
     }
     *in_place_p = 1;
-    return smaller(left, max_in_place) / unit * unit;
+    return cw_smaller(left, max_in_place) / unit * unit;
 }
 
 size_t cw_access_next_put(const struct cw_conn *lane, const struct cw_memh *memh, const void *memory, uint64_t remote,

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "core/lane_keep.h"
 #include "op/am_desc.h"
 #include "op/op.h"
 
@@ -188,8 +187,7 @@ static void recv_release(struct cw_request *request)
 static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t count, const ucp_request_param_t *param,
                                 struct cw_request **request_p)
 {
-    ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
-                              ucp_dt_make_contig(1);
+    ucp_datatype_t datatype    = cw_dt_of_param(param);
     struct cw_request *request = cw_request_get(worker, param, CW_REQUEST_AM_RECV);
     struct cw_am_recv_state *state;
     ucs_status_t status;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "core/lane_pass.h"
+#include "core/lane_copies.h"
 #include "op/near.h"
 #include "op/op_ep.h"
 #include "os/lock.h"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/ep_round.h"
+#include "core/lane_copies.h"
 #include "op/shares.h"
 #include "op/cma.h"
 #include "op/incoming.h"

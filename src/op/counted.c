@@ -7,6 +7,7 @@
  * own packets, or make it wait as long as the transport excuses the peer. After that the owner shuts the counting: it
  * takes the claim when the claim is free, and keeps it.
  */
+#include "core/lane_copies.h"
 #include "op/counted.h"
 
 #include <stdlib.h>

@@ -79,6 +79,12 @@ static inline int cw_dt_is_contig(ucp_datatype_t datatype)
     return (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG;
 }
 
+/* The datatype of a call; without one its elements are bytes (OPA-1). */
+static inline ucp_datatype_t cw_dt_of_param(const ucp_request_param_t *param)
+{
+    return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
+}
+
 static inline size_t cw_dt_contig_length(ucp_datatype_t datatype, size_t count)
 {
     return (size_t)(datatype >> UCP_DATATYPE_SHIFT) * count;

@@ -128,11 +128,6 @@ static ucs_status_ptr_t post_forced(struct cw_request *request)
     return UCS_STATUS_PTR((status == CW_HOLD) ? CW_AGAIN : status);
 }
 
-static ucp_datatype_t datatype_of(const ucp_request_param_t *param)
-{
-    return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
-}
-
 ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
                                 const struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
@@ -148,7 +143,7 @@ ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, u
     get  = cw_request_state(request);
     *get = (struct cw_get){.rkey = rkey, .address = address};
     cw_list_init(&get->quick);
-    status = cw_dt_start(&get->cursor, datatype_of(param), buffer, count, CW_DT_RECV);
+    status = cw_dt_start(&get->cursor, cw_dt_of_param(param), buffer, count, CW_DT_RECV);
     if (status != UCS_OK) {
         cw_request_put(request);
         return UCS_STATUS_PTR(status);
@@ -179,7 +174,7 @@ static ucs_status_ptr_t get_direct(struct ucp_ep *ep, void *buffer, size_t count
             return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
         }
     }
-    status = cw_dt_start(&cursor, datatype_of(param), buffer, count, CW_DT_RECV);
+    status = cw_dt_start(&cursor, cw_dt_of_param(param), buffer, count, CW_DT_RECV);
     if (status == UCS_OK) {
         status = cw_dt_unpack(&cursor, from, cursor.length);
         cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, cursor.length);

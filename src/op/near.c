@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "core/ep_round.h"
-#include "core/lane_pass.h"
+#include "core/lane_copies.h"
 #include "core/worker.h"
 #include "mem/registry.h"
 #include "op/chunks.h"

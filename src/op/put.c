@@ -237,8 +237,7 @@ static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t
             return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
         }
     }
-    status = cw_dt_start(&cursor, (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1),
-                         buffer, count, CW_DT_SEND);
+    status = cw_dt_start(&cursor, cw_dt_of_param(param), buffer, count, CW_DT_SEND);
     if (status == UCS_OK) {
         (void)cw_dt_pack(&cursor, to, cursor.length);
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, cursor.length);

@@ -208,15 +208,6 @@ static void run_job(struct cw_job *job)
     go_on(rma);
 }
 
-static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
-{
-    if (request->release != NULL) {
-        request->release(request);
-    }
-    cw_request_put(request);
-    return UCS_STATUS_PTR(status);
-}
-
 /* `why`: the answer of the attempt. CW_HOLD: the queue will be looked at without a pump. */
 static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, ucs_status_t (*keep)(struct cw_request *))
 {
@@ -227,7 +218,7 @@ static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, uc
         status = start_pump(rma);
     }
     if (status != UCS_OK) {
-        return give_up(request, status);
+        return cw_request_give_up(request, status);
     }
     cw_list_add_tail(&rma->queue, &request->link);
     if (why == CW_LATER) {
@@ -288,29 +279,11 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
         cw_ep_queue(ep, request);
         return cw_request_handle(request);
     }
-    switch (status) {
-    case UCS_OK:
-        if (attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
-            cw_request_complete(request, UCS_OK);
-            return cw_request_handle(request);
-        }
-        return give_up(request, UCS_OK);
-    case UCS_INPROGRESS:
-        put_inflight(request);
-        return cw_request_handle(request);
-    case CW_RMA_OWNED:
-        return cw_request_handle(request);
-    case CW_AGAIN:
-    case CW_LATER:
-    case CW_HOLD:
-        return enqueue(request, status, keep);
-    default:
-        if (request->outstanding == 0) {
-            return give_up(request, status);
-        }
-        put_inflight(request);
+    if (status == CW_RMA_OWNED) {
         return cw_request_handle(request);
     }
+    return (status == CW_AGAIN || status == CW_LATER || status == CW_HOLD) ? enqueue(request, status, keep)
+                                                                           : cw_ep_answered(request, status, attr_mask);
 }
 
 /* ---- the owner's side ---- */

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "core/ep_round.h"
+#include "core/lane_copies.h"
 #include "op/shares.h"
 #include "op/rndv_recv_device.h"
 #include "op/chunk_table.h"

@@ -212,7 +212,7 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
 {
     struct cw_send *send    = cw_request_state(request);
     uint32_t attr_mask      = param->op_attr_mask;
-    ucp_datatype_t datatype = (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
+    ucp_datatype_t datatype = cw_dt_of_param(param);
     ucs_status_t status;
 
     request->ep           = ep;
@@ -255,13 +255,6 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
     return UCS_OK;
 }
 
-static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
-{
-    release(request);
-    cw_request_put(request);
-    return UCS_STATUS_PTR(status);
-}
-
 /* OPA-16: whether the whole message can be sent now. */
 static int is_immediate(const struct ucp_ep *ep, const struct cw_send *send)
 {
@@ -288,7 +281,7 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
         if (send->phase != CW_SEND_QUEUED) {
             cw_ep_fail(ep, status); /* the peer has only a part of the message */
         }
-        return give_up(request, status);
+        return cw_request_give_up(request, status);
     }
     if (why == CW_HOLD) {
         cw_ep_wait(ep, &ep->held, request);
@@ -367,30 +360,14 @@ ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
     cw_trace_note(request, CW_TRACE_BEGIN, send->kind->counter,
                   (send->kind->counter == CW_COUNT_TAG_SENT) ? send->tag : 0, send->cursor.length);
     if ((attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) && !is_immediate(ep, cw_request_state(request))) {
-        return give_up(request, UCS_ERR_NO_RESOURCE);
+        return cw_request_give_up(request, UCS_ERR_NO_RESOURCE);
     }
     status = first_attempt(ep, request, attr_mask);
-    switch (status) {
-    case UCS_OK:
-        if (attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
-            cw_request_complete(request, UCS_OK);
-            return cw_request_handle(request);
-        }
-        return give_up(request, UCS_OK);
-    case UCS_INPROGRESS:
-        cw_list_add_tail(&ep->inflight, &request->link);
-        return cw_request_handle(request);
-    case CW_AGAIN:
-    case CW_HOLD:
-        return (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? give_up(request, UCS_ERR_NO_RESOURCE) :
-               queue(request, status);
-    default:
-        if (request->outstanding == 0) {
-            return give_up(request, status);
-        }
-        cw_list_add_tail(&ep->inflight, &request->link); /* the connection broke; the request ends with it */
-        return cw_request_handle(request);
+    if (status != CW_AGAIN && status != CW_HOLD) {
+        return cw_ep_answered(request, status, attr_mask);
     }
+    return (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? cw_request_give_up(request, UCS_ERR_NO_RESOURCE)
+                                                         : queue(request, status);
 }
 
 /* Whether the request is a send, in any phase. A put is one only once it is announced. */

@@ -9,6 +9,7 @@
 #include "op/access.h"
 #include "op/choice.h"
 #include "op/op_ep.h"
+#include "core/lane_copies.h"
 #include "core/lanes.h"
 #include "op/rndv_recv_device.h"
 #include "op/send.h"

@@ -5,6 +5,7 @@
  */
 #include "base/bytes.h"
 #include "core/ep_round.h"
+#include "core/lane_copies.h"
 #include "core/lanes.h"
 #include "op/chunks.h"
 #include "op/shares.h"
@@ -101,11 +102,6 @@ static size_t pack_data(void *dest, size_t max, void *arg)
                                            max - sizeof(header));
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return (a < b) ? a : b;
-}
-
 /* Sends the next piece directly from the user's memory. */
 static ucs_status_t send_piece_zcopy(struct cw_request *request)
 {
@@ -113,7 +109,7 @@ static ucs_status_t send_piece_zcopy(struct cw_request *request)
     const struct cw_wire_rndv_data header = data_header(send);
     const size_t max                      = request->ep->conn->iface->limits.max_zcopy - sizeof(header);
 
-    return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), smaller(max, send->piece),
+    return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), cw_smaller(max, send->piece),
                           CW_SEND_ZCOPY);
 }
 
@@ -130,9 +126,9 @@ static ucs_status_t send_piece_placed(struct cw_request *request)
 
     lane = cw_lanes_choose(ep, send->cursor.length - send->cursor.offset,
                            one_sided ? cw_lanes_for_rma(ep->worker) : cw_lanes_for_rndv(ep->worker), &piece);
-    return (lane == NULL) ? CW_HOLD :
-           cw_send_memory_on(request, lane, CW_PACKET_RNDV_DATA, &header, sizeof(header),
-                             smaller(piece, send->piece), CW_SEND_PLACED);
+    return (lane == NULL) ? CW_HOLD
+                          : cw_send_memory_on(request, lane, CW_PACKET_RNDV_DATA, &header, sizeof(header),
+                                              cw_smaller(piece, send->piece), CW_SEND_PLACED);
 }
 
 static ucs_status_t send_piece(struct cw_request *request)
@@ -153,8 +149,8 @@ static ucs_status_t send_piece(struct cw_request *request)
     if (cw_unlikely(send->cursor.class_id == CW_DT_STAGED)) {
         left = cw_stage_complete(send->cursor.stage) - send->cursor.offset;
     }
-    left = smaller(left, send->piece) + sizeof(struct cw_wire_rndv_data);
-    return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA, smaller(left, cw_conn_max_piece(conn)), pack_data, send);
+    left = cw_smaller(left, send->piece) + sizeof(struct cw_wire_rndv_data);
+    return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA, cw_smaller(left, cw_conn_max_piece(conn)), pack_data, send);
 }
 
 void cw_send_go_on(void *arg)
@@ -251,7 +247,7 @@ static void stop_copying(struct cw_request *request, ucs_status_t status)
 static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
 {
     struct cw_send *send = cw_request_state(request);
-    size_t length        = smaller(send->cursor.length - offset, send->piece), part;
+    size_t length        = cw_smaller(send->cursor.length - offset, send->piece), part;
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_t status;
     unsigned count;

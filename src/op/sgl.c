@@ -8,7 +8,7 @@
 #include "op/sgl.h"
 
 #include "base/bytes.h"
-#include "core/lane_scatter.h"
+#include "core/lane_copies.h"
 #include "op/access.h"
 #include "op/cma.h"
 #include "op/counted.h"

@@ -3,6 +3,7 @@
  * Claim pairs of an endpoint for transfers that this side begins: which claim pairs are in use, and the number of the
  * transfer.
  */
+#include "core/lane_copies.h"
 #include "op/shares.h"
 #include "op/op_ep.h"
 

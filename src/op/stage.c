@@ -52,14 +52,9 @@ struct cw_stage {
     struct slot slots[IN_CHUNKS];
 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return (a < b) ? a : b;
-}
-
 static size_t chunk_length(const struct cw_stage *stage, size_t i)
 {
-    return smaller(stage->chunk, stage->length - i * stage->chunk);
+    return cw_smaller(stage->chunk, stage->length - i * stage->chunk);
 }
 
 static size_t num_chunks(const struct cw_stage *stage)
@@ -141,7 +136,7 @@ static void give_back(struct cw_stage *stage)
 
 static size_t chunk_size(size_t wish, size_t least, size_t most, size_t length)
 {
-    size_t chunk = (wish < least) ? least : smaller(wish, most);
+    size_t chunk = (wish < least) ? least : cw_smaller(wish, most);
 
     while (chunk > least && chunk * OUT_CHUNKS > length) { /* so that copies and packets can overlap */
         chunk /= 2;
@@ -279,7 +274,7 @@ void cw_stage_end(struct cw_stage *stage)
 
 size_t cw_stage_complete(const struct cw_stage *stage)
 {
-    return smaller(stage->there * stage->chunk, stage->length);
+    return cw_smaller(stage->there * stage->chunk, stage->length);
 }
 
 /* An open stage: the peer gave up all chunks, and there are no others. */
@@ -339,7 +334,7 @@ void cw_stage_pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offse
     for (; length > 0; offset += part, dest += part, length -= part) {
         slot   = slot_of(stage, offset / stage->chunk);
         within = offset % stage->chunk;
-        part   = smaller(length, chunk_length(stage, slot->number) - within);
+        part   = cw_smaller(length, chunk_length(stage, slot->number) - within);
         cw_nt_copy(nt, dest, slot->memory + within, part);
         if (within + part == chunk_length(stage, slot->number)) {
             slot->state = FREE;
@@ -449,7 +444,7 @@ ucs_status_t cw_stage_unpack(struct cw_stage *stage, size_t offset, const char *
     for (; length > 0; offset += part, src += part, length -= part) {
         within = offset % stage->chunk;
         slot   = (within == 0) ? next_slot(stage, offset / stage->chunk) : slot_of(stage, offset / stage->chunk);
-        part   = smaller(length, chunk_length(stage, slot->number) - within);
+        part   = cw_smaller(length, chunk_length(stage, slot->number) - within);
         cw_bytes_copy_any(slot->memory + within, src, part);
         if (within + part == chunk_length(stage, slot->number)) {
             start(stage, slot, FREE, stage->device + slot->number * stage->chunk, slot->memory);

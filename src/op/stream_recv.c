@@ -352,13 +352,6 @@ static void take(struct cw_stream *stream, struct recv_state *state, int one)
     cw_stream_consume(stream, taken);
 }
 
-static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
-{
-    recv_release(request);
-    cw_request_put(request);
-    return UCS_STATUS_PTR(status);
-}
-
 static void return_length(const ucp_request_param_t *param, size_t *length_p, size_t length)
 {
     *length_p = length;
@@ -381,7 +374,7 @@ static ucs_status_ptr_t complete_now(struct cw_request *request, size_t *length,
     }
     request->flags |= CW_REQUEST_COMPLETED;
     request->status = state->status;
-    return give_up(request, state->status);
+    return cw_request_give_up(request, state->status);
 }
 
 static size_t granule_of(ucp_datatype_t datatype, const ucp_request_param_t *param, size_t length)
@@ -423,7 +416,7 @@ static ucs_status_ptr_t recv_request(struct cw_stream *stream, ucp_datatype_t da
                  (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? UCS_ERR_NO_RESOURCE :
                                                                            cw_dt_keep(&state->cursor);
         if (status != UCS_OK) {
-            return give_up(request, status);
+            return cw_request_give_up(request, status);
         }
         if (stream->unread > 0) {
             take(stream, state, 0);
@@ -438,8 +431,7 @@ static ucs_status_ptr_t recv_request(struct cw_stream *stream, ucp_datatype_t da
 ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, size_t *length,
                                 const ucp_request_param_t *param)
 {
-    ucp_datatype_t datatype  = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
-                               ucp_dt_make_contig(1);
+    ucp_datatype_t datatype = cw_dt_of_param(param);
     struct recv_state state;
     struct cw_stream *stream;
 

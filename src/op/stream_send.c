@@ -169,13 +169,6 @@ static void release(struct cw_request *request)
     cw_dt_finish(&state->cursor);
 }
 
-static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
-{
-    release(request);
-    cw_request_put(request);
-    return UCS_STATUS_PTR(status);
-}
-
 static int takes_all_now(const struct ucp_ep *ep, size_t length)
 {
     return cw_ep_ready(ep) && length <= window_left(cw_op_ep(ep)->stream) &&
@@ -192,7 +185,7 @@ static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, u
         if (state->cursor.offset > 0) {
             cw_ep_fail(ep, status); /* the peer has only a part of the bytes */
         }
-        return give_up(request, status);
+        return cw_request_give_up(request, status);
     }
     if (why == CW_HOLD) {
         cw_ep_wait(ep, &ep->held, request);
@@ -240,42 +233,24 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uin
 
     if ((attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) && status != UCS_OK &&
         !takes_all_now(ep, state->cursor.length)) {
-        return give_up(request, UCS_ERR_NO_RESOURCE); /* OPA-16 */
+        return cw_request_give_up(request, UCS_ERR_NO_RESOURCE); /* OPA-16 */
     }
     if (status != UCS_OK) {
         status = first_attempt(ep, request, attr_mask);
     }
-    switch (status) {
-    case UCS_OK:
-        if (attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
-            cw_request_complete(request, UCS_OK);
-            return cw_request_handle(request);
-        }
-        return give_up(request, UCS_OK);
-    case UCS_INPROGRESS:
-        cw_list_add_tail(&ep->inflight, &request->link);
-        return cw_request_handle(request);
-    case CW_AGAIN:
-        if (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) {
-            return give_up(request, UCS_ERR_NO_RESOURCE);
-        }
-        return wait_on(ep, request, CW_AGAIN);
-    case CW_HOLD:
-        return wait_on(ep, request, CW_HOLD);
-    default:
-        if (request->outstanding == 0) {
-            return give_up(request, status);
-        }
-        cw_list_add_tail(&ep->inflight, &request->link); /* the connection broke; the request ends with it */
-        return cw_request_handle(request);
+    if (status != CW_AGAIN && status != CW_HOLD) {
+        return cw_ep_answered(request, status, attr_mask);
     }
+    return (status == CW_AGAIN && (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL))
+               ? cw_request_give_up(request, UCS_ERR_NO_RESOURCE)
+               : wait_on(ep, request, status);
 }
 
 static ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size_t count,
                                      const ucp_request_param_t *param)
 {
     uint32_t attr_mask         = param->op_attr_mask;
-    ucp_datatype_t datatype    = (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
+    ucp_datatype_t datatype    = cw_dt_of_param(param);
     struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
     struct send_state *state;
     ucs_status_t status;

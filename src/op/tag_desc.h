@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "core/lane_keep.h"
 #include "op/op.h"
 #include "op/tag.h"
 

@@ -43,8 +43,7 @@ static inline uint16_t plain_flags(const struct ucp_worker *worker)
 static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void *buffer, size_t count,
                                                 const ucp_request_param_t *param, ucs_status_t *status_p)
 {
-    const ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
-                                    ucp_dt_make_contig(1);
+    const ucp_datatype_t datatype = cw_dt_of_param(param);
     struct cw_request *request    = cw_request_get_inline(worker, param, CW_REQUEST_TAG_RECV);
     struct cw_tag_recv_state *state;
 
@@ -66,13 +65,6 @@ static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void 
     return (*status_p == UCS_OK) ? request : NULL;
 }
 
-static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
-{
-    tag_recv_release(request);
-    cw_request_put(request);
-    return UCS_STATUS_PTR(status);
-}
-
 /* The whole message arrived. Without NO_IMM_CMPL the call itself returns the result. A request in the user's memory is
  * marked complete as well, because programs look there and ignore the result of the call (R7). */
 static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param)
@@ -90,7 +82,7 @@ static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_reque
     request->flags |= CW_REQUEST_COMPLETED;
     request->status = status;
     cw_trace_note(request, CW_TRACE_END, 0, 0, request->info.length);
-    return give_up(request, status);
+    return cw_request_give_up(request, status);
 }
 
 static ucs_status_ptr_t take_announced(struct cw_request *request, struct ucp_recv_desc *desc,
@@ -157,7 +149,7 @@ static CW_INLINE ucs_status_ptr_t receive(struct ucp_worker *worker, void *buffe
         return take_message(request, desc, param);
     }
     if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)) {
-        return give_up(request, UCS_ERR_NO_RESOURCE);
+        return cw_request_give_up(request, UCS_ERR_NO_RESOURCE);
     }
     cw_tag_matcher_queue(matcher, &state->match, tag, mask);
     return cw_request_handle(request);
@@ -255,8 +247,7 @@ ucs_status_ptr_t cw_tag_recv_plain_shared(struct ucp_worker *worker, void *buffe
 ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count,
                                      struct ucp_recv_desc *message, const ucp_request_param_t *param)
 {
-    const ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
-                                    ucp_dt_make_contig(1);
+    const ucp_datatype_t datatype = cw_dt_of_param(param);
     struct cw_request *request;
     ucs_status_t status;
 

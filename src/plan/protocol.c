@@ -4,6 +4,8 @@
  */
 #include "plan/protocol.h"
 
+#include "base/bytes.h"
+
 /* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
 #define RNDV_AUTO_MEMORY (64u << 10)
 #define RNDV_AUTO_LATE   (320u << 10) /* for lists, which only the sender copies; for messages that are used in the
@@ -11,11 +13,6 @@
 #define RNDV_AUTO_OTHER  (256u << 10)
 #define ZCOPY_AUTO       (16u << 10) /* or any length that does not fit one packet: a second packet costs more than the
                                       * registration */
-
-static size_t smaller(size_t a, size_t b)
-{
-    return (a < b) ? a : b;
-}
 
 static size_t rndv_auto(const struct cw_protocol_input *input)
 {
@@ -30,12 +27,13 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     plan->rndv_fast_min =
         plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ? plan->rndv_min : input->rndv_fast_thresh;
     plan->rndv_late_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LATE;
-    plan->zcopy_min = (input->zcopy_thresh == CW_PLAN_AUTO) ? smaller(ZCOPY_AUTO, input->max_bcopy - CW_PLAN_HEADER + 1)
-                                                            : input->zcopy_thresh;
+    plan->zcopy_min     = (input->zcopy_thresh == CW_PLAN_AUTO)
+                              ? cw_smaller(ZCOPY_AUTO, input->max_bcopy - CW_PLAN_HEADER + 1)
+                              : input->zcopy_thresh;
     if (input->max_zcopy <= CW_PLAN_HEADER) {
         plan->zcopy_min = CW_PLAN_NEVER;
     }
-    plan->short_end = smaller(input->max_short + !input->lacks_short, smaller(plan->rndv_min, plan->zcopy_min));
+    plan->short_end = cw_smaller(input->max_short + !input->lacks_short, cw_smaller(plan->rndv_min, plan->zcopy_min));
 }
 
 /* The cost of `row` for that length less the cost of `other`. */
@@ -66,18 +64,18 @@ static void choose_at(const struct cw_protocol *const *table, const struct cw_pr
         }
         row.protocol = *table;
         if (row.first > at) {
-            last = smaller(last, row.first - 1); /* the choice is made again from there on */
+            last = cw_smaller(last, row.first - 1); /* the choice is made again from there on */
         } else if (best->protocol == NULL) {
             *best = row;
         } else if (excess(best, &row, at) > 0) {
-            last  = smaller(last, cheap_end(&row, best, at));
+            last  = cw_smaller(last, cheap_end(&row, best, at));
             *best = row;
         } else {
-            last = smaller(last, cheap_end(best, &row, at));
+            last = cw_smaller(last, cheap_end(best, &row, at));
         }
     }
     best->first = at;
-    best->last  = smaller(best->last, last);
+    best->last  = cw_smaller(best->last, last);
 }
 
 unsigned cw_protocol_rows(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask,
@@ -108,7 +106,7 @@ double cw_protocol_estimate(const struct cw_protocol_row *rows, unsigned count, 
     unsigned i;
 
     for (i = 0; i < count && rows[i].first <= length; i++) {
-        now_ns  = rows[i].cost.fixed_ns + rows[i].cost.byte_ns * (double)smaller(rows[i].last, length);
+        now_ns  = rows[i].cost.fixed_ns + rows[i].cost.byte_ns * (double)cw_smaller(rows[i].last, length);
         most_ns = (now_ns > most_ns) ? now_ns : most_ns;
     }
     return most_ns * 1e-9;

@@ -4,6 +4,7 @@
  * the transport supports that. If the device knows that memory, all packets go out of it, and the completion of the
  * last one covers all. Fits every message.
  */
+#include "base/bytes.h"
 #include "core/ep_round.h"
 #include "op/credit.h"
 #include "op/send.h"
@@ -49,19 +50,14 @@ static size_t pack_next(void *dest, size_t max, void *arg)
            cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header), max - sizeof(header));
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return (a < b) ? a : b;
-}
-
 static ucs_status_t send_registered(struct cw_request *request, uint8_t id, const void *header, size_t header_length)
 {
     const struct cw_send *send = cw_request_state(request);
     const struct cw_conn *conn = request->ep->conn;
-    const size_t max           = smaller(conn->iface->limits.max_registered, cw_conn_max_piece(conn)) - header_length;
+    const size_t max = cw_smaller(conn->iface->limits.max_registered, cw_conn_max_piece(conn)) - header_length;
     const size_t left          = send->cursor.length - send->cursor.offset;
 
-    return cw_send_registered(request, id, header, header_length, smaller(left, max), left <= max);
+    return cw_send_registered(request, id, header, header_length, cw_smaller(left, max), left <= max);
 }
 
 static ucs_status_t send_next(struct cw_request *request)

@@ -56,8 +56,8 @@ SYSTEM_PREFIXES = ("linux/", "netinet/", "netpacket/")
 EXCEPTIONS = "test/checks/layers.txt"
 CONTRACT = {"transport/transport.h", "transport/iface.h", "transport/connect.h", "transport/packets.h",
             "transport/copies.h", "transport/fastpath.h", "transport/access.h"}
-MAY_CALL_SLOTS = {"src/core/lane.h", "src/core/lane_access.h", "src/core/lane_cm.h", "src/core/lane_keep.h",
-                  "src/core/lane_pass.h", "src/core/lane_scatter.h", "src/core/trace.c"}
+MAY_CALL_SLOTS = {"src/core/lane.h", "src/core/lane_access.h", "src/core/lane_cm.h", "src/core/lane_copies.h",
+                  "src/core/trace.c"}
 
 
 def includes(text):

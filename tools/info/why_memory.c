@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/lane_copies.h"
 #include "core/proto_info.h"
 #include "core/rkey.h"
 #include "op/access.h"

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "core/lane_copies.h"
 #include "core/proto_info.h"
 
 static enum cw_proto_operation operation_of(enum cw_info_op op)

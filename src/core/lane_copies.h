@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The functions for the group `copies` of transports (core/lane.h): copies between processes of a host, claim pairs,
+ * and descriptors that are passed.
+ */
+#ifndef CW_CORE_LANE_COPIES_H
+#define CW_CORE_LANE_COPIES_H
+
+#include "core/lane.h"
+
+static inline int cw_iface_copies(const struct cw_iface *iface)
+{
+    return iface->transport->copies != NULL;
+}
+
+static inline int cw_lane_has_copies(const struct cw_conn *lane)
+{
+    return cw_iface_copies(lane->iface);
+}
+
+/* Whether the peer's memory can be read and written now. */
+static inline int cw_lane_can_copy(struct cw_conn *lane)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return copies != NULL && copies->ready(lane);
+}
+
+/* The functions from here on only where the lane has copies. */
+static inline ucs_status_t cw_lane_copy_from(struct cw_conn *lane, const struct iovec *to, unsigned count,
+                                             uint64_t from, const struct cw_validity *validity)
+{
+    return lane->iface->transport->copies->read(lane, to, count, from, validity);
+}
+
+static inline ucs_status_t cw_lane_copy_to(struct cw_conn *lane, const struct iovec *from, unsigned count, uint64_t to,
+                                           const struct cw_validity *validity)
+{
+    return lane->iface->transport->copies->write(lane, from, count, to, validity);
+}
+
+static inline struct cw_claim_pair *cw_lane_claim_pair(struct cw_conn *lane, int ours, unsigned index)
+{
+    return lane->iface->transport->copies->pair(lane, ours, index);
+}
+
+static inline int cw_lane_peer_gone(struct cw_conn *lane)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return copies->gone != NULL && copies->gone(lane);
+}
+
+static inline int cw_lane_is_excused(struct cw_conn *lane, uint64_t waited_ns)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return copies->excused == NULL || copies->excused(lane, waited_ns);
+}
+
+/* The id of the peer's process on this host, as the system tells it. 0: not known, or on another host. */
+static inline uint32_t cw_lane_process(struct cw_conn *lane)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return (copies == NULL || copies->process == NULL) ? 0 : copies->process(lane);
+}
+
+/* Copies many pieces of our memory to equally many pieces of the peer's. UCS_ERR_UNSUPPORTED: the transport has no such
+ * slot. */
+static inline ucs_status_t cw_lane_scatter(struct cw_conn *lane, const struct iovec *from, const struct iovec *to,
+                                           unsigned count, const struct cw_validity *validity)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return (copies->scatter == NULL) ? UCS_ERR_UNSUPPORTED : copies->scatter(lane, from, to, count, validity);
+}
+
+/* Passes a descriptor to the peer's process. 0: it was not passed. */
+static inline int cw_lane_pass(struct cw_conn *lane, uint64_t number, int fd)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return copies != NULL && copies->pass != NULL && copies->pass(lane, number, fd);
+}
+
+/* Whether the peer takes descriptors. */
+static inline int cw_lane_passes(struct cw_conn *lane)
+{
+    return cw_lane_pass(lane, 0, -1);
+}
+
+static inline int cw_lane_take(struct cw_conn *lane, uint64_t number)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return (copies == NULL || copies->take == NULL) ? -1 : copies->take(lane, number);
+}
+
+#endif
