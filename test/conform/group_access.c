@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "rig.h"
 
-enum { BYTES = 1 << 16, MARGIN = 64, POISON = 0xee, MANY = 64 };
+enum { BYTES = 1 << 17, MARGIN = 64, POISON = 0xee, MANY = 64 };
 
 /* One access: its completion, and what it asks for. */
 struct access {
@@ -563,6 +563,77 @@ static void test_close(void **state)
     bench_end(&bench);
 }
 
+/* Fetches under way into the first half of the memory, as many as are taken without waiting, at most `most`. */
+static unsigned start_fetches(struct bench *bench, enum shape shape, unsigned most)
+{
+    const size_t max    = max_of(limits(bench), shape);
+    const size_t length = (max < BYTES / 2) ? max : BYTES / 2;
+    unsigned count      = 0;
+
+    while (length >= 64 && count < most &&
+           start(bench, 0, shape, bench->memory[0], length, &bench->target[1], 0, begin(count)) == UCS_INPROGRESS) {
+        count++;
+    }
+    return count;
+}
+
+/* After close_conn, and after `abandon`, nothing is written to the memory of a fetch; fetches of another connection,
+ * into the second half of the memory, end as they would. */
+static void test_close_fetches(void **state)
+{
+    struct bench bench, other;
+    struct access *fetch;
+    unsigned count;
+
+    bench_begin(&bench, *state);
+    other = bench;
+    cw_rig_connect(bench.rig, bench.rig->a, bench.rig->b, &other.ends[0], &other.ends[1]);
+    for (unsigned round = 0; round < 4 * cw_scaled(20) && max_of(limits(&bench), GET_BCOPY) >= 64; round++) {
+        const enum shape shape         = (round % 2 == 0) ? GET_BCOPY : GET_ZCOPY;
+        const size_t length            = max_of(limits(&bench), shape) / 2 / 64 * 64;
+        const int abandons             = round / 2 % 2 == 1 && cw_subject.transport->connect->abandon != NULL;
+        struct cw_access_target target = bench.target[1];
+
+        memset(bench.memory[0], 0, BYTES);
+        fill(bench.memory[1], BYTES, round);
+        target.address += BYTES / 2;
+        count = start_fetches(&bench, shape, 8);
+        fetch = begin(8);
+        if (length > 0) {
+            TAKE(&other, other.ends[0],
+                 start(&other, 0, shape, bench.memory[0] + BYTES / 2, length, &target, 0, fetch));
+        }
+        for (unsigned i = 0; i < round / 4 % 8; i++) {
+            cw_rig_progress(bench.rig);
+        }
+        if (abandons) {
+            cw_subject.transport->connect->abandon(bench.ends[0]->conn);
+        } else {
+            cw_end_close(bench.ends[0]);
+        }
+        for (unsigned i = 0; i < count && !abandons; i++) {
+            cw_check(accesses[i].done == 1, "close_conn leaves a fetch without its completion");
+        }
+        memset(bench.memory[0], POISON, BYTES / 2);
+        if (length > 0) {
+            expect(&other, fetch);
+            cw_check(memcmp(bench.memory[0] + BYTES / 2, bench.memory[1] + BYTES / 2, length) == 0,
+                     "a fetch brings wrong bytes when another connection ends");
+        }
+        cw_rig_settle(bench.rig);
+        for (unsigned i = 0; i < BYTES / 2; i++) {
+            cw_check((unsigned char)bench.memory[0][i] == POISON, "a fetch writes after the end of its connection");
+        }
+        if (abandons) {
+            cw_end_close(bench.ends[0]);
+        }
+        cw_rig_wait(bench.rig, &bench.ends[1]->closed, 1, "`closed` behind the fetches of a peer that closed");
+        cw_end_close(bench.ends[1]);
+        cw_rig_connect(bench.rig, bench.rig->a, bench.rig->b, &bench.ends[0], &bench.ends[1]);
+    }
+    bench_end(&bench);
+}
+
 /* The core gives memory back to the program after this alone, whatever a writer still has under way. */
 static void test_dereg(void **state)
 {
@@ -579,9 +650,11 @@ static void test_dereg(void **state)
 int cw_group_access(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_atomics),    cmocka_unit_test(test_flush),
-        cmocka_unit_test(test_order),  cmocka_unit_test(test_refused),    cmocka_unit_test(test_close),
-        cmocka_unit_test(test_dereg),  cmocka_unit_test(test_registered), cmocka_unit_test(test_registered_close),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_atomics),
+        cmocka_unit_test(test_flush),         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_close),
+        cmocka_unit_test(test_close_fetches), cmocka_unit_test(test_dereg),
+        cmocka_unit_test(test_registered),    cmocka_unit_test(test_registered_close),
     };
 
     return cw_rig_run("access", tests, sizeof(tests) / sizeof(tests[0]));

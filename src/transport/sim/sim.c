@@ -275,6 +275,7 @@ static void abandon(struct cw_conn *base)
 
     conn->state  = CW_SIM_BROKEN; /* no access reaches memory here any more */
     conn->status = UCS_ERR_CANCELED;
+    cw_sim_rdma_abandon(conn);
 }
 
 /* A peer dials: creates this end, asks the core and sends the answer back. */

@@ -208,6 +208,17 @@ static void break_link(struct cw_sim_conn *conn)
     cw_sim_link_end(conn->link, 1 - conn->side, UCS_ERR_CONNECTION_RESET);
 }
 
+void cw_sim_rdma_abandon(struct cw_sim_conn *conn)
+{
+    struct cw_sim_access *access;
+
+    cw_list_for_each(access, &conn->accesses, struct cw_sim_access, link)
+    {
+        read_ours(access);
+        access->status = UCS_ERR_CANCELED; /* so the bytes that a fetch brings are not written */
+    }
+}
+
 void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status)
 {
     struct cw_sim_world *world = world_of(conn);

@@ -45,6 +45,8 @@ void cw_sim_rdma_catch_up(const struct cw_sim_link *link, unsigned side, uint64_
 unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event);
 /* The event of an access is not queued any more. */
 void cw_sim_rdma_put(struct cw_sim_event *event);
+/* From now on no access of the connection reads or writes memory of its origin. */
+void cw_sim_rdma_abandon(struct cw_sim_conn *conn);
 /* Ends all accesses of a connection that is over. */
 void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status);
 
