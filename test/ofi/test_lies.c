@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A provider that begins to lie while messages travel: the endpoint fails, everything can be taken down, and the
- * process goes on with another transport. What was received before is what was sent.
+ * process goes on with another transport. What was received before is what was sent, and memory of a receive that ended
+ * is not written any more. The messages are short, or as long as CW_LIES_LENGTH says.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
 
-enum { LENGTH = 32, AT_ONCE = 8 }; /* short packets leave without a completion */
+enum { SHORT = 32, LONG = 100000, AT_ONCE = 8, POISON = 0xee }; /* short packets leave without a completion */
+
+static char sent[AT_ONCE][LONG], seen[AT_ONCE][LONG];
+static char poison[LONG];
+static size_t length_of_all = SHORT;
 
 static volatile int failures;
 
@@ -24,15 +29,14 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 static int exchange(ucp_ep_h ep, ucp_worker_h from, ucp_worker_h to, unsigned round)
 {
     ucp_request_param_t none = cw_param_none();
-    char sent[AT_ONCE][LENGTH], seen[AT_ONCE][LENGTH];
     ucs_status_ptr_t sends[AT_ONCE], receives[AT_ONCE];
-    const double end = cw_time_now_s() + CW_WAIT_S;
-    int i, open = 1;
+    const double end   = cw_time_now_s() + CW_WAIT_S;
+    int ended[AT_ONCE] = {0}, i, open = 1;
 
     for (i = 0; i < AT_ONCE; i++) {
-        memset(sent[i], (int)(round * AT_ONCE + (unsigned)i), LENGTH);
-        receives[i] = ucp_tag_recv_nbx(to, seen[i], LENGTH, round * AT_ONCE + (unsigned)i, UINT64_MAX, &none);
-        sends[i]    = ucp_tag_send_nbx(ep, sent[i], LENGTH, round * AT_ONCE + (unsigned)i, &none);
+        memset(sent[i], (int)(round * AT_ONCE + (unsigned)i), length_of_all);
+        receives[i] = ucp_tag_recv_nbx(to, seen[i], length_of_all, round * AT_ONCE + (unsigned)i, UINT64_MAX, &none);
+        sends[i]    = ucp_tag_send_nbx(ep, sent[i], length_of_all, round * AT_ONCE + (unsigned)i, &none);
     }
     while (open && failures == 0) {
         ucp_worker_progress(from);
@@ -50,17 +54,27 @@ static int exchange(ucp_ep_h ep, ucp_worker_h from, ucp_worker_h to, unsigned ro
             if (ucp_request_check_status(receives[i]) == UCS_INPROGRESS) {
                 ucp_request_cancel(to, receives[i]);
             } else if (failures == 0) {
-                assert_memory_equal(sent[i], seen[i], LENGTH);
+                assert_memory_equal(sent[i], seen[i], length_of_all);
             }
+            ended[i] = ucp_request_check_status(receives[i]) != UCS_INPROGRESS;
             ucp_request_free(receives[i]);
         }
         if (UCS_PTR_IS_PTR(sends[i])) {
             ucp_request_free(sends[i]);
         }
     }
+    for (i = 0; i < AT_ONCE; i++) {
+        memset(seen[i], POISON, length_of_all);
+    }
     for (i = 0; i < CW_SETTLE_ROUNDS; i++) { /* until nobody looks at the buffers any more */
         ucp_worker_progress(from);
         ucp_worker_progress(to);
+    }
+    memset(poison, POISON, sizeof(poison));
+    for (i = 0; i < AT_ONCE; i++) {
+        if (ended[i]) {
+            assert_memory_equal(seen[i], poison, length_of_all);
+        }
     }
     return failures > 0;
 }
@@ -101,6 +115,11 @@ static void test_lie(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_lie)};
+    const char *length              = getenv("CW_LIES_LENGTH");
+
+    if (length != NULL) {
+        length_of_all = strtoul(length, NULL, 10);
+    }
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
