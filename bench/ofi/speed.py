@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Speed over a provider of libfabric of this library and of libfabric's own fi_pingpong, in turn: medians, and the
-ratio of each pair of runs. Both send one message to and fro; a figure is microseconds for one direction.
+ratio of each pair of runs. Both send one message to and fro; a figure is the average of microseconds for one direction.
 
     speed.py --tool build/optimized/bin/ucx_perftest [--provider tcp] [--rounds 11]
 
@@ -45,7 +45,7 @@ def ours(options, size, iterations, port):
     command = [options.tool, "-t", "tag_lat", "-s", str(size), "-n", str(iterations), "-w", str(iterations // 10),
                "-p", str(port)]
     return pair(command, command[:1] + ["127.0.0.1"] + command[1:],
-                {"UCX_TLS": "ofi", "UCX_NET_DEVICES": options.provider + ":lo"}, 2, r"Final:")
+                {"UCX_TLS": "ofi", "UCX_NET_DEVICES": options.provider + ":lo"}, 3, r"Final:")
 
 
 def theirs(options, size, iterations, port):

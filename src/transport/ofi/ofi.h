@@ -33,13 +33,10 @@
 
 #define CW_OFI_WIRE_ID      6u
 #define CW_OFI_MAX_SHORT    (CW_OFI_SMALL - sizeof(struct cw_ofi_header) - 8)
-#define CW_OFI_SMALL        1024u /* bytes of a small packet, header included; controls are small */
 #define CW_OFI_INJECT_LEAST (sizeof(struct cw_ofi_header) + 16)
-#define CW_OFI_INJECT_MOST  256u        /* bytes of a packet that leaves without a completion */
-#define CW_OFI_LARGE        (64u << 10) /* bytes of a large packet, as far as the provider sends that much */
+#define CW_OFI_INJECT_MOST  256u  /* bytes of a packet that leaves without a completion */
 #define CW_OFI_WINDOW       256u  /* packets of a connection that are under way, or that the peer has not handled; */
 #define CW_OFI_WINDOW_S     32u   /* for a provider that loses packets without a posted receive; */
-#define CW_OFI_WINDOW_L     32u   /* large packets of a connection under way */
 #define CW_OFI_AT_ONCE      16u   /* completions that are read at once */
 #define CW_OFI_KEPT         4096u /* packets of a connection that are kept because they came before their turn */
 
@@ -108,7 +105,8 @@ struct ofi_conn {
     struct cw_list access_flushes;
     uint32_t next_access;
     unsigned accessing;        /* length of `accesses` */
-    unsigned fetching;         /* gets and atomic operations among them */
+    unsigned fetching;         /* gets and atomic operations among them, */
+    unsigned longs;            /* and accesses that are longer than a large packet */
     ucs_status_t access_error; /* of those without a completion */
     struct ofi_call *call;
     struct ofi_slot *last;    /* slot for BYE or LEAVE, so that an end needs no memory */
@@ -147,6 +145,7 @@ struct ofi_conn {
     uint8_t is_ahead;      /* a send got CW_AGAIN because the peer is behind, */
     uint8_t wants_large;   /* or because too many large packets are under way, */
     uint8_t wants_access;  /* or too many accesses, */
+    uint8_t wants_long;    /* or too many long ones, */
     uint8_t wants_fetched; /* or a fetch must end first */
     uint8_t injects;       /* the peer handled a packet, so small ones may leave without a completion */
     uint8_t unmarked;      /* a packet left so, and none with a completion behind it */
@@ -173,12 +172,12 @@ struct ofi_iface {
     struct cw_list conns;
     struct cw_list blocked;
     struct cw_list ending;
-    struct cw_list calling;       /* connections whose HELLO was not sent yet */
-    struct cw_list waiting;       /* packets that the provider did not take, in order */
-    struct cw_list orphans;       /* packets under way of connections that were closed */
-    struct cw_list unposted;      /* slots of receives that are not posted */
-    struct cw_list over;          /* accesses that ended inside a call, by `waiting` */
-    struct cw_list free_slots[2]; /* by enum ofi_block_kind */
+    struct cw_list calling;                       /* connections whose HELLO was not sent yet */
+    struct cw_list waiting;                       /* packets that the provider did not take, in order */
+    struct cw_list orphans;                       /* packets under way of connections that were closed */
+    struct cw_list unposted;                      /* slots of receives that are not posted */
+    struct cw_list over;                          /* accesses that ended inside a call, by `waiting` */
+    struct cw_list free_slots[OFI_BLOCK_RECEIVE]; /* by enum ofi_block_kind */
     struct ofi_block *blocks;
     struct ofi_block *receives;  /* the block of all receives */
     struct ofi_block *last_sent; /* the block of the last completion of another kind; NULL: none yet */
@@ -190,7 +189,7 @@ struct ofi_iface {
     unsigned posted;      /* those among them that the provider has, */
     unsigned most_posted; /* and how many it may have */
     unsigned unmarked;    /* connections whose `unmarked` is set */
-    unsigned num_blocks;
+    unsigned num_blocks[OFI_BLOCK_RECEIVE];
     unsigned
         idle_rounds;  /* progress calls without an event since the last one, or since the last end of a connection */
     unsigned strange; /* failed receives since the last good one */
@@ -202,6 +201,8 @@ struct ofi_iface {
     uint8_t wakeup;
     uint8_t broken; /* the provider gave reports that cannot be true, and is not used any more */
     uint8_t closing;
+    uint8_t stays;               /* its endpoint and the memory of packets are left as they are when it is closed */
+    struct ofi_iface *next_left; /* of such ones */
     struct {
         struct cw_poll_item item; /* listens for those that watch this process; fd -1: nobody can */
         struct cw_list accepted;

@@ -154,6 +154,7 @@ static void leave_conn(struct ofi_conn *conn, struct ofi_slot *slot)
     cw_list_remove(&slot->link);
     conn->accessing--;
     conn->fetching -= (unsigned)is_fetch(slot);
+    conn->longs -= slot->block->kind == OFI_BLOCK_LONG;
     if (!cw_list_empty(&slot->waiting) && !slot->access.is_over) {
         conn->stuck--;
     }
@@ -395,6 +396,14 @@ int cw_ofi_access_post(struct ofi_iface *iface, struct ofi_slot *slot)
 
 /* ---- taking ---- */
 
+static enum ofi_block_kind kind_for(size_t length)
+{
+    if (length <= CW_OFI_SMALL) {
+        return OFI_BLOCK_SMALL;
+    }
+    return (length <= CW_OFI_LARGE) ? OFI_BLOCK_LARGE : OFI_BLOCK_LONG;
+}
+
 /* A slot for an access of that many bytes; NULL: *status_p is the answer. */
 static struct ofi_slot *take(struct cw_conn *super, enum ofi_use use, size_t length, const struct cw_access_target *to,
                              unsigned flags, ucs_status_t *status_p)
@@ -402,7 +411,7 @@ static struct ofi_slot *take(struct cw_conn *super, enum ofi_use use, size_t len
     struct ofi_conn *conn           = cw_ofi_conn_of(super);
     struct ofi_iface *iface         = cw_ofi_iface_of(super);
     const struct ofi_domain *domain = iface->objects;
-    const enum ofi_block_kind kind  = (length <= CW_OFI_SMALL) ? OFI_BLOCK_SMALL : OFI_BLOCK_LARGE;
+    const enum ofi_block_kind kind  = kind_for(length);
     struct ofi_slot *slot, *echo = NULL;
 
     if (conn->state != OFI_OPEN) {
@@ -412,6 +421,7 @@ static struct ofi_slot *take(struct cw_conn *super, enum ofi_use use, size_t len
     *status_p           = CW_AGAIN;
     conn->wants_large   = 0;
     conn->wants_access  = 1;
+    conn->wants_long    = kind == OFI_BLOCK_LONG;
     conn->wants_fetched = (flags & CW_ACCESS_AFTER_FETCHES) != 0;
     slot                = cw_ofi_has_room(conn) ? cw_ofi_slot_new(iface, kind) : NULL;
     if (slot != NULL && use == OFI_USE_PUT && length > 0 && cw_ofi_reads_back(domain)) {
@@ -592,10 +602,13 @@ void cw_ofi_accesses_end(struct ofi_conn *conn, ucs_status_t status)
 void cw_ofi_access_limits(struct ofi_iface *iface)
 {
     const struct ofi_domain *domain = iface->objects;
-    const size_t message            = domain->info->ep_attr->max_msg_size;
-    const size_t max                = (message < CW_OFI_LARGE) ? message : CW_OFI_LARGE;
-    const size_t put                = (domain->delivery == OFI_DELIVERY_UNKNOWN) ? 0 : max;
+    const struct fi_ep_attr *attr   = domain->info->ep_attr;
+    const size_t max                = (attr->max_msg_size < CW_OFI_PIECE) ? attr->max_msg_size : CW_OFI_PIECE;
+    size_t put                      = (domain->delivery == OFI_DELIVERY_UNKNOWN) ? 0 : max;
 
+    if (domain->delivery == OFI_DELIVERY_READ_BACK && put > attr->max_order_raw_size) {
+        put = attr->max_order_raw_size;
+    }
     if (domain->reaches) {
         iface->super.limits.access = (struct cw_access_limits){.max_put_short = (put < MAX_SHORT) ? put : MAX_SHORT,
                                                                .max_put_bcopy = put,

@@ -41,7 +41,9 @@ enum cw_ofi_quirk {
     CW_OFI_LOSES_EXCESS     = 1u << 6, /* packets beyond the length of its queue are taken and never sent */
     CW_OFI_FEARS_THE_CLOSED = 1u << 7, /* a packet to a closed endpoint of this process ends the process */
     CW_OFI_LEAVES_RECEIVES  = 1u << 8, /* its queue of receives is all that an interface leaves behind at its end */
-    CW_OFI_LOSES_UNPOSTED   = 1u << 9  /* at the end of a connection, packets without a posted receive are lost */
+    CW_OFI_LOSES_UNPOSTED   = 1u << 9, /* at the end of a connection, packets without a posted receive are lost */
+    CW_OFI_FREES_TWICE      = 1u << 10 /* a read whose answer has begun to come is freed twice when its endpoint is
+                                        * closed, which ends the process */
 };
 
 /* Fabric and domain of libfabric. The domain of a context (mem/domain.h) is shared by its workers' interfaces; an

@@ -7,6 +7,7 @@
 #include "transport/ofi/ofi_watch.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@
 #define LEAVING_NS      300000000u /* the longest wait for packets under way at the end, */
 #define LEAVING_IDLE_NS 30000000u  /* and the longest part of it in which none completes */
 #define MOST_POSTED     64u        /* packets in a queue that must not run over; more overflow a socket's buffer */
+
+static struct ofi_iface *_Atomic left; /* interfaces that were closed, and whose endpoints could not be */
 
 /* Logs the failure of a call of libfabric. Returns 1 if it failed. */
 static int fails(struct ofi_iface *iface, const char *what, int error)
@@ -203,6 +206,7 @@ static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
     cw_list_init(&iface->over);
     cw_list_init(&iface->free_slots[OFI_BLOCK_SMALL]);
     cw_list_init(&iface->free_slots[OFI_BLOCK_LARGE]);
+    cw_list_init(&iface->free_slots[OFI_BLOCK_LONG]);
 }
 
 static void close_fid(struct ofi_iface *iface, struct fid *fid)
@@ -216,6 +220,20 @@ static void close_fid(struct ofi_iface *iface, struct fid *fid)
 
 #define CLOSE(iface, object) close_fid(iface, ((iface)->object != NULL) ? &(iface)->object->fid : NULL)
 
+/* Whether closing the endpoint could end the process. */
+static int must_stay(const struct ofi_iface *iface)
+{
+    const struct ofi_slot *slot;
+
+    cw_list_for_each(slot, &iface->orphans, struct ofi_slot, link)
+    {
+        if (slot->access.under_way > 0 && (iface->objects->quirks & CW_OFI_FREES_TWICE)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void dispose(struct ofi_iface *iface)
 {
     cw_ofi_life_end(iface->entry.head.life);
@@ -224,6 +242,13 @@ static void dispose(struct ofi_iface *iface)
     if (iface->item.fd >= 0) {
         cw_poller_remove(iface->poller, &iface->item);
     }
+    cw_idmap_cleanup(&iface->numbers);
+    cw_hash_cleanup(&iface->routes);
+    cw_hash_cleanup(&iface->peers);
+    if (iface->stays) {
+        iface->next_left = atomic_exchange(&left, iface);
+        return;
+    }
     CLOSE(iface, ep);
     cw_ofi_slots_cleanup(iface);
     CLOSE(iface, av);
@@ -231,9 +256,6 @@ static void dispose(struct ofi_iface *iface)
     if (iface->own_objects) {
         cw_ofi_domain_close(&iface->objects->super);
     }
-    cw_idmap_cleanup(&iface->numbers);
-    cw_hash_cleanup(&iface->routes);
-    cw_hash_cleanup(&iface->peers);
     free(iface);
 }
 
@@ -308,6 +330,13 @@ void cw_ofi_close(struct cw_iface *super)
 
     iface->closing = 1;
     let_leave(iface);
+    if (must_stay(iface)) {
+        cw_diag("an endpoint of %s stays open, because a peer owes a part of what was read and this release of "
+                "libfabric could not close it",
+                iface->info->fabric_attr->prov_name);
+        iface->stays  = 1;
+        iface->broken = 1;
+    }
     cw_list_for_each_safe(slot, next, &iface->orphans, struct ofi_slot, link)
     {
         cw_list_remove(&slot->link);

@@ -10,11 +10,13 @@
 static const struct {
     const char *name; /* a part of the provider's name */
     unsigned quirks;
+    uint32_t until; /* the version of the provider that is the first without; 0: none is */
 } table[] = {
-    {"ofi_rxm", CW_OFI_DELIVERS_LATE | CW_OFI_SHARES_BREAK | CW_OFI_EAGER_16K},
-    {"ofi_rxd", CW_OFI_HIDES_REFUSALS | CW_OFI_SHORT_PACKETS | CW_OFI_NAMELESS_INJECT | CW_OFI_LOSES_EXCESS},
-    {"shm", CW_OFI_HIDES_REFUSALS | CW_OFI_SHORT_PACKETS | CW_OFI_FEARS_THE_CLOSED | CW_OFI_LEAVES_RECEIVES},
-    {"sockets", CW_OFI_LOSES_UNPOSTED},
+    {"tcp;ofi_rxm", CW_OFI_FREES_TWICE, FI_VERSION(117, 10)},
+    {"ofi_rxm", CW_OFI_DELIVERS_LATE | CW_OFI_SHARES_BREAK | CW_OFI_EAGER_16K, 0},
+    {"ofi_rxd", CW_OFI_HIDES_REFUSALS | CW_OFI_SHORT_PACKETS | CW_OFI_NAMELESS_INJECT | CW_OFI_LOSES_EXCESS, 0},
+    {"shm", CW_OFI_HIDES_REFUSALS | CW_OFI_SHORT_PACKETS | CW_OFI_FEARS_THE_CLOSED | CW_OFI_LEAVES_RECEIVES, 0},
+    {"sockets", CW_OFI_LOSES_UNPOSTED, 0},
 };
 
 unsigned cw_ofi_quirks(const struct fi_info *info)
@@ -23,7 +25,8 @@ unsigned cw_ofi_quirks(const struct fi_info *info)
     size_t i;
 
     for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (strstr(info->fabric_attr->prov_name, table[i].name) != NULL) {
+        if (strstr(info->fabric_attr->prov_name, table[i].name) != NULL &&
+            (table[i].until == 0 || info->fabric_attr->prov_version < table[i].until)) {
             quirks |= table[i].quirks;
         }
     }

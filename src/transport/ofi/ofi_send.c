@@ -18,6 +18,8 @@
 #include "base/probe.h"
 #include "os/clock.h"
 
+#define MAX_LARGE    32u        /* large packets of a connection under way, and accesses, */
+#define MAX_LONG     4u         /* of which that many may be long */
 #define REPEATING_NS 300000000u /* ofi_rxm may take that long to notice the end of its own connection */
 
 /* Hands a packet to the provider. Returns 0 when the provider did not take it. */
@@ -68,6 +70,7 @@ static void note(struct ofi_conn *conn, struct ofi_slot *slot)
     } else {
         conn->accessing++;
         conn->fetching += slot->access.use != OFI_USE_PUT;
+        conn->longs += slot->block->kind == OFI_BLOCK_LONG;
         cw_list_add_tail(&conn->accesses, &slot->link);
     }
 }
@@ -119,9 +122,9 @@ static unsigned window_of(const struct ofi_conn *conn)
 
 int cw_ofi_has_room(const struct ofi_conn *conn)
 {
-    return conn->flying < window_of(conn) && conn->stuck == 0 &&
-           (!conn->wants_large || conn->large < CW_OFI_WINDOW_L) &&
-           (!conn->wants_access || conn->accessing < CW_OFI_WINDOW_L) && (!conn->wants_fetched || conn->fetching == 0);
+    return conn->flying < window_of(conn) && conn->stuck == 0 && (!conn->wants_large || conn->large < MAX_LARGE) &&
+           (!conn->wants_access || conn->accessing < MAX_LARGE) && (!conn->wants_long || conn->longs < MAX_LONG) &&
+           (!conn->wants_fetched || conn->fetching == 0);
 }
 
 /* A connection that waits for the peer is visited only after a packet of the peer. */
@@ -143,6 +146,7 @@ static ucs_status_t take_slot(struct ofi_iface *iface, struct ofi_conn *conn, en
     }
     conn->wants_large   = kind == OFI_BLOCK_LARGE;
     conn->wants_access  = 0;
+    conn->wants_long    = 0;
     conn->wants_fetched = 0;
     if (cw_unlikely(!cw_ofi_has_room(conn) || ahead_of(conn) >= window_of(conn))) {
         return cw_ofi_again(iface, conn);

@@ -6,15 +6,13 @@
  */
 #include "transport/ofi/ofi.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "os/memory.h"
 
-#define SMALL_IN_BLOCK 64u
-#define LARGE_IN_BLOCK 16u
-#define RECEIVES       32u
-#define MAX_BLOCKS     128u
+#define RECEIVES 32u
 
 static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind kind, unsigned count, size_t room)
 {
@@ -41,24 +39,30 @@ static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind 
     }
     block->next   = iface->blocks;
     iface->blocks = block;
-    iface->num_blocks++;
     return block;
 }
 
 static int more(struct ofi_iface *iface, enum ofi_block_kind kind)
 {
-    const int is_small = kind == OFI_BLOCK_SMALL;
     const size_t large = iface->objects->reaches ? CW_OFI_LARGE : iface->max_packet; /* accesses may be longer */
+    const struct {
+        unsigned most; /* blocks */
+        unsigned count;
+        size_t room;
+    } kinds[] = {[OFI_BLOCK_SMALL] = {UINT_MAX, 64, CW_OFI_SMALL},
+                 [OFI_BLOCK_LARGE] = {128, 16, large},
+                 [OFI_BLOCK_LONG]  = {64, 2, CW_OFI_PIECE}};
     struct ofi_block *block;
     unsigned i;
 
-    if (iface->num_blocks >= MAX_BLOCKS && !is_small) {
+    if (iface->num_blocks[kind] >= kinds[kind].most) {
         return 0;
     }
-    block = block_new(iface, kind, is_small ? SMALL_IN_BLOCK : LARGE_IN_BLOCK, is_small ? CW_OFI_SMALL : large);
+    block = block_new(iface, kind, kinds[kind].count, kinds[kind].room);
     for (i = 0; block != NULL && i < block->count; i++) {
         cw_list_add_tail(&iface->free_slots[kind], &block->slots[i].link);
     }
+    iface->num_blocks[kind] += block != NULL;
     return block != NULL;
 }
 

@@ -10,6 +10,11 @@
 #include "transport/ofi/ofi_domain.h"
 #include "transport/transport.h"
 
+/* Bytes of the memory of one packet, or of an access, */
+#define CW_OFI_SMALL 1024u        /* header included; controls are small; */
+#define CW_OFI_LARGE (64u << 10)  /* of a packet at most, as far as the provider sends that much; */
+#define CW_OFI_PIECE (512u << 10) /* of an access at most, as far as the provider takes that much */
+
 struct ofi_conn;
 struct ofi_iface;
 struct ofi_peer;
@@ -61,7 +66,7 @@ struct ofi_slot {
     struct ofi_access access;
 };
 
-enum ofi_block_kind { OFI_BLOCK_SMALL, OFI_BLOCK_LARGE, OFI_BLOCK_RECEIVE };
+enum ofi_block_kind { OFI_BLOCK_SMALL, OFI_BLOCK_LARGE, OFI_BLOCK_LONG, OFI_BLOCK_RECEIVE };
 
 /* Slots whose memory is one range, registered together. */
 struct ofi_block {
