@@ -24,11 +24,9 @@ HEAD = """\
 """
 # Only these calls are looked at; the whole program where there are none.
 START = ["--collect-atstart=no", "--toggle-collect=ucp_init_version", "--toggle-collect=ucp_worker_create"]
-RUNS = [("bench_memory", ["-n", "2", "-i", "20"]), ("bench_memory", ["-n", "2", "-i", "20", "-a"])]
+RUNS = [("bench_memory", ["-n", "12", "-i", "200"]), ("bench_memory", ["-n", "12", "-i", "200", "-a"])]
 RUNS += [("bench_paths", [case, None, "500"]) for case in ("tag", "am", "idle")]
-GROUPS = [("Making a context and a worker.", [("bench_startup", [])], START),
-          ("Ending them.", [("bench_startup", [])], []),
-          ("A peer and messages.", RUNS, [])]
+START_GROUP, PEER_GROUP, END_GROUP = "Making a context and a worker.", "A peer and messages.", "Ending."
 WIDTH = 118
 
 
@@ -87,18 +85,21 @@ def wrapped(names):
 
 
 def main(build):
-    held, seen, text = sections(build), set(), HEAD
-    for title, runs, collect in GROUPS:
+    held, seen, groups = sections(build), set(), {}
+    for title, runs, collect in ((START_GROUP, [("bench_startup", [])], START), (END_GROUP, [("bench_startup", [])], []),
+                                 (PEER_GROUP, RUNS, [])):
         names = set()
         for function in run_all(build, runs, collect):
             for name in held.get(function, ()):
                 cold, bare = re.match(r"(unlikely\.)?([^.]+)", name).groups()
                 names.add((cold or "") + bare)
-        text += f"# {title}\n" + "\n".join(wrapped(names - seen)) + "\n"
+        groups[title] = names - seen
         seen |= names
     target = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "startup.txt")
     with open(target, "w", encoding="utf-8") as file:
-        file.write(text)
+        file.write(HEAD)
+        for title in (START_GROUP, PEER_GROUP, END_GROUP):
+            file.write(f"# {title}\n" + "\n".join(wrapped(groups[title])) + "\n")
 
 
 if __name__ == "__main__":

@@ -174,6 +174,7 @@ struct cw_tcp_iface {
     struct cw_tcp_conn *hot[CW_TCP_MAX_HOT];
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* a whole frame at least */
+    struct cw_tcp_greeting *spare_greeting; /* NULL, or for the next connection */
     struct cw_tcp_tx *spare_tx;   /* NULL until needed; empty */
     unsigned num_tx;              /* buffers in use, with the spare one */
     struct cw_tcp_place *spare_place; /* NULL until needed; empty */
@@ -241,6 +242,8 @@ void cw_tcp_conn_leave(struct cw_tcp_conn *conn);
 void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn);
 /* Frees the state that a connection needs until it is open, if it is still there. */
 void cw_tcp_greeting_free(struct cw_tcp_conn *conn);
+/* For a greeting that no connection has any more. */
+void cw_tcp_greeting_release(struct cw_tcp_iface *iface, struct cw_tcp_greeting *greeting);
 /* Makes the connection OPEN: the greeting is complete. */
 void cw_tcp_conn_open(struct cw_tcp_conn *conn);
 /* Keeps for the log the reason why the connection of this socket ends; only the first reason is kept. */

@@ -177,7 +177,7 @@ ucs_status_t cw_tcp_cm_answer(struct cw_conn *super, struct cw_iface *to, int ac
         cw_tcp_conn_linger(conn);
         return UCS_OK;
     }
-    free(greeting);
+    cw_tcp_greeting_release(iface, greeting);
     conn->greeting = NULL;
     cw_tcp_tx_update_interest(conn);
     return UCS_OK;

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "os/clock.h"
 
@@ -20,6 +21,29 @@
 
 static unsigned conn_ready(struct cw_poll_item *item, unsigned events);
 
+/* The allocator would leave a hole in the heap for each peer, if a greeting came and went between the blocks that stay. */
+static struct cw_tcp_greeting *greeting_new(struct cw_tcp_iface *iface)
+{
+    struct cw_tcp_greeting *greeting = iface->spare_greeting;
+
+    if (greeting == NULL) {
+        return calloc(1, sizeof(*greeting));
+    }
+    iface->spare_greeting = NULL;
+    memset(greeting, 0, sizeof(*greeting));
+    return greeting;
+}
+
+void cw_tcp_greeting_release(struct cw_tcp_iface *iface, struct cw_tcp_greeting *greeting)
+{
+    cw_text_free(&greeting->tried);
+    if (iface->spare_greeting == NULL) {
+        iface->spare_greeting = greeting;
+    } else {
+        free(greeting);
+    }
+}
+
 struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_state state, int fd)
 {
     struct cw_tcp_conn *conn = calloc(1, sizeof(*conn));
@@ -27,7 +51,7 @@ struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_stat
     if (conn == NULL) {
         return NULL;
     }
-    conn->greeting = calloc(1, sizeof(*conn->greeting));
+    conn->greeting = greeting_new(iface);
     if (conn->greeting == NULL) {
         free(conn);
         return NULL;
@@ -45,8 +69,7 @@ void cw_tcp_greeting_free(struct cw_tcp_conn *conn)
 {
     if (conn->greeting != NULL) {
         cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &conn->greeting->alarm);
-        cw_text_free(&conn->greeting->tried);
-        free(conn->greeting);
+        cw_tcp_greeting_release(cw_tcp_iface_of(&conn->super), conn->greeting);
         conn->greeting = NULL;
     }
 }

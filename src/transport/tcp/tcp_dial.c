@@ -363,8 +363,7 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
         conn->broken = UCS_ERR_REJECTED;
         upcalls->opened(&conn->super, UCS_ERR_REJECTED, reply, header->length);
     }
-    cw_text_free(&greeting->tried);
-    free(greeting);
+    cw_tcp_greeting_release(cw_tcp_iface_of(&conn->super), greeting);
     cw_tcp_tx_update_interest(conn); /* a send may have been refused before: the poller then reports `room` */
     return 1;
 }
