@@ -23,7 +23,8 @@ HEAD = """\
 # bench/startup_order.py.
 """
 # Only these calls are looked at; the whole program where there are none.
-START = ["--collect-atstart=no", "--toggle-collect=ucp_init_version", "--toggle-collect=ucp_worker_create"]
+START = ["--collect-atstart=no"] + [f"--toggle-collect={call}" for call in
+                                    ("ucp_get_version", "ucp_init_version", "ucp_worker_create")]
 RUNS = [("bench_memory", ["-n", "12", "-i", "200"]), ("bench_memory", ["-n", "12", "-i", "200", "-a"])]
 RUNS += [("bench_paths", [case, None, "500"]) for case in ("tag", "am", "idle")]
 START_GROUP, PEER_GROUP, END_GROUP = "Making a context and a worker.", "A peer and messages.", "Ending."
@@ -86,8 +87,8 @@ def wrapped(names):
 
 def main(build):
     held, seen, groups = sections(build), set(), {}
-    for title, runs, collect in ((START_GROUP, [("bench_startup", [])], START), (END_GROUP, [("bench_startup", [])], []),
-                                 (PEER_GROUP, RUNS, [])):
+    start = [("bench_startup", [])]
+    for title, runs, collect in ((START_GROUP, start, START), (END_GROUP, start, []), (PEER_GROUP, RUNS, [])):
         names = set()
         for function in run_all(build, runs, collect):
             for name in held.get(function, ()):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts what ucp_init and ucp_worker_create cost and compares it with what is kept beside this file.
+"""Counts what ucp_get_version, ucp_init and ucp_worker_create cost and compares it with what is kept beside this file.
 
 Usage: startup.py BIN [--update]
 
@@ -22,6 +22,7 @@ import tempfile
 from paths import SKIPPED, surroundings
 
 KEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup.json")
+CALLS = ("ucp_get_version", "ucp_init_version", "ucp_worker_create")
 GROWTH = 0.1
 PAGE = 4096
 
@@ -43,8 +44,7 @@ def code_pages(path):
 def count(binary):
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--collect-atstart=no",
-                   "--toggle-collect=ucp_init_version", "--toggle-collect=ucp_worker_create", "--dump-instr=yes",
-                   "--compress-pos=no", binary]
+                   *[f"--toggle-collect={call}" for call in CALLS], "--dump-instr=yes", "--compress-pos=no", binary]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False,
                               env={"PATH": os.environ["PATH"], "HOME": "/"})
         found = re.search(r"Collected : (\d+)", done.stderr)

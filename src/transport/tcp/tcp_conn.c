@@ -21,7 +21,7 @@
 
 static unsigned conn_ready(struct cw_poll_item *item, unsigned events);
 
-/* The allocator would leave a hole in the heap for each peer, if a greeting came and went between the blocks that stay. */
+/* If a greeting came and went between the blocks that stay, the allocator would leave a hole for each peer. */
 static struct cw_tcp_greeting *greeting_new(struct cw_tcp_iface *iface)
 {
     struct cw_tcp_greeting *greeting = iface->spare_greeting;
