@@ -316,6 +316,7 @@ static void test_cls17_ep_destroy_blocks_until_flushed(void **state)
     if (cw_test_tls_has("tcp")) {
         cw_test_skip_reference("its close over tcp waits for the peer's progress");
     }
+    cw_test_skip_over_providers("udp:", "a packet completes when its receiver calls progress");
     cw_pair_open(pair, NULL);
     cw_pair_ping(pair, 1);
     cw_pair_settle(pair);
