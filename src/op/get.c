@@ -112,22 +112,6 @@ static ucs_status_t keep(struct cw_request *request)
     return cw_dt_keep(&get->cursor);
 }
 
-/* OPA-16: the get ends in this call or fails. */
-static ucs_status_ptr_t post_forced(struct cw_request *request)
-{
-    struct cw_get *get  = cw_request_state(request);
-    struct ucp_ep *ep   = request->ep;
-    ucs_status_t status = CW_AGAIN;
-
-    get->forced = 1;
-    if (cw_ep_ready(ep) && cw_list_empty(&cw_op_ep(ep)->rma->queue) && !cw_op_ep(ep)->rma->running) {
-        status = attempt(request);
-    }
-    release(request);
-    cw_request_put(request);
-    return UCS_STATUS_PTR((status == CW_HOLD) ? CW_AGAIN : status);
-}
-
 ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
                                 const struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
@@ -155,9 +139,11 @@ ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, u
     request->release = release;
     cw_rma_note_type(request, &get->cursor);
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_GET_RECEIVED, 0, get->cursor.length);
-    return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
-               ? post_forced(request)
-               : cw_rma_post(request, param->op_attr_mask, CW_RMA_COLLECTED, keep);
+    if (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) {
+        get->forced = 1;
+        return cw_rma_post_forced(request);
+    }
+    return cw_rma_post(request, param->op_attr_mask, CW_RMA_COLLECTED, keep);
 }
 
 /* Reads mapped memory by loads, into any datatype. Makes a request only if the program wants one. */

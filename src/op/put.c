@@ -147,22 +147,6 @@ static ucs_status_t keep(struct cw_request *request)
     return cw_dt_keep(&send->cursor);
 }
 
-/* OPA-16: the put is sent in this call, or fails. */
-static ucs_status_ptr_t post_forced(struct cw_request *request)
-{
-    struct cw_send *send = cw_request_state(request);
-    struct ucp_ep *ep    = request->ep;
-    ucs_status_t status  = CW_AGAIN;
-
-    send->force = CW_FORCE_EAGER;
-    if (cw_ep_ready(ep) && cw_list_empty(&cw_op_ep(ep)->rma->queue) && !cw_op_ep(ep)->rma->running) {
-        status = cw_put_attempt(request);
-    }
-    request->release(request);
-    cw_request_put(request);
-    return UCS_STATUS_PTR((status == CW_HOLD || status == CW_LATER) ? CW_AGAIN : status);
-}
-
 /* A put whose first packet carries no bytes may wait for progress behind other sends, if the endpoint collects them. */
 static enum cw_rma_haste haste_of(struct ucp_ep *ep, const struct cw_send *send)
 {
@@ -195,9 +179,11 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
     request->send     = cw_put_attempt;
     cw_rma_note_type(request, &send->cursor);
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_PUT_SENT, 0, send->cursor.length);
-    return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
-               ? post_forced(request)
-               : cw_rma_post(request, param->op_attr_mask, haste_of(ep, send), keep);
+    if (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) {
+        send->force = CW_FORCE_EAGER;
+        return cw_rma_post_forced(request);
+    }
+    return cw_rma_post(request, param->op_attr_mask, haste_of(ep, send), keep);
 }
 
 /* Whether a packet may be sent now without a request. The two functions below say whether the put fits one. */

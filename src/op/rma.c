@@ -286,6 +286,18 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
                                                                            : cw_ep_answered(request, status, attr_mask);
 }
 
+ucs_status_ptr_t cw_rma_post_forced(struct cw_request *request)
+{
+    const struct ucp_ep *ep  = request->ep;
+    const struct cw_rma *rma = cw_op_ep(request->ep)->rma;
+    ucs_status_t status      = CW_AGAIN;
+
+    if (cw_ep_ready(ep) && cw_list_empty(&rma->queue) && !rma->running) {
+        status = request->send(request);
+    }
+    return cw_request_give_up(request, (status == CW_HOLD || status == CW_LATER) ? CW_AGAIN : status);
+}
+
 /* ---- the owner's side ---- */
 
 static void answer_release(struct cw_request *request)

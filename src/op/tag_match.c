@@ -243,36 +243,6 @@ struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher)
     return recv;
 }
 
-void cw_tag_matcher_visit_recvs(const struct cw_tag_matcher *matcher,
-                                void (*visit)(const struct cw_tag_recv *recv, void *arg), void *arg)
-{
-    const struct cw_tag_few *few;
-    struct cw_tag_node      *node;
-    size_t                   i;
-    uint64_t                 left;
-
-    for (few = matcher->first; few != matcher->last; few++) {
-        visit(few->recv, arg);
-    }
-    for (left = matcher->busy; left != 0; left &= left - 1) {
-        const struct cw_tag_table *table = &matcher->classes[__builtin_ctzll(left)]->posted;
-
-        for (i = 0; i < table->num_buckets; i++) {
-            const struct cw_tag_node *first;
-
-            for (first = table->buckets[i]; first != NULL; first = first->chain) {
-                visit(cw_tag_node_recv(first), arg);
-                cw_list_for_each(node, &first->ring, struct cw_tag_node, ring) {
-                    visit(cw_tag_node_recv(node), arg);
-                }
-            }
-        }
-    }
-    cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
-        visit(cw_tag_node_recv(node), arg);
-    }
-}
-
 void cw_tag_matcher_init(struct cw_tag_matcher *matcher, uint64_t seed)
 {
     memset(matcher, 0, sizeof(*matcher));

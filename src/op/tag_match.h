@@ -257,10 +257,6 @@ bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *r
 /* Removes and returns any posted receive; NULL if none is left. For the clean-up of a worker. */
 struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher);
 
-/* Calls `visit` for each posted receive, in no particular order. `visit` must not change the matcher. */
-void cw_tag_matcher_visit_recvs(const struct cw_tag_matcher *matcher,
-                                void (*visit)(const struct cw_tag_recv *recv, void *arg), void *arg);
-
 /* The oldest unexpected message, NULL if none. It stays queued. */
 static inline struct cw_tag_message *cw_tag_matcher_first_message(const struct cw_tag_matcher *matcher)
 {

@@ -96,22 +96,33 @@ static ucs_status_t read_into(const struct cw_peer_process *peer, const struct i
     return UCS_OK;
 }
 
+/* Whether the peer still is the process that it was; else what was refused is logged. */
+static int is_same(const struct cw_peer_process *peer)
+{
+    struct iovec theirs = {address_of(peer->probe_address), sizeof(uint64_t)};
+    uint64_t probe      = ~peer->probe;
+    struct iovec ours   = {&probe, sizeof(probe)};
+    const ssize_t done  = process_vm_readv(peer->pid, &ours, 1, &theirs, 1, 0);
+
+    if (done != (ssize_t)sizeof(probe) || probe != peer->probe) {
+        (void)refused(peer, "written", done);
+        return 0;
+    }
+    return 1;
+}
+
 static ucs_status_t write_from(const struct cw_peer_process *peer, const struct iovec *from, unsigned count,
                                uint64_t to)
 {
-    struct iovec probe_ours, probe_theirs = {address_of(peer->probe_address), sizeof(uint64_t)}, ours[WINDOW], theirs;
+    struct iovec ours[WINDOW], theirs;
     struct rest rest = {.iov = from, .count = count, .address = to};
-    uint64_t probe;
     unsigned entries;
     ssize_t done;
 
     advance(&rest, 0);
     while (rest.count > 0) {
-        probe      = ~peer->probe;
-        probe_ours = (struct iovec){&probe, sizeof(probe)};
-        done       = process_vm_readv(peer->pid, &probe_ours, 1, &probe_theirs, 1, 0);
-        if (done != (ssize_t)sizeof(probe) || probe != peer->probe) {
-            return refused(peer, "written", done);
+        if (!is_same(peer)) {
+            return UCS_ERR_IO_ERROR;
         }
         entries         = window(&rest, ours, &theirs.iov_len);
         theirs.iov_base = address_of(rest.address);
@@ -127,19 +138,14 @@ static ucs_status_t write_from(const struct cw_peer_process *peer, const struct 
 ucs_status_t cw_peer_memory_scatter(const struct cw_peer_process *peer, const struct iovec *from,
                                     const struct iovec *to, unsigned count)
 {
-    struct iovec probe_ours, probe_theirs = {address_of(peer->probe_address), sizeof(uint64_t)};
     unsigned first, part, i;
-    uint64_t probe;
     size_t length;
     ssize_t done;
 
     for (first = 0; first < count; first += part) {
-        part       = (count - first < WINDOW) ? count - first : WINDOW;
-        probe      = ~peer->probe;
-        probe_ours = (struct iovec){&probe, sizeof(probe)};
-        done       = process_vm_readv(peer->pid, &probe_ours, 1, &probe_theirs, 1, 0);
-        if (done != (ssize_t)sizeof(probe) || probe != peer->probe) {
-            return refused(peer, "written", done);
+        part = (count - first < WINDOW) ? count - first : WINDOW;
+        if (!is_same(peer)) {
+            return UCS_ERR_IO_ERROR;
         }
         for (i = 0, length = 0; i < part; i++) {
             length += from[first + i].iov_len;

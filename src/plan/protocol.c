@@ -59,6 +59,7 @@ static void choose_at(const struct cw_protocol *const *table, const struct cw_pr
 
     *best = (struct cw_protocol_row){.protocol = NULL};
     for (; *table != NULL && (best->protocol == NULL || !best->fixed); table++) {
+        row = (struct cw_protocol_row){.last = CW_PLAN_NEVER, .cost = cw_protocol_cost(ask->lanes, 1)};
         if (!(*table)->query(ask, &row) || row.last < at) {
             continue;
         }

@@ -156,7 +156,8 @@ struct cw_protocol_row {
 };
 
 struct cw_protocol {
-    /* Pure. Finds the lengths for which the protocol offers itself, with `way` and `why` for info texts. 0: none. */
+    /* Pure. Finds the lengths for which the protocol offers itself, with `way` and `why` for info texts. The row begins
+     * as one for all lengths at the cost of one packet. 0: none. */
     int (*query)(const struct cw_protocol_ask *ask, struct cw_protocol_row *row);
     /* The first attempt to send (`send` of struct cw_request); it sets request->send if another function is to go on.
      * NULL: the call itself sends, before there is a request; for CW_PROTO_RNDV: the receiver asks the sender for

@@ -13,11 +13,9 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     if (ask->header > packet) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = packet - ask->header,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .way   = "eager copy",
-                                    .why   = "fits one packet"};
+    row->last = packet - ask->header;
+    row->way  = "eager copy";
+    row->why  = "fits one packet";
     return 1;
 }
 

@@ -18,12 +18,8 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const int rings = ask->used_in_place && ask->lanes->input.memory;
 
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .way   = "eager pieces",
-                                    .why   = rings ? "one packet where rings are wide, else several"
-                                                   : "more than one packet takes"};
+    row->way = "eager pieces";
+    row->why = rings ? "one packet where rings are wide, else several" : "more than one packet takes";
     return 1;
 }
 

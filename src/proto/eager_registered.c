@@ -21,12 +21,11 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
         packet - ask->header < least) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = (least > 0) ? least : 1,
-                                    .last  = packet - ask->header,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .fixed = 1,
-                                    .way   = "eager zero copy by the device",
-                                    .why   = is_set ? "ZCOPY_THRESH" : "the copy costs more than a completion"};
+    row->first = (least > 0) ? least : 1;
+    row->last  = packet - ask->header;
+    row->fixed = 1;
+    row->way   = "eager zero copy by the device";
+    row->why   = is_set ? "ZCOPY_THRESH" : "the copy costs more than a completion";
     return 1;
 }
 

@@ -13,14 +13,12 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
         ask->header > packet || packet - ask->header < ask->lanes->plan->zcopy_min) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = ask->lanes->plan->zcopy_min,
-                                    .last  = packet - ask->header,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .fixed = 1,
-                                    .way   = "eager zero copy",
-                                    .why   = (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO)
-                                                 ? "the copy costs more than its bookkeeping"
-                                                 : "ZCOPY_THRESH"};
+    row->first = ask->lanes->plan->zcopy_min;
+    row->last  = packet - ask->header;
+    row->fixed = 1;
+    row->way   = "eager zero copy";
+    row->why =
+        (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its bookkeeping" : "ZCOPY_THRESH";
     return 1;
 }
 

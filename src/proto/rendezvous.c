@@ -56,16 +56,13 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     if (ask->force == CW_FORCE_EAGER || (is_long && !is_staged(ask))) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = is_long              ? CW_PLAN_NEVER
-                                             : (min > ask->extra) ? min - ask->extra
-                                                                  : 0,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost(ask->lanes, 3),
-                                    .fixed = 1,
-                                    .way   = input->memory ? "rendezvous, copied from memory to memory by both sides"
-                                             : (input->max_placed > 0) ? "rendezvous, received in place"
-                                                                       : "rendezvous, in pieces",
-                                    .why   = why(ask)};
+    row->first = is_long ? CW_PLAN_NEVER : (min > ask->extra) ? min - ask->extra : 0;
+    row->cost  = cw_protocol_cost(ask->lanes, 3);
+    row->fixed = 1;
+    row->way   = input->memory             ? "rendezvous, copied from memory to memory by both sides"
+                 : (input->max_placed > 0) ? "rendezvous, received in place"
+                                           : "rendezvous, in pieces";
+    row->why   = why(ask);
     if (is_staged(ask) && row->first >= CW_STAGE_LEAST) {
         row->first = CW_STAGE_LEAST;
         row->way   = "rendezvous, copied from and to the devices";

@@ -7,11 +7,9 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost(ask->lanes, 2),
-                                    .way   = "in packets",
-                                    .why   = "copies cost less than to register the memory, or no device takes it"};
+    row->cost = cw_protocol_cost(ask->lanes, 2);
+    row->way  = "in packets";
+    row->why  = "copies cost less than to register the memory, or no device takes it";
     row->cost.byte_ns += 2 * CW_COST_COPY_BYTE_NS;
     return 1;
 }

@@ -13,12 +13,11 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     const struct cw_protocol_input *input = &ask->lanes->input;
     const int is_set                      = input->rndv_scheme == CW_RNDV_GET_ZCOPY;
 
-    *row = (struct cw_protocol_row){.first = 1,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost(ask->lanes, 3),
-                                    .fixed = is_set,
-                                    .way   = "read by the receiver's device",
-                                    .why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte"};
+    row->first = 1;
+    row->cost  = cw_protocol_cost(ask->lanes, 3);
+    row->fixed = is_set;
+    row->way   = "read by the receiver's device";
+    row->why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte";
     if (!ask->registered) {
         row->cost.fixed_ns += input->register_ns;
         row->cost.byte_ns += input->register_byte_ns;

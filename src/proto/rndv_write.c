@@ -13,12 +13,11 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     const struct cw_protocol_input *input = &ask->lanes->input;
     const int is_set                      = input->rndv_scheme == CW_RNDV_PUT_ZCOPY;
 
-    *row = (struct cw_protocol_row){.first = 1,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost(ask->lanes, 5),
-                                    .fixed = is_set,
-                                    .way   = "written by the sender's device",
-                                    .why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte"};
+    row->first = 1;
+    row->cost  = cw_protocol_cost(ask->lanes, 5);
+    row->fixed = is_set;
+    row->way   = "written by the sender's device";
+    row->why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte";
     row->cost.fixed_ns += 2 * input->register_ns; /* on each side */
     row->cost.byte_ns += 2 * input->register_byte_ns;
     return ask->data == CW_DATA_CONTIG && input->access &&

@@ -10,11 +10,9 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     if (!ask->in_call || ask->data != CW_DATA_CONTIG || ask->lanes->plan->short_end == 0) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = ask->lanes->plan->short_end - 1,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .way   = "short",
-                                    .why   = "copied into the packet by the call itself"};
+    row->last = ask->lanes->plan->short_end - 1;
+    row->way  = "short";
+    row->why  = "copied into the packet by the call itself";
     return 1;
 }
 

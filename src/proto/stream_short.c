@@ -10,11 +10,9 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     if (!ask->in_call || ask->data != CW_DATA_CONTIG) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = ask->lanes->input.max_short,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .way   = "short",
-                                    .why   = "copied into the packet by the call itself"};
+    row->last = ask->lanes->input.max_short;
+    row->way  = "short";
+    row->why  = "copied into the packet by the call itself";
     return 1;
 }
 

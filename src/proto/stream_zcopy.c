@@ -13,12 +13,10 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     if (ask->data != CW_DATA_CONTIG || input->max_zcopy <= input->max_bcopy) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = input->max_bcopy - ask->header + 1,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .fixed = 1,
-                                    .way   = "eager zero copy",
-                                    .why   = "more than one copied packet takes"};
+    row->first = input->max_bcopy - ask->header + 1;
+    row->fixed = 1;
+    row->way   = "eager zero copy";
+    row->why   = "more than one copied packet takes";
     return 1;
 }
 

@@ -75,7 +75,8 @@ static struct cw_protocol_row row_of(size_t from, size_t to, double fixed_ns, do
 
 static void expect_rows(const size_t *ends, const int *who, unsigned count)
 {
-    const struct cw_protocol_ask ask = {.num_lanes = 0};
+    static const struct cw_protocol_lane lane;
+    const struct cw_protocol_ask ask = {.lanes = &lane, .num_lanes = 1};
     struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
     size_t at = 0;
 

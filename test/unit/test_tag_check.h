@@ -11,6 +11,37 @@ static inline bool cw_tag_matcher_is_posted(const struct cw_tag_matcher *matcher
     return recv->sequence != 0 || cw_tag_few_find(matcher, recv) != NULL;
 }
 
+/* Calls `visit` for each posted receive, in no particular order. `visit` must not change the matcher. */
+static inline void cw_tag_matcher_visit_recvs(const struct cw_tag_matcher *matcher,
+                                              void (*visit)(const struct cw_tag_recv *recv, void *arg), void *arg)
+{
+    const struct cw_tag_few *few;
+    struct cw_tag_node      *node;
+    size_t                   i;
+    uint64_t                 left;
+
+    for (few = matcher->first; few != matcher->last; few++) {
+        visit(few->recv, arg);
+    }
+    for (left = matcher->busy; left != 0; left &= left - 1) {
+        const struct cw_tag_table *table = &matcher->classes[__builtin_ctzll(left)]->posted;
+
+        for (i = 0; i < table->num_buckets; i++) {
+            const struct cw_tag_node *first;
+
+            for (first = table->buckets[i]; first != NULL; first = first->chain) {
+                visit(cw_tag_node_recv(first), arg);
+                cw_list_for_each(node, &first->ring, struct cw_tag_node, ring) {
+                    visit(cw_tag_node_recv(node), arg);
+                }
+            }
+        }
+    }
+    cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
+        visit(cw_tag_node_recv(node), arg);
+    }
+}
+
 /* Bytes of the buckets that were allocated. */
 static inline size_t cw_tag_table_memory(const struct cw_tag_table *table)
 {

@@ -12,12 +12,10 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost(ask->lanes, 2),
-                                    .fixed = 1,
-                                    .way   = "the owner's device",
-                                    .why   = "the key says that it carries them out"};
+    row->cost  = cw_protocol_cost(ask->lanes, 2);
+    row->fixed = 1;
+    row->way   = "the owner's device";
+    row->why   = "the key says that it carries them out";
     return (ask->remote & CW_REMOTE_ACCESS) != 0;
 }
 

@@ -8,22 +8,20 @@
 
 int cw_cma_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_CMA_CALL_BYTES,
-                                    .cost  = CW_COST_SYSTEM,
-                                    .fixed = 1,
-                                    .way   = "copy between processes",
-                                    .why   = "the system copies, whatever the owner does"};
+    row->last  = CW_CMA_CALL_BYTES;
+    row->cost  = CW_COST_SYSTEM;
+    row->fixed = 1;
+    row->way   = "copy between processes";
+    row->why   = "the system copies, whatever the owner does";
     return (ask->remote & CW_REMOTE_COPIES) != 0;
 }
 
 int cw_cma_query_shares(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = CW_CMA_CALL_BYTES + 1,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = CW_COST_SYSTEM,
-                                    .fixed = 1,
-                                    .way   = "copy between processes, in shares",
-                                    .why   = "during progress; the owner helps if it makes progress"};
+    row->first = CW_CMA_CALL_BYTES + 1;
+    row->cost  = CW_COST_SYSTEM;
+    row->fixed = 1;
+    row->way   = "copy between processes, in shares";
+    row->why   = "during progress; the owner helps if it makes progress";
     return (ask->remote & CW_REMOTE_COPIES) && ask->force != CW_FORCE_EAGER;
 }

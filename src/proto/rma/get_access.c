@@ -10,12 +10,10 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost(ask->lanes, 2),
-                                    .fixed = 1,
-                                    .way   = "read by the device",
-                                    .why   = "the device reaches the memory, whatever the owner does"};
+    row->cost  = cw_protocol_cost(ask->lanes, 2);
+    row->fixed = 1;
+    row->way   = "read by the device";
+    row->why   = "the device reaches the memory, whatever the owner does";
     return (ask->remote & CW_REMOTE_ACCESS) && ask->force != CW_FORCE_EAGER && ask->data == CW_DATA_CONTIG;
 }
 

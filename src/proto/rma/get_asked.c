@@ -9,11 +9,9 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost(ask->lanes, 2),
-                                    .way   = "request to the owner",
-                                    .why   = "only the owner's library reaches the memory"};
+    row->cost = cw_protocol_cost(ask->lanes, 2);
+    row->way  = "request to the owner";
+    row->why  = "only the owner's library reaches the memory";
     return 1;
 }
 

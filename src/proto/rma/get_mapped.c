@@ -8,12 +8,10 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = CW_COST_MEMORY,
-                                    .fixed = 1,
-                                    .way   = "load",
-                                    .why   = "the memory is mapped here"};
+    row->cost  = CW_COST_MEMORY;
+    row->fixed = 1;
+    row->way   = "load";
+    row->why   = "the memory is mapped here";
     return (ask->remote & CW_REMOTE_MAPPED) != 0;
 }
 

@@ -14,11 +14,11 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = CW_RMA_QUICK + 1,
-                                    .last  = MOST_BYTES,
-                                    .cost  = cw_protocol_cost(ask->lanes, 2),
-                                    .way   = "requests of 64 KiB, copied if they are late",
-                                    .why   = "owner and asker copy at the same time"};
+    row->first = CW_RMA_QUICK + 1;
+    row->last  = MOST_BYTES;
+    row->cost  = cw_protocol_cost(ask->lanes, 2);
+    row->way   = "requests of 64 KiB, copied if they are late";
+    row->why   = "owner and asker copy at the same time";
     return cw_get_asks_first(ask);
 }
 

@@ -8,11 +8,10 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_RMA_QUICK,
-                                    .cost  = cw_protocol_cost(ask->lanes, 2),
-                                    .way   = "request, copied if it is late",
-                                    .why   = "an owner that makes progress answers first"};
+    row->last = CW_RMA_QUICK;
+    row->cost = cw_protocol_cost(ask->lanes, 2);
+    row->way  = "request, copied if it is late";
+    row->why  = "an owner that makes progress answers first";
     return cw_get_asks_first(ask);
 }
 

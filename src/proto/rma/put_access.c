@@ -10,12 +10,9 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .fixed = 1,
-                                    .way   = "write by the device",
-                                    .why   = "the device reaches the memory, whatever the owner does"};
+    row->fixed = 1;
+    row->way   = "write by the device";
+    row->why   = "the device reaches the memory, whatever the owner does";
     return (ask->remote & CW_REMOTE_ACCESS) && ask->force != CW_FORCE_EAGER;
 }
 

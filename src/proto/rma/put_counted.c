@@ -12,11 +12,9 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const size_t packet = ask->lanes->max_piece - sizeof(struct cw_wire_put);
 
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = (ask->force == CW_FORCE_EAGER) ? packet : CW_RMA_QUICK_PUT,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .way   = "counted packets",
-                                    .why   = "the owner makes progress; if it stops, the system copies the rest"};
+    row->last = (ask->force == CW_FORCE_EAGER) ? packet : CW_RMA_QUICK_PUT;
+    row->way  = "counted packets";
+    row->why  = "the owner makes progress; if it stops, the system copies the rest";
     return (ask->remote & CW_REMOTE_COPIES) && (ask->remote & CW_REMOTE_OWNER);
 }
 

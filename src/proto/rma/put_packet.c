@@ -32,13 +32,10 @@ static int query_short(const struct cw_protocol_ask *ask, struct cw_protocol_row
     if (max < sizeof(uint64_t)) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last =
-                                        (max - sizeof(uint64_t) < CW_PUT_SHORT) ? max - sizeof(uint64_t) : CW_PUT_SHORT,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .fixed = 1,
-                                    .way   = "short",
-                                    .why   = "copied into the packet by the call itself"};
+    row->last  = (max - sizeof(uint64_t) < CW_PUT_SHORT) ? max - sizeof(uint64_t) : CW_PUT_SHORT;
+    row->fixed = 1;
+    row->way   = "short";
+    row->why   = "copied into the packet by the call itself";
     return 1;
 }
 
@@ -68,14 +65,12 @@ static int query_zcopy(const struct cw_protocol_ask *ask, struct cw_protocol_row
         max - header < ask->lanes->plan->zcopy_min) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = ask->lanes->plan->zcopy_min,
-                                    .last  = max - header,
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .fixed = 1,
-                                    .way   = "eager zero copy",
-                                    .why   = (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO)
-                                                 ? "the copy costs more than its bookkeeping"
-                                                 : "ZCOPY_THRESH"};
+    row->first = ask->lanes->plan->zcopy_min;
+    row->last  = max - header;
+    row->fixed = 1;
+    row->way   = "eager zero copy";
+    row->why =
+        (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its bookkeeping" : "ZCOPY_THRESH";
     return 1;
 }
 
@@ -93,11 +88,9 @@ static ucs_status_t start_zcopy(struct cw_request *request)
 
 static int query_copy(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = ask->lanes->input.max_bcopy - sizeof(struct cw_wire_put),
-                                    .cost  = cw_protocol_cost(ask->lanes, 1),
-                                    .way   = "eager copy",
-                                    .why   = "fits one packet"};
+    row->last = ask->lanes->input.max_bcopy - sizeof(struct cw_wire_put);
+    row->way  = "eager copy";
+    row->why  = "fits one packet";
     return 1;
 }
 

@@ -12,12 +12,11 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     const int is_staged                 = ask->on_device && ask->force == CW_FORCE_NONE;
     size_t least, min = CW_PLAN_NEVER;
 
-    *row = (struct cw_protocol_row){.first = 1,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = cw_protocol_cost((lane != NULL) ? lane : ask->lanes, 3),
-                                    .fixed = 1,
-                                    .way   = "rendezvous",
-                                    .why   = "the owner's device may copy"};
+    row->first = 1;
+    row->cost  = cw_protocol_cost((lane != NULL) ? lane : ask->lanes, 3);
+    row->fixed = 1;
+    row->way   = "rendezvous";
+    row->why   = "the owner's device may copy";
     if (ask->force == CW_FORCE_RNDV) {
         return 1;
     }

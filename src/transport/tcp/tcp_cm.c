@@ -198,17 +198,11 @@ ucs_status_t cw_tcp_cm_dial(struct cw_iface *super, const struct cw_net_address 
     greeting->num_candidates = 1;
     greeting->candidates[0]  = *address;
     greeting->is_cm          = 1;
-    greeting->out_length     = CW_TCP_GREETING_SIZE + hello_length;
     if (source != NULL) {
         greeting->source = *source;
     }
-    cw_tcp_greeting_encode(greeting->out, CW_TCP_HELLO, hello_length, 0);
-    memcpy(greeting->out + CW_TCP_GREETING_SIZE, hello, hello_length);
-    conn->super.user = user;
-    *conn_p          = &conn->super;
-    if (!cw_tcp_dial_next(conn)) {
-        cw_tcp_tell_later(conn);
-    }
+    *conn_p = &conn->super;
+    cw_tcp_dial_begin(conn, 0, hello, hello_length, user);
     return UCS_OK;
 }
 

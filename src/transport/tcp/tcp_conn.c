@@ -142,7 +142,7 @@ void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason)
     }
 }
 
-void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
+static void close_conn(struct cw_tcp_conn *conn, ucs_status_t status)
 {
     cw_tcp_conn_leave(conn);
     cw_tcp_conn_drop_fd(conn);
@@ -152,6 +152,11 @@ void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
     conn->place    = NULL;
     conn->state    = CW_TCP_CLOSED;
     conn->broken   = status;
+}
+
+void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
+{
+    close_conn(conn, status);
     cw_tcp_tx_cancel(conn, status, 0);
     conn->super.iface->upcalls->closed(&conn->super, status);
 }
@@ -363,17 +368,10 @@ void cw_tcp_abandon(struct cw_conn *super)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
 
-    conn->broken = UCS_ERR_CANCELED;
     if (conn->greeting != NULL) {
         cw_poller_alarm_cancel(cw_tcp_iface_of(super)->poller, &conn->greeting->alarm);
     }
-    cw_tcp_conn_leave(conn);
-    cw_tcp_conn_drop_fd(conn);
-    free(conn->rx_frame);
-    free(conn->place);
-    conn->rx_frame = NULL;
-    conn->place    = NULL;
-    conn->state    = CW_TCP_CLOSED;
+    close_conn(conn, UCS_ERR_CANCELED);
 }
 
 static unsigned open_ready(struct cw_tcp_conn *conn, unsigned events)

@@ -478,32 +478,37 @@ unsigned cw_tcp_ways(struct cw_iface *super, const void *address, size_t address
     return ways;
 }
 
+void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello, size_t hello_length, void *user)
+{
+    struct cw_tcp_greeting *greeting = conn->greeting;
+
+    greeting->key        = key;
+    greeting->out_length = CW_TCP_GREETING_SIZE + hello_length;
+    cw_tcp_greeting_encode(greeting->out, CW_TCP_HELLO, hello_length, key);
+    if (hello_length > 0) {
+        memcpy(greeting->out + CW_TCP_GREETING_SIZE, hello, hello_length);
+    }
+    conn->super.user = user;
+    if (!cw_tcp_dial_next(conn)) {
+        cw_tcp_tell_later(conn);
+    }
+}
+
 static ucs_status_t dial(struct cw_iface *super, const struct cw_tcp_address *peer,
                          const struct cw_net_address *candidates, unsigned num_candidates, int is_further,
                          const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p)
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
     struct cw_tcp_conn *conn   = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
-    struct cw_tcp_greeting *greeting;
 
     if (conn == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    greeting                 = conn->greeting;
-    greeting->num_candidates = num_candidates;
-    greeting->is_further     = is_further;
-    greeting->key            = peer->key;
-    greeting->out_length     = CW_TCP_GREETING_SIZE + hello_length;
-    memcpy(greeting->candidates, candidates, num_candidates * sizeof(candidates[0]));
-    cw_tcp_greeting_encode(greeting->out, CW_TCP_HELLO, hello_length, peer->key);
-    if (hello_length > 0) {
-        memcpy(greeting->out + CW_TCP_GREETING_SIZE, hello, hello_length);
-    }
-    conn->super.user = user;
-    *conn_p          = &conn->super;
-    if (!cw_tcp_dial_next(conn)) {
-        cw_tcp_tell_later(conn);
-    }
+    *conn_p                        = &conn->super;
+    conn->greeting->num_candidates = num_candidates;
+    conn->greeting->is_further     = is_further;
+    memcpy(conn->greeting->candidates, candidates, num_candidates * sizeof(candidates[0]));
+    cw_tcp_dial_begin(conn, peer->key, hello, hello_length, user);
     return UCS_OK;
 }
 

@@ -13,6 +13,8 @@ ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t add
 int cw_tcp_is_unseen(const struct cw_conn *conn);
 /* The descriptor of a CONNECTING or GREETING connection is ready. */
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
+/* Says hello to the candidates of a new connection, whose key is that one. */
+void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello, size_t hello_length, void *user);
 /* Starts with the next candidate. 0: none is left, and the connection is CLOSED. */
 int cw_tcp_dial_next(struct cw_tcp_conn *conn);
 /* Tells the core that dialling failed. From progress. */
