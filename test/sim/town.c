@@ -16,6 +16,7 @@
 #include <ucm/api/ucm.h>
 
 #include "base/hash.h"
+#include "core/worker.h"
 #include "os/random.h"
 
 static struct cw_town the_town;
@@ -84,8 +85,8 @@ uint64_t cw_clock_ns(void)
     return library_clock_ns;
 }
 
-/* CW_SIM_FAILOVER, beside CW_SIM_LANES: endpoints without error handling are in mode FAILOVER, and any lane is cut,
- * also the one that carries messages, as long as another one to the same peer lives (N22-70). */
+/* CW_SIM_FAILOVER, beside CW_SIM_LANES: all endpoints are in mode FAILOVER, and any lane is cut, also the one that
+ * carries messages, as long as another one to the same peer lives (N22-70). */
 static int has_failover(void)
 {
     return getenv("CW_SIM_FAILOVER") != NULL && has_lanes();
@@ -266,7 +267,7 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
     memset(town, 0, sizeof(*town));
     town->seed       = seed;
     town->random     = seed * 3;
-    town->mode       = (has_failover() && mode == UCP_ERR_HANDLING_MODE_NONE) ? UCP_ERR_HANDLING_MODE_FAILOVER : mode;
+    town->mode       = has_failover() ? UCP_ERR_HANDLING_MODE_FAILOVER : mode;
     town->sleepers   = sleepers;
     library_random   = seed * 5 + (cw_town_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it */
     library_clock_ns = 0;
@@ -315,7 +316,7 @@ uint64_t cw_town_free(struct cw_town *town)
     totals.puts        += stats.puts;
     totals.from_registered += stats.from_registered;
     cw_sim_world_free(town->world);
-    return stats.digest;
+    return cw_hash_mix(stats.digest ^ library_clock_ns);
 }
 
 void cw_town_get_totals(struct cw_sim_stats *result)
@@ -392,16 +393,34 @@ static void step_sleeper(struct cw_town *town, struct cw_person *person)
     }
 }
 
-void cw_town_step(struct cw_town *town)
+/* In place of the system's counter of ticks: the seed decides which idle rounds look at descriptors and alarms, between
+ * each one and one of 16. */
+static void pace(struct cw_town *town, struct ucp_worker *worker)
 {
-    struct cw_person *person = &town->people[cw_town_random(town, town->num_workers)];
+    const uint64_t chance = cw_hash_mix((town->seed << 32) ^ ++town->num_steps);
+
+    if (cw_town_is_simulated()) {
+        worker->next_poll_ticks = 0;
+        worker->rounds_to_clock = chance % (UINT64_C(1) << town->seed % 5) != 0;
+    }
+}
+
+void cw_town_step_one(struct cw_town *town, unsigned worker)
+{
+    struct cw_person *person = &town->people[worker];
 
     cut_lanes(town);
+    pace(town, person->worker);
     if (town->sleepers) {
         step_sleeper(town, person);
     } else if (!person->dead) {
         ucp_worker_progress(person->worker);
     }
+}
+
+void cw_town_step(struct cw_town *town)
+{
+    cw_town_step_one(town, (unsigned)cw_town_random(town, town->num_workers));
 }
 
 unsigned cw_town_rest(void)

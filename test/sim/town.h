@@ -2,8 +2,8 @@
 /*
  * A few workers that live in one simulated network and talk through the public interface. Everything that happens
  * follows from the seed; a failure prints it. Numbers that the library would take from the system come from the seed,
- * too (cw_random_u64 is replaced), so a run replays exactly. With CW_SIM_TLS the same workers talk over those
- * transports of the system: a seed then chooses what is done, not when it arrives.
+ * too (cw_random_u64 is replaced), and so does time, so a run replays exactly. With CW_SIM_TLS the same workers talk
+ * over those transports of the system: a seed then chooses what is done, not when it arrives.
  */
 #ifndef CW_TEST_SIM_TOWN_H
 #define CW_TEST_SIM_TOWN_H
@@ -59,6 +59,7 @@ struct cw_town {
     uint64_t sent[CW_MAX_WORKERS][CW_MAX_WORKERS];
     uint64_t received[CW_MAX_WORKERS][CW_MAX_WORKERS];     /* receives that were posted */
     uint64_t random;
+    uint64_t num_steps;
     unsigned num_cuts;                         /* CW_SIM_LANES */
     int gaps;                                  /* messages may be lost; cw_op_check */
     uint64_t taken[CW_MAX_WORKERS][CW_MAX_WORKERS];        /* one more than the last that was received then */
@@ -67,7 +68,8 @@ struct cw_town {
 /* The one town of the process; its memory is reused. */
 struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode,
                             int sleepers);
-/* Destroys workers, contexts and the network; fails when anything is left in it. Returns the digest of the run. */
+/* Destroys workers, contexts and the network; fails when anything is left in it. Returns the digest of the run: of what
+ * happened in the network, and of how often the library looked at the clock. */
 uint64_t cw_town_free(struct cw_town *town);
 /* What all towns so far went through. */
 void cw_town_get_totals(struct cw_sim_stats *totals);
@@ -83,6 +85,8 @@ void cw_town_check_rendezvous(uint64_t count);
 uint64_t cw_town_random(struct cw_town *town, uint64_t limit);
 /* Progress of one worker, chosen by chance. Fails when all sleep although operations are under way. */
 void cw_town_step(struct cw_town *town);
+/* Progress of that worker. */
+void cw_town_step_one(struct cw_town *town, unsigned worker);
 int cw_town_is_simulated(void);
 /* After so many steps without an end something hangs. */
 unsigned cw_town_rounds(void);
