@@ -651,9 +651,9 @@ static void reap(struct ucp_ep *ep)
         cw_ep_drain(ep);
     } else if (ep->state == CW_EP_FAILED) {
         close_conns(ep);
-        end_requests(&ep->held, ep->status, cw_ep_close_status(ep));
-        end_requests(&ep->pending, ep->status, cw_ep_close_status(ep));
-        end_requests(&ep->inflight, ep->status, cw_ep_close_status(ep));
+        end_requests(&ep->held, ep->status, cw_ep_close_status(ep, ep->status));
+        end_requests(&ep->pending, ep->status, cw_ep_close_status(ep, ep->status));
+        end_requests(&ep->inflight, ep->status, cw_ep_close_status(ep, ep->status));
         ep->worker->handlers->ep_lost(ep, ep->status);
         report_failure(ep);
     }

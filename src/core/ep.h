@@ -291,9 +291,9 @@ static inline void cw_ep_unused(struct ucp_ep *ep)
 /* Flush and close, core/ep_close.c. NULL, request handle or error pointer. */
 ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param, int force);
-/* The status with which closing a FAILED endpoint ends: the orderly end of a peer in mode NONE is not reported, hence
- * no error (R23). */
-ucs_status_t cw_ep_close_status(const struct ucp_ep *ep);
+/* The status of a close whose connection has ended with `status`. An end after both sides have sent CLOSE is no error
+ * (CLS-9); the orderly end of a peer in mode NONE is not reported, hence no error either (R23). */
+ucs_status_t cw_ep_close_status(const struct ucp_ep *ep, ucs_status_t status);
 int cw_ep_is_close(const struct cw_request *request);
 ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_param_t *param);
 

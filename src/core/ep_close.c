@@ -30,8 +30,8 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
     const struct ucp_ep *ep   = state->request->ep;
 
     state->sent = 1;
-    if (status != UCS_OK && ep->peer_ended && cw_ep_is_close(state->request)) {
-        status = cw_ep_close_status(ep); /* packets under way to a peer that ended in good order are lost */
+    if (status != UCS_OK && cw_ep_is_close(state->request)) {
+        status = cw_ep_close_status(ep, ep->peer_ended ? ep->status : status);
     }
     if (status != UCS_OK || !state->remote_waits) {
         cw_list_remove(&state->request->link);
@@ -90,13 +90,14 @@ static ucs_status_t wait_for_end(ucs_status_t status)
 
 static ucs_status_t close_send(struct cw_request *request)
 {
-    struct ucp_ep *ep = request->ep;
+    const struct flush_state *state = cw_request_state(request);
+    struct ucp_ep *ep               = request->ep;
     ucs_status_t status;
 
     if (!cw_list_empty(&ep->held)) {
         return CW_HOLD; /* the held requests send first (CLS-4) */
     }
-    if (((struct flush_state *)cw_request_state(request))->remote_waits) {
+    if (state->remote_waits) {
         return CW_HOLD; /* the peer still has to answer, and may end the connection once it gets CLOSE */
     }
     if (!(ep->closes & CW_CLOSE_SENT)) {
@@ -109,7 +110,8 @@ static ucs_status_t close_send(struct cw_request *request)
             cw_ep_reap_later(ep);
         }
     }
-    return flush_send(request);
+    status = flush_send(request);
+    return state->sent ? status : wait_for_end(status);
 }
 
 int cw_ep_is_close(const struct cw_request *request)
@@ -117,9 +119,17 @@ int cw_ep_is_close(const struct cw_request *request)
     return request->send == close_send;
 }
 
-ucs_status_t cw_ep_close_status(const struct ucp_ep *ep)
+/* A peer that has sent CLOSE ends the connection once it has ours, and with it all that was sent before. Packets under
+ * way to a peer that ended in good order are lost. */
+ucs_status_t cw_ep_close_status(const struct ucp_ep *ep, ucs_status_t status)
 {
-    return (ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ? UCS_OK : ep->status;
+    const int both_closed = ep->closes == (CW_CLOSE_SENT | CW_CLOSE_CAME);
+
+    if ((both_closed && status == UCS_ERR_CONNECTION_RESET) ||
+        (ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE)) {
+        return UCS_OK;
+    }
+    return status;
 }
 
 static ucs_status_t wait_for_remote(struct ucp_ep *ep, struct flush_state *state, int confirm)
@@ -317,7 +327,7 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
     }
     drop_handle(ep);
     if (ep->state == CW_EP_FAILED) {
-        result = UCS_STATUS_PTR(cw_ep_close_status(ep));
+        result = UCS_STATUS_PTR(cw_ep_close_status(ep, ep->status));
         cw_ep_reap_later(ep);
     } else if (ep->state == CW_EP_IDLE) {
         result = NULL;

@@ -160,6 +160,36 @@ static void test_close_loses_nothing(uint64_t seed)
     cw_town_free(town);
 }
 
+/* Both sides close at the same time, and one of them makes no progress until the other one is through: both closes end
+ * with OK (CLS-9). */
+static void test_both_close(uint64_t seed)
+{
+    struct cw_sim_knobs knobs;
+    struct cw_town *town;
+    unsigned worker, rounds, turns = 0;
+
+    cw_sim_knobs_random(&knobs, seed);
+    knobs.chance[CW_SIM_AGAIN] = CW_SIM_ALWAYS / 2;
+    knobs.chance[CW_SIM_SHORT] = CW_SIM_ALWAYS / 2;
+    town = cw_town_new(seed, &knobs, (seed % 2 == 0) ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER, 0);
+    talk(town, 30);
+    make_even(town);
+    cw_town_finish(town);
+    check_all(town, 1);
+    close_eps(town);
+    while (town->num_done < town->num_ops) {
+        if (++turns > CW_MAX_ROUNDS / 100) {
+            cw_town_fail(town, "%u of %u closes do not end", town->num_ops - town->num_done, town->num_ops);
+        }
+        worker = (unsigned)cw_town_random(town, town->num_workers);
+        for (rounds = (unsigned)cw_town_random(town, 300); rounds > 0; rounds--) {
+            cw_town_step_one(town, worker);
+        }
+    }
+    check_all(town, 1);
+    cw_town_free(town);
+}
+
 static void cancel_receives(struct cw_town *town)
 {
     unsigned i;
@@ -289,6 +319,7 @@ int main(int argc, char **argv)
         cw_series(test_runs_replay, 10, NULL),
         cw_series(test_sleepers, 200, NULL),
         cw_series(test_close_loses_nothing, 100, NULL),
+        cw_series(test_both_close, 300, NULL),
         cw_series(test_broken_connections, 300, NULL),
         cw_series(test_failed_dials, 300, NULL),
         cw_series(test_death, 200, NULL),
