@@ -31,7 +31,7 @@ _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter
 /* Looks of an idle worker take at most one part in this many of its time, unless they would come later than
  * LATEST_LOOK: where a system call is dear, a look before each answer of a device would delay all of them. */
 #define LOOK_SHARE        16u
-#define LATEST_LOOK       (10 * (uint64_t)CW_CLOCK_TICKS_SHORT)
+#define LATEST_LOOK       (4 * (uint64_t)CW_CLOCK_TICKS_SHORT)
 /* While the worker is idle, one in this many looks at descriptors publishes the counters. */
 #define IDLE_POLLS_PER_PAGE 16u
 

@@ -401,7 +401,9 @@ unsigned cw_pair_progress(struct cw_pair *pair)
 
 void cw_pair_settle(struct cw_pair *pair)
 {
-    for (int i = 0; i < CW_SETTLE_ROUNDS; i++) {
+    const double least = cw_time_now_s() + CW_SETTLE_S; /* a worker does not look at its descriptors in each round */
+
+    for (int i = 0; i < CW_SETTLE_ROUNDS || cw_time_now_s() < least; i++) {
         cw_pair_progress(pair);
     }
 }

@@ -30,7 +30,8 @@ enum {
     CW_SETTLE_ROUNDS = 200
 };
 
-#define CW_TAG_ALL UINT64_MAX
+#define CW_SETTLE_S 0.001
+#define CW_TAG_ALL  UINT64_MAX
 
 /* One context with one worker and, usually, one endpoint to the other side. */
 struct cw_side {
