@@ -246,7 +246,6 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
     const struct cw_parcel parcel = {.from = buffer, .length = length};
     const uint64_t at             = htole64(address);
     char bytes[sizeof(at) + CW_PUT_SHORT];
-    struct cw_access_target target;
     ucs_status_t status = CW_AGAIN;
     char *to;
 
@@ -267,10 +266,8 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
     }
     if (cw_cma_is_possible(ep, &rkey->key)) {
         status = fits_counted(ep, length, rkey) ? cw_counted_send(ep, rkey, address, &parcel) : CW_AGAIN;
-    } else if (cw_rkey_target(rkey, ep->conn, address, &target)) {
-        status = (cw_put_short_fits(ep, length) && cw_rma_confirmed(cw_op_ep(ep)->rma))
-                     ? cw_put_short(ep, buffer, length, &target)
-                     : CW_AGAIN;
+    } else if (cw_unlikely(rkey->parts.length > 0) && cw_access_reaches(ep, rkey)) {
+        status = cw_put_short(ep, buffer, length, address, rkey);
     } else if (fits_short(ep, length) && !cw_ep_collects(ep)) {
         memcpy(bytes, &at, sizeof(at));
         cw_bytes_copy(bytes + sizeof(at), buffer, length);

@@ -20,10 +20,10 @@ extern const struct cw_send_kind cw_put_access_kind;
 /* The attempt of a put (request->send) until a protocol has begun: it chooses a protocol and begins it. */
 ucs_status_t cw_put_attempt(struct cw_request *request);
 
-/* Short puts by the device of the message lane, without a request (put_short.c). cw_put_short: nothing may hold the put
- * back, and it fits; UCS_OK: the caller may reuse the buffer; CW_AGAIN: nothing is sent. */
-int cw_put_short_fits(const struct ucp_ep *ep, size_t length);
-ucs_status_t cw_put_short(struct ucp_ep *ep, const void *buffer, size_t length, const struct cw_access_target *to);
+/* A short put by the device of the message lane, without a request (put_short.c). No operation in the queue holds it
+ * back. UCS_OK: the caller may reuse the buffer; CW_AGAIN: nothing is sent, and the put needs a request. */
+ucs_status_t cw_put_short(struct ucp_ep *ep, const void *buffer, size_t length, uint64_t address,
+                          const struct ucp_rkey *rkey);
 
 /* The header of the packet that carries the next piece. */
 static inline struct cw_wire_put cw_put_header(const struct cw_send *send)

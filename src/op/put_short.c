@@ -16,21 +16,23 @@ struct device_flush {
 
 _Static_assert(sizeof(struct device_flush) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
-int cw_put_short_fits(const struct ucp_ep *ep, size_t length)
+ucs_status_t cw_put_short(struct ucp_ep *ep, const void *buffer, size_t length, uint64_t address,
+                          const struct ucp_rkey *rkey)
 {
     const struct cw_access_limits *limits = &ep->conn->iface->limits.access;
+    struct cw_rma *rma                    = cw_op_ep(ep)->rma;
+    struct cw_access_target to;
+    ucs_status_t status;
 
-    return limits->in_order && length <= limits->max_put_short;
-}
-
-ucs_status_t cw_put_short(struct ucp_ep *ep, const void *buffer, size_t length, const struct cw_access_target *to)
-{
-    const ucs_status_t status = cw_lane_put_short(ep->conn, buffer, length, to, 0, NULL);
-
+    if (!limits->in_order || length > limits->max_put_short || !cw_rma_confirmed(rma) ||
+        !cw_rkey_target(rkey, ep->conn, address, &to)) {
+        return CW_AGAIN;
+    }
+    status = cw_lane_put_short(ep->conn, buffer, length, &to, 0, NULL);
     if (status != UCS_INPROGRESS) {
         return status;
     }
-    cw_op_ep(ep)->rma->unflushed = 1;
+    rma->unflushed = 1;
     cw_ep_owes_rma(ep);
     return UCS_OK;
 }
