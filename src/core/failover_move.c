@@ -54,6 +54,9 @@ void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane)
     struct cw_failover *failover = cw_failover_of(ep);
 
     if (failover != NULL && cw_list_empty(&lane->kept)) {
+        if (lane->conn == failover->carrier && cw_list_empty(&failover->packets)) {
+            failover->moved_ns = cw_clock_ns(); /* it owes nothing but room, from now on */
+        }
         suspect(failover, lane);
         look_at(failover, cw_clock_ns() + CW_FAILOVER_LOOK_NS);
     }
@@ -321,10 +324,23 @@ static void on_alive_carrier(struct cw_failover *failover)
     }
 }
 
-/* Whether the carrier may be cut: it owes a confirmation, or answers. */
+/* No room comes from a lane that is cut, even if an answer from before the cut has cleared it of doubt. */
+static int is_stuck(const struct cw_further_lane *lane)
+{
+    return lane->full && cw_list_empty(&lane->kept);
+}
+
+static int carrier_is_stuck(const struct cw_failover *failover)
+{
+    const struct cw_further_lane *lane = cw_lanes_find(failover->ep, failover->carrier);
+
+    return lane != NULL && is_stuck(lane);
+}
+
+/* Whether the carrier may be cut: it owes a confirmation, answers, or room. */
 static int owes_sign(const struct cw_failover *failover)
 {
-    return !cw_list_empty(&failover->packets) || failover->unanswered == MAX_STRIKES;
+    return !cw_list_empty(&failover->packets) || failover->unanswered == MAX_STRIKES || carrier_is_stuck(failover);
 }
 
 static ucs_status_t on_alive(struct cw_failover *failover, const struct cw_conn *conn, const struct cw_wire_move *move)
@@ -442,12 +458,6 @@ static void probe(struct cw_failover *failover, uint64_t now_ns)
     }
 }
 
-/* No room comes from a lane that is cut, even if an answer from before the cut has cleared it of doubt. */
-static int is_stuck(const struct cw_further_lane *lane)
-{
-    return lane->full && cw_list_empty(&lane->kept);
-}
-
 /* Compares the lanes that are doubtful with the carrier. */
 static void doubt(struct cw_failover *failover)
 {
@@ -506,7 +516,8 @@ unsigned cw_failover_look(struct cw_alarm *alarm)
     if (failover->ep->lanes != NULL && failover->ep->state == CW_EP_OPEN) {
         repair(failover);
     }
-    if (failover->carrier == NULL || failover->doubtful != 0 || !cw_list_empty(&failover->packets)) {
+    if (failover->carrier == NULL || failover->doubtful != 0 || !cw_list_empty(&failover->packets) ||
+        carrier_is_stuck(failover)) {
         look_at(failover, now_ns + CW_FAILOVER_LOOK_NS);
     } else if (failover->missing != 0 && failover->conn.dialled) {
         look_at(failover, now_ns + REPAIR_NS);

@@ -561,6 +561,35 @@ static void a_carrier_without_answers_is_left(void **state)
     assert_ptr_equal(lane_of_ep()->carrier, &conns[THIRD]);
 }
 
+/* N22-70: a piece waits for room of the carrier, which owes nothing else, and is cut. */
+static void a_full_carrier_without_answers_is_left(void **state)
+{
+    struct cw_further_lane *lane;
+    unsigned used, other, i;
+
+    (void)state;
+    open_ep(1);
+    assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_CONNECTION_RESET), 1);
+    used  = sent[num_sent - 1].conn;
+    other = SECOND + THIRD - used;
+    assert_int_equal(move(used, CW_WIRE_MOVE_TAKEN, 1, 0), UCS_OK);
+    assert_ptr_equal(lane_of_ep()->carrier, &conns[used]);
+    lane       = cw_lanes_find(ep, &conns[used]);
+    lane->full = 1;
+    cw_failover_full(ep, lane);
+    for (i = 0; i < 3; i++) {
+        cw_poller_alarm_cancel(worker->poller, &lane_of_ep()->watch);
+        look();
+        assert_true(cw_alarm_is_set(&lane_of_ep()->watch));
+        assert_int_equal(move(other, CW_WIRE_MOVE_ALIVE, 1, 0), UCS_OK);
+        assert_ptr_equal(lane_of_ep()->carrier, (i < 2) ? &conns[used] : NULL);
+        lane_of_ep()->moved_ns = 0; /* long ago */
+    }
+    assert_int_equal(abandoned[used], 1);
+    assert_int_equal(sent[num_sent - 1].conn, other);
+    assert_int_equal(sent[num_sent - 1].move.kind, CW_WIRE_MOVE_HERE);
+}
+
 /* A full lane that is silent while the carrier answers is lost, although an answer from before the cut came by it. */
 static void a_full_lane_stays_doubtful(void **state)
 {
@@ -638,6 +667,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_full_carrier_keeps_the_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lies_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_carrier_without_answers_is_left, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_carrier_without_answers_is_left, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_lane_stays_doubtful, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lanes_are_dialled_in_rounds, set_up, tear_down),
     };
