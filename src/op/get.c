@@ -178,8 +178,9 @@ static ucs_status_ptr_t get_direct(struct ucp_ep *ep, void *buffer, size_t count
 ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t length, uint64_t address,
                         struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
-    const uint32_t plain = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    ucs_status_ptr_t result;
+    const uint32_t plain    = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const uint32_t special  = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+    ucs_status_ptr_t result = NULL;
     const char *from;
 
     if (cw_unlikely(ep->state == CW_EP_FAILED)) {
@@ -187,7 +188,12 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
     }
     from = cw_rkey_direct(rkey, address, CW_KEY_READ);
     if (cw_unlikely(from == NULL || !cw_rma_is_clear(ep, address, length, 0))) {
-        result = cw_get_request(ep, buffer, count, address, rkey, param);
+        if (cw_unlikely(rkey->parts.length > 0) && from == NULL && !(param->op_attr_mask & special)) {
+            result = cw_get_short(ep, buffer, length, address, rkey, param);
+        }
+        if (result == NULL) {
+            result = cw_get_request(ep, buffer, count, address, rkey, param);
+        }
         if (cw_likely(!UCS_PTR_IS_ERR(result))) {
             cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, length);
         }

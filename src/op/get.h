@@ -51,6 +51,9 @@ _Static_assert(sizeof(struct cw_get) <= CW_REQUEST_STATE_SIZE, "state fits the r
 /* Receive ids with this bit are found in cw_op_state->gets; others belong to op/rndv_recv.h. */
 #define CW_GET_ID (UINT64_C(1) << 31)
 
+/* A get of plain bytes by the device of the message lane (get_short.c). NULL: not possible now; nothing was begun. */
+ucs_status_ptr_t cw_get_short(struct ucp_ep *ep, void *buffer, size_t length, uint64_t address,
+                              const struct ucp_rkey *rkey, const ucp_request_param_t *param);
 /* Begins a get with a request of its own, and does not count the message. The result is as the *_nbx calls define
  * it. */
 ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
