@@ -78,7 +78,9 @@ static ucs_status_t flush_send(struct cw_request *request)
 
 static ucs_status_t send_notice(struct ucp_ep *ep, enum cw_packet_id id)
 {
-    return cw_lane_send_header(ep->conn, (uint8_t)id, 0);
+    const uint64_t empty = 0;
+
+    return cw_lane_send_packet(ep->conn, (uint8_t)id, &empty, sizeof(empty));
 }
 
 /* A connection that answers a send with an error is over. `closed` follows once everything that the peer sent before

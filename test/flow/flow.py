@@ -102,7 +102,7 @@ def calls_slot(root, code, slot):
 @functools.lru_cache(maxsize=None)
 def is_assigned(root, slot, name):
     """Whether the function is put into the slot, into an array, or passed to somebody who calls it."""
-    pattern = re.compile(r"(\b%s|\])\s*=\s*%s\b|, %s[,)]" % (slot, name, name))
+    pattern = re.compile(r"(\b%s|\])\s*=\s*\{?%s\b|, %s[,)]" % (slot, name, name))
     return pattern.search(sources(root)) is not None
 
 
