@@ -179,7 +179,6 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
                         struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
     const uint32_t plain    = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    const uint32_t special  = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
     ucs_status_ptr_t result = NULL;
     const char *from;
 
@@ -188,7 +187,8 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
     }
     from = cw_rkey_direct(rkey, address, CW_KEY_READ);
     if (cw_unlikely(from == NULL || !cw_rma_is_clear(ep, address, length, 0))) {
-        if (cw_unlikely(rkey->parts.length > 0) && from == NULL && !(param->op_attr_mask & special)) {
+        if (cw_unlikely(rkey->parts.length > 0) && from == NULL &&
+            !(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) && cw_dt_is_contig(cw_dt_of_param(param))) {
             result = cw_get_short(ep, buffer, length, address, rkey, param);
         }
         if (result == NULL) {
