@@ -9,11 +9,16 @@
 #include "base/bytes.h"
 #include "core/ep.h"
 #include "mem/copy.h"
-#include "op/op.h"
 #include "op/stripes.h"
 #include "plan/protocol.h"
 
-#define MOST_SPARE 32u
+/* A get through memory of the transport; each such get has its own completion and its own destination. */
+struct piece {
+    struct cw_completion completion;
+    struct cw_access *access;
+    void *to;
+    ucs_status_t status; /* of the copy to memory of a GPU */
+};
 
 int cw_access_reaches(const struct ucp_ep *ep, const struct ucp_rkey *rkey)
 {
@@ -39,15 +44,8 @@ static void done(struct cw_completion *completion, ucs_status_t status)
 
 struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct cw_request *, ucs_status_t))
 {
-    struct cw_op_state *state = cw_op_state(request->worker);
-    struct cw_access *access  = state->spare_accesses;
+    struct cw_access *access = malloc(sizeof(*access));
 
-    if (access != NULL) {
-        state->spare_accesses = access->next;
-        state->num_spare_accesses--;
-    } else {
-        access = malloc(sizeof(*access));
-    }
     if (access != NULL) {
         *access = (struct cw_access){.completion.done = done, .request = request, .ended = ended, .status = UCS_OK};
         access->memory_type = UCS_MEMORY_TYPE_HOST;
@@ -57,33 +55,11 @@ struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct
 
 void cw_access_free(struct cw_access *access)
 {
-    struct cw_op_state *state;
-
-    if (access == NULL) {
-        return;
-    }
-    state = cw_op_state(access->request->worker);
-    if (cw_unlikely(access->stripes != NULL)) {
+    if (access != NULL) {
         cw_stripes_free(access->stripes);
+        cw_mem_use_end(&access->use);
     }
-    cw_mem_use_end(&access->use);
-    if (state == NULL || state->num_spare_accesses == MOST_SPARE) {
-        free(access);
-        return;
-    }
-    access->next          = state->spare_accesses;
-    state->spare_accesses = access;
-    state->num_spare_accesses++;
-}
-
-void cw_access_free_spare(struct cw_op_state *state)
-{
-    struct cw_access *access;
-
-    while ((access = state->spare_accesses) != NULL) {
-        state->spare_accesses = access->next;
-        free(access);
-    }
+    free(access);
 }
 
 /* Whether the registration of this many bytes takes less time than a copy of them. */
@@ -161,8 +137,8 @@ ucs_status_t cw_access_begun(struct cw_access *access)
 
 static void unpack(const void *data, size_t length, void *arg)
 {
-    struct cw_access_piece *piece = arg;
-    const ucs_memory_type_t type  = (ucs_memory_type_t)piece->access->memory_type;
+    struct piece *piece          = arg;
+    const ucs_memory_type_t type = (ucs_memory_type_t)piece->access->memory_type;
 
     if (cw_likely(type == UCS_MEMORY_TYPE_HOST)) {
         cw_bytes_copy_any(piece->to, data, length);
@@ -171,46 +147,29 @@ static void unpack(const void *data, size_t length, void *arg)
     }
 }
 
-/* The first piece of an access lies in it, which serves all short gets; further ones are allocated. */
-static struct cw_access_piece *piece_new(struct cw_access *access)
-{
-    struct cw_access_piece *piece = &access->first;
-
-    return (piece->access == NULL) ? piece : malloc(sizeof(*piece));
-}
-
-static void piece_free(struct cw_access_piece *piece)
-{
-    if (cw_likely(piece == &piece->access->first)) {
-        piece->access = NULL;
-    } else {
-        free(piece);
-    }
-}
-
 static void piece_done(struct cw_completion *completion, ucs_status_t status)
 {
-    struct cw_access_piece *piece = cw_container_of(completion, struct cw_access_piece, completion);
-    struct cw_access *access      = piece->access;
+    struct piece *piece      = cw_container_of(completion, struct piece, completion);
+    struct cw_access *access = piece->access;
 
     status = (status == UCS_OK) ? piece->status : status;
-    piece_free(piece);
+    free(piece);
     one_ended(access, status);
 }
 
 ucs_status_t cw_access_get_bcopy(struct cw_access *access, struct cw_conn *lane, size_t length, void *to,
                                  const struct cw_access_target *from)
 {
-    struct cw_access_piece *piece = piece_new(access);
+    struct piece *piece = malloc(sizeof(*piece));
     ucs_status_t status;
 
     if (piece == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *piece = (struct cw_access_piece){.completion.done = piece_done, .access = access, .to = to, .status = UCS_OK};
+    *piece = (struct piece){.completion.done = piece_done, .access = access, .to = to, .status = UCS_OK};
     status = cw_lane_get_bcopy(lane, length, unpack, piece, from, 0, &piece->completion);
     if (status != UCS_INPROGRESS) {
-        piece_free(piece);
+        free(piece);
     }
     return status;
 }

@@ -14,16 +14,7 @@
 #include "core/request.h"
 #include "op/datatype.h"
 
-struct cw_op_state;
 struct cw_stripes;
-
-/* A get through memory of the transport; each such get has its own completion and its own destination. */
-struct cw_access_piece {
-    struct cw_completion completion;
-    struct cw_access *access;
-    void *to;
-    ucs_status_t status; /* of the copy to memory of a GPU */
-};
 
 /* The accesses of one request. It exists from the first access until the release of the request. */
 struct cw_access {
@@ -40,8 +31,6 @@ struct cw_access {
     uint64_t receive_id;        /* of a message that the device writes: the receiver's id of it */
     uint64_t address;           /* and its place in the receiver's memory */
     struct cw_remote_key key;   /* of a message: the peer's memory for the device of the message lane */
-    struct cw_access_piece first; /* `access` in it NULL: not in use */
-    struct cw_access *next;     /* op_state->spare_accesses */
 };
 
 /* Returns whether the device of the endpoint's lane reaches the memory of the key. The endpoint must be open. */
@@ -56,8 +45,6 @@ static inline int cw_access_is_possible(const struct ucp_ep *ep, const struct uc
 struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct cw_request *, ucs_status_t));
 /* The caller makes sure that no access is under way. NULL is allowed and does nothing. */
 void cw_access_free(struct cw_access *access);
-/* At the end of the worker. */
-void cw_access_free_spare(struct cw_op_state *state);
 /* Whether the data is contiguous memory that the device of the lane may reach by itself. */
 int cw_access_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor);
 /* Sets `use` for memory that is flat if a registration costs less than a copy: by the region that the program mapped,

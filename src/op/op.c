@@ -11,7 +11,6 @@
 #include "core/ep_kept.h"
 #include "core/failover.h"
 #include "core/lanes.h"
-#include "op/access.h"
 #include "op/chunk_table.h"
 #include "op/chunks.h"
 #include "op/cma.h"
@@ -299,7 +298,6 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
     cw_idmap_cleanup(&state->gets);
     cw_idmap_cleanup(&state->copies);
     cw_hash_cleanup(&state->revocable);
-    cw_access_free_spare(state);
     free(state->choices);
     free(state->choices_rma);
     free(state);

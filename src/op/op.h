@@ -33,8 +33,6 @@ struct cw_op_state {
     struct cw_list dropped;     /* own tag messages that the worker took back before they arrived; op/tag_cancel.c */
     struct ucp_recv_desc *spare_tags; /* small descriptors for the next unexpected messages; op/tag_desc.h */
     unsigned num_spare_tags;
-    struct cw_access *spare_accesses;   /* for the next accesses; op/access.h */
-    unsigned num_spare_accesses;
     uint64_t left;              /* bytes of messages that peers left behind when they went; core/ep_kept.h */
 };
 
