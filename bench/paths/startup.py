@@ -5,8 +5,8 @@
 Usage: startup.py BIN [--update]
 
 BIN is the directory of bench_startup, of an optimized build without assertions. valgrind's callgrind counts the
-instructions, those of the C library included, and the pages of the library's code in which they lie: functions that are
-missing in src/startup.txt show as pages (bench/startup_order.py writes it anew). Neither depends on the machine's load.
+instructions, those of the C library included, and the pages of the library's code in which they lie. Neither depends on
+the machine's load.
 The number of network addresses has a part in the first, so more than 10 % above a kept number is a failure; where
 compiler or C library are others than those of the kept numbers nothing can be said, and the status is 77.
 """
