@@ -41,7 +41,7 @@ void cw_cm_request_encode(const struct cw_cm_request *asked, uint8_t bytes[CW_CM
 /* UCS_ERR_INVALID_PARAM for any other bytes. */
 ucs_status_t cw_cm_request_decode(const void *bytes, size_t length, struct cw_cm_request *asked);
 
-/* Writes at most `max` bytes (>= CW_MEET_REPLY_HEADER) and returns how many; an address that does not fit is left
+/* Writes at most `max` bytes (>= CW_CM_REPLY_HEADER) and returns how many; an address that does not fit is left
  * out. */
 size_t cw_cm_reply_encode(enum cw_cm_verdict answer, const void *address, size_t address_length, uint8_t *bytes,
                           size_t max);

@@ -9,10 +9,6 @@ In src/ nothing ends the program, installs signal handlers or runs before main; 
 NAME REASON), and one that nobody needs any more is an error. Where src/ moves the bytes of programs, what may be long
 is copied by base/bytes.h, which knows where memcpy is slow; memcpy and memmove are for constant lengths, for what two
 ends tell each other when they asked, and for what style.txt lists with its length.
-
-The subject of a sentence is a thing of the system: no sentence of a comment in src/ or include/, or of a text in docs/,
-begins with "The same", "Likewise", "What", "Who" or "So many". openings.txt lists the files that still have such
-sentences; a listed file that has none any more is an error, so the list only shrinks.
 """
 
 import os
@@ -39,12 +35,6 @@ FORBIDDEN = [
 ]
 
 MOVES_BYTES = ("src/mem/", "src/op/", "src/proto/", "src/transport/", "src/os/tls_stream")
-OPENINGS = "test/checks/openings.txt"
-OPENING = re.compile(r"(?:^|[.:;?!] )(The same|Likewise|What|Who|So many)\b")
-COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
-FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
-PARAGRAPH = re.compile(r"^ *\S.*(?:\n(?! *(?:[-*|#>]|\d+\.) ) *\S.*)*", re.MULTILINE)
-ITEM = re.compile(r"^(?:[-*#> ]|\d+\. )+")
 COPY = re.compile(r"\bmem(?:cpy|move)\(")
 IS_SHORT = re.compile(r"[A-Z0-9_]+$|.*\bsizeof\(|(.*->)?(hello|reply|address)_length$")
 
@@ -121,38 +111,8 @@ def check_copies(path, text, complaints, exceptions, used):
                               (path, code.count("\n", 0, match.start()) + 1, name))
 
 
-def passages(path, text):
-    """(line, text without line ends) of each comment of a C source, each paragraph and item of a document."""
-    if not path.endswith(".md"):
-        for match in COMMENT.finditer(text):
-            words = re.sub(r"\n[ *]*", " ", match.group(1))
-            yield text.count("\n", 0, match.start()) + 1, words.lstrip(" *")
-        return
-    text = FENCED.sub(lambda match: re.sub(r"[^\n]", "", match.group()), text)
-    for match in PARAGRAPH.finditer(text):
-        yield text.count("\n", 0, match.start()) + 1, ITEM.sub("", re.sub(r"\s*\n\s*", " ", match.group()), count=1)
-
-
-def check_openings(root, complaints):
-    listed = set(tree.read(root, OPENINGS).split("\n")) if os.path.exists(os.path.join(root, OPENINGS)) else set()
-    listed = {line for line in listed if line and not line.startswith("#")}
-    found = set()
-    for path in tree.files(root, top=("src", "include"), suffixes=(".c", ".h")) + \
-            tree.files(root, top=("docs",), suffixes=(".md",)):
-        for line, passage in passages(path, tree.read(root, path)):
-            match = OPENING.search(passage)
-            if match is not None:
-                found.add(path)
-                if path not in listed:
-                    complaints.append("%s:%d: a sentence begins with \"%s\"; name its subject" %
-                                      (path, line, match.group(1)))
-    complaints += ["%s: %s has no such sentence any more: take the line out" % (OPENINGS, path)
-                   for path in sorted(listed - found)]
-
-
 def check(root):
     complaints, exceptions, used = [], load_exceptions(root), set()
-    check_openings(root, complaints)
     for path in tree.files(root, suffixes=TEXTS) + [p for p in tree.files(root) if p == "causeway"]:
         text = tree.read(root, path)
         if text == "":
@@ -203,11 +163,6 @@ SAMPLE = {
     "test/unit/may_exit.c": HEAD + "void f(void)\n{\n    exit(1);\n}\n",
     "test/unit/unfinished.c": HEAD + "/* %s: more */\n" % ("TO" + "DO"),
     "docs/MACHINE.md": "See %s/somebody/file, but a$/home/x or dir/home/x is none.\n" % ("/ho" + "me"),
-    "src/base/opens.c": HEAD + "/* It ends. Likewise the\n * next. */\nint a;\nint b; /* What it is. */\n",
-    "src/base/opens_inside.c": HEAD + "/* The lane that knows\n * What and the same. */\nchar a[] = \"/* Who\";\n",
-    "src/base/opens_listed.c": HEAD + "/* So many bytes. */\nint a;\n",
-    "docs/OPENS.md": "# Lanes\n\nA lane. The same\nholds.\n\n- Who dials\n\n```\nWhat is code\n```\n",
-    OPENINGS: "# comment\nsrc/base/opens_listed.c\nsrc/base/good.c\n",
     "tools/run.sh": "#!/bin/sh\n# %s\n" % SPDX,
     "tools/bad.sh": "#!/bin/sh\n# No licence.\n",
     "tools/empty.py": "",
@@ -219,8 +174,6 @@ EXPECTED = [r"nohead.c: no comment", r"nospdx.c: the first line is no SPDX", r"/
             r"bad.sh: the first line", r"empty.py: empty",
             r"op/copies.c:10: memcpy\(of\(a,b\)\)", r"op/copies.c:12: memmove\(a->length\)",
             r"op/copies.c does not use memcpy\(n\)",
-            r"opens.c:5: .*Likewise", r"opens.c:8: .*What", r"OPENS.md:3: .*The same", r"OPENS.md:6: .*Who",
-            r"openings.txt: src/base/good.c has no such",
             r"good.c does not use exit", r"ends_program.c does not use abort, or has no reason"]
 
 if __name__ == "__main__":
