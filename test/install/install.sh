@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of what is installed. Usage: install.sh CASE BUILD-DIR WORK-DIR VERSION, with CC and CMAKE in the environment.
-# CASE: install (the fixture of the others), files, shared, cxx, static, cmake, moved, destdir. Status 77: cannot run
-# here.
+# CASE: install (the fixture of the others), files, shared, cxx, static, cmake, moved, destdir, bare, clang. Status 77:
+# cannot run here.
 set -eu
 
 case_name=$1
@@ -164,6 +164,30 @@ destdir)
     DESTDIR=$work/stage "$CMAKE" --install "$build" --prefix /opt/causeway >/dev/null || fail "cmake --install"
     [ -n "$(libdir "$work/stage/opt/causeway")" ] || fail "nothing was installed below DESTDIR"
     [ "$(find "$work/stage" -mindepth 1 -maxdepth 2 | wc -l)" = 2 ] || fail "files outside the prefix in DESTDIR"
+    ;;
+bare)
+    # Plain CMake on a machine that has neither cmocka nor Python, nor the headers of libibverbs and libfabric.
+    rm -rf "$work/bare"
+    mkdir -p "$work"
+    "$CMAKE" -S "$here/../.." -B "$work/bare" -G Ninja -DCMAKE_C_COMPILER="$CC" -DCW_CMOCKA_LIBRARY= \
+        -DCW_CMOCKA_INCLUDE= -DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON -DCW_VERBS_INCLUDE= -DCW_LIBFABRIC_HEADERS= \
+        >"$work/bare.log" 2>&1 || { cat "$work/bare.log"; fail "the configuration stops"; }
+    for line in 'tests left out: no cmocka.h (libcmocka-dev)' 'transports self, shm, tcp: yes' \
+        'transport verbs left out: no infiniband/verbs.h (libibverbs-dev)' \
+        'transport ofi left out: no rdma/fabric.h (libfabric-dev)'; do
+        grep -qxF -e "-- $line" "$work/bare.log" || { cat "$work/bare.log"; fail "it does not say: $line"; }
+    done
+    ;;
+clang)
+    # The sanitizer of clang leaves its functions to the program, which a library must let pass.
+    command -v clang >/dev/null || { echo "SKIPPED: there is no clang on this machine."; exit 77; }
+    if ! { "$CMAKE" -S "$here/../.." -B "$work/clang" -G Ninja -DCMAKE_C_COMPILER=clang -DCW_BUILD_TESTS=OFF \
+        -DCMAKE_CXX_COMPILER=clang++ -DCW_SANITIZE=address &&
+        "$CMAKE" --build "$work/clang" --target ucp ucs uct ucm ucx_info; } >"$work/clang.log" 2>&1; then
+        tail -n 30 "$work/clang.log"
+        fail "clang with the address sanitizer"
+    fi
+    "$work/clang/bin/ucx_info" -b | grep -q 'CW_SANITIZE *"address"' || fail "ucx_info does not run"
     ;;
 *)
     fail "there is no case $case_name"
