@@ -109,6 +109,15 @@ fi
 for file in "$root"/usr/lib/*/libuc[pstm].so.0 "$root"/usr/bin/*; do
     ! readelf -d "$file" | grep -qE 'RPATH|RUNPATH' || fail "$file has a search path of its own"
 done
+# A library without InfiniBand and libfabric would silently take a cluster off its fabric.
+libdir=$(dirname "$(echo "$root"/usr/lib/*/libucp.so.0)")
+transports=$(LD_LIBRARY_PATH=$libdir "$root/usr/bin/ucx_info" -b | sed -n 's/^#define CW_TRANSPORTS *"\(.*\)"/\1/p')
+for transport in self shm tcp verbs ofi; do
+    case " $transports " in
+    *" $transport "*) ;;
+    *) fail "the packages are built without transport $transport: $transports" ;;
+    esac
+done
 for program in "$root"/usr/bin/*; do
     tool=$(basename "$program")
     [ -f "$root/usr/share/man/man1/$tool.1.gz" ] || fail "no manual page of $tool"

@@ -62,6 +62,14 @@ if command -v find-debuginfo >/dev/null && command -v eu-strip >/dev/null; then
 else
     echo "There is no find-debuginfo or no eu-strip (packages debugedit, elfutils): no package of symbols."
 fi
+# A library without InfiniBand and libfabric would silently take a cluster off its fabric.
+transports=$(LD_LIBRARY_PATH=$libdir "$root/usr/bin/ucx_info" -b | sed -n 's/^#define CW_TRANSPORTS *"\(.*\)"/\1/p')
+for transport in self shm tcp verbs ofi; do
+    case " $transports " in
+    *" $transport "*) ;;
+    *) fail "the packages are built without transport $transport: $transports" ;;
+    esac
+done
 LD_LIBRARY_PATH=$libdir "$root/usr/bin/ucx_info" -v | grep -qF "$version" || fail "ucx_info does not run"
 flags=$(PKG_CONFIG_LIBDIR=$libdir/pkgconfig pkg-config --cflags --libs ucx 2>/dev/null) || flags=
 case $flags in

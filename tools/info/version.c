@@ -57,6 +57,7 @@ void cw_show_build(void)
     define_text("CW_SYSTEM", CW_BUILD_SYSTEM);
     define_text("CW_SYSCONFDIR", CW_BUILD_SYSCONFDIR);
     define_text("CW_SANITIZE", CW_BUILD_SANITIZE);
+    define_text("CW_TRANSPORTS", CW_BUILD_TRANSPORTS);
     define_number("CW_ASSERT", CW_ASSERT);
     define_number("CW_COVERAGE", CW_COVERAGE);
     define_number("CW_WERROR", CW_WERROR);
