@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a build has read comes from packages that the lists in ./causeway bring to a machine that has none of them.
+"""What a build has read comes from packages that packaging/packages.txt brings to a machine that has none of them.
 
 Usage: packages.py BUILD-DIRECTORY, or packages.py --self-test.
 
@@ -114,7 +114,7 @@ def complaints(installed, listed, owned):
     for path, package in owned.items():
         if package not in brought:
             lacking.setdefault(package, []).append(path)
-    return ["%s is in no list of ./causeway, and this was read from it: %s%s" %
+    return ["%s is not in packaging/packages.txt, and this was read from it: %s%s" %
             (package, min(paths), "" if len(paths) == 1 else " and %d more" % (len(paths) - 1))
             for package, paths in sorted(lacking.items())]
 

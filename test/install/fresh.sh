@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs a command where nothing was installed before. Usage: fresh.sh SOURCE COMMAND. The command runs as root in a copy
-# of the tree, without its build directories, in a Debian system made for it: the smallest one that has apt, from the
-# archive of this machine's packages. Nothing of the system is left afterwards. Without root: in a user namespace.
+# Runs a command where nothing was installed before. Usage: fresh.sh SOURCE COMMAND [RELEASE]. The command runs as root
+# in a copy of the tree, without its build directories, in a Debian system made for it (of this machine's release, or
+# the one that is named): the smallest one that has apt, from the archive of this machine's packages. Nothing of the
+# system is left afterwards. Without root: in a user namespace. Status 77: it cannot be made here.
 set -eu
 
 source=$(cd "$1" && pwd)
@@ -10,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 chmod 755 "$work" # in a user namespace mmdebstrap is another user
-command -v mmdebstrap >/dev/null || { echo "There is no mmdebstrap (package mmdebstrap)." >&2; exit 1; }
+command -v mmdebstrap >/dev/null || { echo "SKIPPED: there is no mmdebstrap on this machine." >&2; exit 77; }
 
 # shellcheck disable=SC1091 # any system that has apt-get has it
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -19,7 +20,13 @@ key=/usr/share/keyrings/debian-archive-keyring.gpg
 apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
     awk -v release="$release" -v key=$key '$2 == "main" && $1 ~ "^" release "(-updates|-security)?$" {
         print "deb [signed-by=" key "]", $3, $1, $2 }' | sort -u >"$work/sources"
-[ -s "$work/sources" ] || { echo "apt-get names no archive of packages for $release." >&2; exit 1; }
+if [ -n "${3:-}" ] && [ "$3" != "$release" ]; then
+    # Another release: its main archive alone, from where this one's comes.
+    sed -n "s/ $release main$/ $3 main/p" "$work/sources" >"$work/other"
+    mv "$work/other" "$work/sources"
+    release=$3
+fi
+[ -s "$work/sources" ] || { echo "SKIPPED: apt-get names no archive of packages for $release." >&2; exit 77; }
 # How this machine reaches the archive, and how old the archive may be.
 apt-config dump Acquire | grep -E '^Acquire::(https?|Retries|Check-)' >"$work/apt.conf" || :
 

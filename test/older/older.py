@@ -80,6 +80,9 @@ def make(tree, to):
 
 
 def build(source, directory):
+    if shutil.which("git") is None:
+        print("SKIPPED: there is no git on this machine, so the release before this tree cannot be had")
+        return 77
     version, commit = last_release(source)
     stamp = os.path.join(directory, "commit")
     if os.path.exists(stamp) and read(stamp) == commit:
