@@ -75,20 +75,24 @@ static ucs_status_t refuse_element(const char *call, size_t i, const char *why)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* *total_p: its bytes; *span_p: those from its first to its last one here. */
-static ucs_status_t measure(const struct cw_sgl *sgl, size_t i, size_t remote_length, const char *call, size_t *total_p,
-                            size_t *span_p)
+/* *span_p: bytes from the element's first to its last one, on either side; 0: it has none. */
+static ucs_status_t measure(const struct cw_sgl *sgl, size_t i, size_t remote_length, const char *call, size_t *span_p)
 {
-    const size_t num    = (sgl->blocks == NULL) ? 1 : sgl->blocks[i];
-    const size_t stride = (sgl->strides == NULL || num < 2) ? sgl->lengths[i] : sgl->strides[i];
+    const size_t num = (sgl->blocks == NULL) ? 1 : sgl->blocks[i];
 
-    if (__builtin_mul_overflow(num, sgl->lengths[i], total_p) || *total_p != remote_length) {
-        return refuse_element(call, i, "both sides must have the same number of bytes");
+    if (sgl->lengths[i] != remote_length) {
+        return refuse_element(call, i, "its length, that of one block, must be equal on both sides");
     }
-    *span_p = *total_p;
-    if (*total_p > 0 &&
-        (__builtin_mul_overflow(num - 1, stride, span_p) || __builtin_add_overflow(*span_p, sgl->lengths[i], span_p) ||
-         *span_p > UINTPTR_MAX - (uintptr_t)sgl->buffers[i])) {
+    if (num > 1 && sgl->strides == NULL) {
+        return refuse_element(call, i, "it has several blocks, and no strides say where they are");
+    }
+    *span_p = 0;
+    if (num == 0 || sgl->lengths[i] == 0) {
+        return UCS_OK;
+    }
+    if (__builtin_mul_overflow(num - 1, (num == 1) ? 0 : sgl->strides[i], span_p) ||
+        __builtin_add_overflow(*span_p, sgl->lengths[i], span_p) ||
+        *span_p > UINTPTR_MAX - (uintptr_t)sgl->buffers[i]) {
         return refuse_element(call, i, "its blocks wrap around");
     }
     return UCS_OK;
@@ -151,7 +155,7 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
                                             (worker->looks & CW_CALL_CHECKED)); /* nothing to check of local memory */
     ucs_status_t status = UCS_OK;
     int is_first        = 1;
-    size_t i, total = 0, span = 0;
+    size_t i, span = 0;
 
     sgl->memory_type = UCS_MEMORY_TYPE_HOST;
     i                = (is_plain && sgl->blocks == NULL) ? count_plain(ep, sgl, remote_lengths, right) : 0;
@@ -165,14 +169,14 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
         if (memhs != NULL && memhs[i] == NULL) {
             return refuse_element(call, i, "its memory handle is NULL");
         }
-        status = measure(sgl, i, remote_lengths[i], call, &total, &span);
-        if (status != UCS_OK || total == 0) {
+        status = measure(sgl, i, remote_lengths[i], call, &span);
+        if (status != UCS_OK || span == 0) {
             continue;
         }
         if (sgl->buffers[i] == NULL) {
             return refuse_element(call, i, "its buffer is NULL");
         }
-        if (!cw_rkey_holds(sgl->rkeys[i], sgl->addresses[i], total)) {
+        if (!cw_rkey_holds(sgl->rkeys[i], sgl->addresses[i], span)) {
             cw_error("element %zu of %s leaves the memory of its key", i, call);
             return UCS_ERR_INVALID_ADDR;
         }

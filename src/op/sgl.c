@@ -195,8 +195,7 @@ static size_t post_together(const struct post *post, const struct cw_sgl *sgl, s
 
 static void post_pieces(const struct post *post, const struct cw_sgl *sgl)
 {
-    size_t i, j, num, length;
-    char *from;
+    size_t i, j, num, length, offset;
 
     for (i = 0; i < sgl->count && goes_on(post); i++) {
         num = post_together(post, sgl, i);
@@ -205,10 +204,9 @@ static void post_pieces(const struct post *post, const struct cw_sgl *sgl)
             continue;
         }
         length = cw_sgl_block(sgl, i, &num);
-        from   = sgl->buffers[i];
         for (j = 0; j < num && length > 0 && goes_on(post); j++) {
-            post_piece(post, from, length, sgl->addresses[i] + j * length, sgl->rkeys[i]);
-            from += (num > 1) ? sgl->strides[i] : 0;
+            offset = (j == 0) ? 0 : j * sgl->strides[i];
+            post_piece(post, (char *)sgl->buffers[i] + offset, length, sgl->addresses[i] + offset, sgl->rkeys[i]);
         }
     }
 }

@@ -207,58 +207,149 @@ static void test_n22_98_sizes_to_another_process(void **state)
     cw_servant_dismiss(&servant);
 }
 
-/* N22-97: blocks are apart here, and one behind the other there. */
+#define BLOCKED 9u /* elements of the tests of counts and strides */
+
+/* Elements of several blocks: short and long ones, adjacent, apart, overlapping, and none at all. */
+static const struct {
+    size_t length, count, stride;
+} blocked[BLOCKED] = {
+    {3, 5, 7}, {16, 4, 16}, {1, 9, 2}, {0, 3, 5}, {8, 0, 1}, {8, 3, 2}, {6, 1000, 0}, {2000, 6, 3000}, {40000, 3, 70001},
+};
+
+static size_t blocked_span(size_t i)
+{
+    return (blocked[i].count == 0) ? 0 : (blocked[i].count - 1) * blocked[i].stride + blocked[i].length;
+}
+
+/* Copies what an element names, block by block. */
+static void blocked_copy(size_t i, char *to, const char *from)
+{
+    for (size_t j = 0; j < blocked[i].count; j++) {
+        memcpy(to + j * blocked[i].stride, from + j * blocked[i].stride, blocked[i].length);
+    }
+}
+
+/* N22-97: `lengths` on both sides is that of one block, and the blocks of the remote side lie as far
+ * apart as those here; the bytes between them stay as they are on either side. */
+static void counts_and_strides(struct cw_pair *pair, struct cw_servant *servant, enum cw_memory kind)
+{
+    const size_t room = 256u << 10;
+    const ucp_request_param_t none = cw_param_none();
+    struct lists *lists = lists_new();
+    char *from = malloc(room), *wanted = malloc(room), *to = malloc(room);
+    struct cw_target target;
+    size_t i, here, there;
+
+    assert_true(from != NULL && wanted != NULL && to != NULL);
+    cw_target_open(&target, pair, servant, kind, room);
+    cw_pattern_fill(from, room, 3);
+    memset(wanted, 0x55, room);
+    cw_target_set(&target, 0, room, 0x55);
+    for (i = 0, here = 0, there = 5; i < BLOCKED; i++) {
+        add(lists, &target, from + here, there, blocked[i].length);
+        assert_true(there + blocked_span(i) <= room);
+        lists->counts[i] = blocked[i].count;
+        lists->strides[i] = blocked[i].stride;
+        blocked_copy(i, wanted + there, from + here);
+        here += blocked_span(i) + 8;
+        there += blocked_span(i) + 3;
+    }
+    lists->local.field_mask |= UCP_DT_LOCAL_SGL_FIELD_COUNTS | UCP_DT_LOCAL_SGL_FIELD_STRIDES;
+    lists->local.counts = lists->counts;
+    lists->local.strides = lists->strides;
+    move(&target, lists, false);
+    memset(to, 1, room);
+    assert_int_equal(cw_pair_wait(pair, ucp_get_nbx(target.ep, to, room, target.address, target.key, &none), "a get of all"), UCS_OK);
+    assert_memory_equal(to, wanted, room);
+    memset(to, 0x66, room);
+    memset(wanted, 0x66, room);
+    for (i = 0; i < BLOCKED; i++) {
+        blocked_copy(i, wanted + ((char *)lists->buffers[i] - from), lists->buffers[i]);
+        lists->buffers[i] = to + ((char *)lists->buffers[i] - from);
+    }
+    move(&target, lists, true);
+    assert_memory_equal(to, wanted, room);
+    cw_target_close(&target);
+    free(from);
+    free(wanted);
+    free(to);
+    free(lists);
+}
+
 static void test_n22_97_counts_and_strides(void **state)
 {
-    static const size_t lengths[] = {3, 16, 1, 0, 8}, counts[] = {5, 4, 9, 3, 0}, strides[] = {7, 16, 2, 5, 1};
     struct cw_pair *pair = *state;
-    char from[400], wanted[200], to[400];
-    struct cw_target target;
-    struct lists *lists;
 
     cw_pair_open(pair, &plain);
-    for (int way = 0; way < 3; way++) { /* both members, counts alone, strides alone */
-        size_t at = 0, here = 0;
-
-        lists = lists_new();
-        cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, sizeof(wanted));
-        cw_pattern_fill(from, sizeof(from), 3);
-        for (size_t i = 0; i < 5; i++) {
-            const size_t num = (way == 2) ? 1 : counts[i], stride = (way == 0) ? strides[i] : lengths[i];
-
-            add(lists, &target, from + here, at, num * lengths[i]);
-            lists->lengths[i] = lengths[i];
-            lists->counts[i] = counts[i];
-            lists->strides[i] = strides[i];
-            for (size_t j = 0; j < num; j++) {
-                memcpy(wanted + at, from + here + j * stride, lengths[i]);
-                at += lengths[i];
-            }
-            here += num * stride + 8;
-        }
-        lists->local.field_mask |= (way != 2) ? UCP_DT_LOCAL_SGL_FIELD_COUNTS : 0;
-        lists->local.field_mask |= (way != 1) ? UCP_DT_LOCAL_SGL_FIELD_STRIDES : 0;
-        lists->local.counts = lists->counts;
-        lists->local.strides = lists->strides;
-        move(&target, lists, false);
-        assert_memory_equal(target.region.base, wanted, at);
-        memset(to, 0, sizeof(to));
-        for (size_t i = 0; i < 5; i++) {
-            lists->buffers[i] = to + ((char *)lists->buffers[i] - from);
-        }
-        move(&target, lists, true);
-        for (size_t i = 0; i < 5; i++) {
-            const size_t num = (way == 2) ? 1 : counts[i], stride = (way == 0) ? strides[i] : lengths[i];
-
-            for (size_t j = 0; j < num; j++) {
-                char *piece = (char *)lists->buffers[i] + j * stride;
-
-                assert_memory_equal(piece, from + (piece - to), lengths[i]);
-            }
-        }
-        cw_target_close(&target);
-        free(lists);
+    for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
+        counts_and_strides(pair, NULL, (enum cw_memory)kind);
     }
+    cw_pair_close(pair);
+}
+
+static void test_n22_97_to_another_process(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_servant servant;
+
+    cw_test_need_two_processes();
+    cw_servant_start(&servant, pair);
+    for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
+        counts_and_strides(pair, &servant, (enum cw_memory)kind);
+    }
+    cw_servant_dismiss(&servant);
+}
+
+/* N22-97: what an element of several blocks may ask for. */
+static void test_n22_97_bounds(void **state)
+{
+    static const struct {
+        size_t length, remote_length, count, stride;
+        int strides; /* the member is given */
+        ucs_status_t status;
+    } cases[] = {
+        {8, 8, 1, 0, 0, UCS_OK},
+        {8, 8, 0, 0, 0, UCS_OK},
+        {8, 8, 2, 0, 0, UCS_ERR_INVALID_PARAM},                 /* the second block lies nowhere */
+        {8, 16, 2, 8, 1, UCS_ERR_INVALID_PARAM},                /* the product, not the block */
+        {8, 8, 2, 56, 1, UCS_OK},                               /* up to the last byte */
+        {8, 8, 2, 57, 1, UCS_ERR_INVALID_ADDR},                 /* one byte more than the key has */
+        {8, 8, 3, 32, 1, UCS_ERR_INVALID_ADDR},
+        {8, 8, SIZE_MAX, 0, 1, UCS_OK},                         /* the same block again */
+        {8, 8, SIZE_MAX / 16 + 2, 16, 1, UCS_ERR_INVALID_PARAM}, /* wraps around */
+        {8, 8, 2, SIZE_MAX - 7, 1, UCS_ERR_INVALID_PARAM},
+    };
+    struct cw_pair *pair = *state;
+    struct cw_target target;
+    char from[64];
+
+    cw_pair_open(pair, &plain);
+    cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, sizeof(from));
+    memset(from, 1, sizeof(from));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (int get = 0; get < 2; get++) {
+            struct lists *lists = lists_new();
+            ucs_status_ptr_t result;
+
+            add(lists, &target, from, 0, cases[i].length);
+            lists->remote_lengths[0] = cases[i].remote_length;
+            lists->counts[0] = cases[i].count;
+            lists->strides[0] = cases[i].stride;
+            lists->local.counts = lists->counts;
+            lists->local.strides = lists->strides;
+            lists->local.field_mask |= UCP_DT_LOCAL_SGL_FIELD_COUNTS;
+            lists->local.field_mask |= cases[i].strides ? UCP_DT_LOCAL_SGL_FIELD_STRIDES : 0;
+            result = start(&target, lists, get != 0);
+            assert_int_equal(cw_pair_wait(pair, result, "an element of blocks"), cases[i].status);
+            lists->local.field_mask &= ~(uint64_t)UCP_DT_LOCAL_SGL_FIELD_COUNTS; /* strides alone have no effect */
+            lists->remote_lengths[0] = cases[i].length;
+            result = start(&target, lists, get != 0);
+            assert_int_equal(cw_pair_wait(pair, result, "an element of one block"), UCS_OK);
+            free(lists);
+        }
+    }
+    assert_int_equal(cw_target_flush(&target), UCS_OK);
+    cw_target_close(&target);
     cw_pair_close(pair);
 }
 
@@ -597,6 +688,8 @@ int main(int argc, char **argv)
         T(test_n22_98_sizes_to_another_process),
         T(test_n22_100_the_system_copies),
         T(test_n22_97_counts_and_strides),
+        T(test_n22_97_to_another_process),
+        T(test_n22_97_bounds),
         T(test_n22_99_requests),
         T(test_n22_94_refusals),
         T(test_n22_96_memory_handles),

@@ -733,8 +733,9 @@ typedef struct {
     void *const     *buffers;    /**< First byte of each element. */
     const size_t    *lengths;    /**< Bytes of each element, or of each of its blocks. */
     const ucp_mem_h *memhs;      /**< Registration that covers each element. Default: none. */
-    const size_t    *counts;     /**< Blocks of each: block j is at buffers[i] + j * strides[i]. Default: 1. */
-    const size_t    *strides;    /**< Distance of the blocks. Default: lengths[i], one block behind the other. */
+    const size_t    *counts;     /**< Blocks of each. Default: 1. */
+    const size_t    *strides;    /**< Block j is at buffers[i] + j * strides[i] here, and at remote_addrs[i] +
+                                      j * strides[i] there. Needed where counts[i] > 1. */
 } ucp_dt_local_sgl_t;
 
 /** Valid fields of ucp_dt_remote_sgl_t. All are needed (N22-94). */
@@ -747,8 +748,8 @@ enum ucp_dt_remote_sgl_field {
 /** The pieces of the other side. */
 typedef struct {
     uint64_t          field_mask;   /**< Which members are set: enum ucp_dt_remote_sgl_field. */
-    const uint64_t   *remote_addrs; /**< Address of each element at the owner. Blocks follow each other there. */
-    const size_t     *lengths;      /**< Bytes of each element there: those of all its blocks together. */
+    const uint64_t   *remote_addrs; /**< Address of each element at the owner. */
+    const size_t     *lengths;      /**< As ucp_dt_local_sgl_t::lengths. */
     const ucp_rkey_h *rkeys;        /**< Key of each element, all of one endpoint. */
 } ucp_dt_remote_sgl_t;
 
