@@ -123,11 +123,11 @@ ucs_status_t cw_counted_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uin
     return UCS_OK;
 }
 
-/* Takes over the count of packets that were carried out. If the peer writes a count that is too large, all packets
- * count as carried out. */
+/* Takes over the count of packets that were carried out, of which `done` has the low bits. If the peer writes a count
+ * that is too large, all packets count as carried out. */
 static void take_count(struct cw_rma *rma, uint64_t done)
 {
-    const uint32_t ahead = (uint32_t)done - rma->carried;
+    const uint32_t ahead = (uint32_t)done - (uint32_t)rma->carried;
 
     rma->carried += (ahead <= rma->counted - rma->carried) ? ahead : rma->counted - rma->carried;
     if (cw_unlikely((uint32_t)(done >> 32) != rma->packets->refused)) {
@@ -145,9 +145,9 @@ void cw_counted_look(struct cw_rma *rma)
     }
 }
 
-void cw_counted_confirmed(struct cw_rma *rma, uint32_t number)
+void cw_counted_confirmed(struct cw_rma *rma, uint64_t number)
 {
-    if (number - rma->carried <= rma->counted - rma->carried) {
+    if (number >= rma->carried && number <= rma->counted) {
         rma->carried = number;
     }
 }
@@ -210,7 +210,7 @@ ucs_status_t cw_counted_rescue(struct cw_rma *rma)
             packets->away = 1;
         }
     }
-    done = (done & ~(uint64_t)UINT32_MAX) | rma->carried;
+    done = (done & ~(uint64_t)UINT32_MAX) | (uint32_t)rma->carried;
     __atomic_store_n(&packets->pair->done, done, __ATOMIC_RELEASE);
     __atomic_store_n(&packets->pair->claim, packets->away ? CW_COUNTED_AWAY : CW_COUNTED_FREE, __ATOMIC_RELEASE);
     return (status == UCS_OK) ? UCS_OK : UCS_ERR_UNSUPPORTED;

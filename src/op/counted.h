@@ -52,7 +52,7 @@ static inline int cw_counted_is_settled(const struct cw_rma *rma)
     return rma->counted == rma->carried;
 }
 /* The owner has confirmed by FLUSHED that it has passed all packets before `number`. */
-void cw_counted_confirmed(struct cw_rma *rma, uint32_t number);
+void cw_counted_confirmed(struct cw_rma *rma, uint64_t number);
 
 /* The origin carries out packets that are left, all or some of them. UCS_OK: some were carried out; CW_AGAIN: the owner
  * holds the claim now; UCS_ERR_UNSUPPORTED: only the owner can carry them out. */

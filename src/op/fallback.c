@@ -42,7 +42,7 @@ void cw_fallback_begin(struct cw_rma *rma, int hurries)
  * away from the owner. */
 static void look(struct cw_rma *rma)
 {
-    const uint32_t waiting = rma->counted - rma->carried;
+    const uint64_t waiting = rma->counted - rma->carried;
 
     if (waiting > 0 && rma->fallback_rounds % (waiting / 4 + 1) == 0) {
         cw_counted_look(rma);
@@ -53,7 +53,7 @@ static void look(struct cw_rma *rma)
  * do it. */
 static int is_over(struct cw_rma *rma)
 {
-    const uint32_t seen = rma->answers + rma->carried;
+    const uint64_t seen = rma->answers + rma->carried;
     uint64_t now_ns;
 
     if (rma->fallback_rounds % ROUNDS_PER_CLOCK != 0) {

@@ -29,13 +29,13 @@ struct cw_rma {
     uint32_t replies;        /* operations that the peer has to answer; at most CW_RMA_WINDOW */
     uint32_t answers;        /* packets that answered gets which the system could copy */
     uint32_t async_puts;     /* puts under way that packets sent later may overtake */
-    uint32_t sent_mark;      /* number of packets sent that only FLUSHED confirms */
-    uint32_t asked_mark;     /* sent_mark when the last FLUSH was sent */
-    uint32_t acked_mark;     /* sent_mark up to which packets are confirmed */
-    uint32_t fence_mark;     /* sent_mark at the last fence */
-    uint32_t counted;        /* counted packets sent */
-    uint32_t carried;        /* counted packets known to be carried out */
-    uint32_t fence_count;    /* `counted` at the last fence */
+    uint64_t sent_mark;      /* number of packets sent that only FLUSHED confirms */
+    uint64_t asked_mark;     /* sent_mark when the last FLUSH was sent */
+    uint64_t acked_mark;     /* sent_mark up to which packets are confirmed */
+    uint64_t fence_mark;     /* sent_mark at the last fence, which may lie any number of packets back */
+    uint64_t counted;        /* counted packets sent */
+    uint64_t carried;        /* counted packets known to be carried out; the claim pair has the low 32 bits */
+    uint64_t fence_count;    /* `counted` at the last fence */
     uint32_t num_late;       /* gets whose data is read after the call */
     uint32_t num_fetching;   /* those whose accesses the device of the lane has all taken */
     uint64_t late_first;     /* the range that holds the memory of all late gets */
@@ -44,7 +44,7 @@ struct cw_rma {
     uint32_t passed;              /* fences that are passed, but still hold back active messages */
     struct cw_counted *packets;     /* counted.c: its further state; NULL: no packet was counted yet */
     struct cw_claim_pair *owner_pair; /* as owner: the claim pair of the peer's counted packets, if used */
-    uint32_t counted_here;        /* as owner: counted packets that arrived */
+    uint32_t counted_here;        /* as owner: counted packets that arrived, modulo 2^32 */
     uint64_t claim_waited_ns;     /* as owner: time waited for the origin since the transport was told */
     uint8_t counted_shut;          /* as owner: the wait was too long, the origin gets no claim any more */
     uint32_t num_quick;           /* get.c: length of `quick`: gets that the system could copy as well, oldest first */
@@ -55,9 +55,9 @@ struct cw_rma {
     struct cw_list confirms; /* flushes that wait for the counted packets */
     struct cw_job fallback;  /* fallback.c: on the worker's list while falls_back is not 0 */
     uint64_t fallback_since;  /* time in ns since which nothing moved; 0: not known yet */
-    uint32_t fallback_seen;   /* answers and carried out packets at that time */
+    uint64_t fallback_seen;   /* answers and carried out packets at that time */
     uint32_t fallback_rounds;
-    uint32_t told_carried; /* value of `carried` that waiting operations have seen */
+    uint64_t told_carried; /* value of `carried` that waiting operations have seen */
     uint8_t falls_back;    /* enum fallback in fallback.c */
     uint8_t must_ask;      /* the claim pair reports a refusal; FLUSHED will say which */
     uint8_t unflushed;    /* put_short.c: the device has short puts whose end nothing tells yet */
@@ -125,7 +125,7 @@ void cw_rma_kick(struct cw_rma *rma);
 /* Whether the owner has carried out the packets sent before the last fence. */
 static inline int cw_rma_confirmed(const struct cw_rma *rma)
 {
-    return (int32_t)(rma->acked_mark - rma->fence_mark) >= 0 && (int32_t)(rma->carried - rma->fence_count) >= 0;
+    return rma->acked_mark >= rma->fence_mark && rma->carried >= rma->fence_count;
 }
 
 /* Whether a write to this range would change bytes that a get is still to read. */

@@ -15,9 +15,9 @@
 struct flush_op {
     struct cw_list link; /* rma->confirms, while it waits for the counted packets and has no id */
     uint64_t id;
+    uint64_t mark;
+    uint64_t count;
     uint32_t generation;
-    uint32_t mark;
-    uint32_t count;
     int local; /* belongs to a close: it does not ask the peer */
 };
 
@@ -209,7 +209,7 @@ void cw_rma_end_confirms(struct cw_rma *rma)
 
     while (!cw_list_empty(&rma->confirms)) {
         op = cw_list_head(&rma->confirms, struct flush_op, link);
-        if ((int32_t)(rma->carried - op->count) < 0) {
+        if (rma->carried < op->count) {
             break;
         }
         request = (struct cw_request *)(void *)op - 1;

@@ -568,6 +568,91 @@ static void test_cut_short(void **state)
     end_counted(0);
 }
 
+/* ---- many operations ---- */
+
+/* Only a fence moves the marks that later operations are held by, and a program may never call one: after any number
+ * of packets that were confirmed long ago, an operation that needs no packets begins at once. */
+static void test_no_fence_for_long(void **state)
+{
+    static const uint64_t numbers[] = {1, INT32_MAX, UINT64_C(1) << 31, UINT32_MAX - 1, UINT32_MAX};
+    struct cw_rma *rma;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        for (int counted = 0; counted < 2; counted++) {
+            begin_counted();
+            put(0, 1);
+            pair()->done = 1;
+            assert_null(ucp_ep_flush_nbx(ep, &none));
+            rma = cw_op_ep(ep)->rma;
+            if (counted) {
+                rma->counted = rma->carried = rma->told_carried = numbers[i];
+                pair()->done                = numbers[i];
+            } else {
+                rma->sent_mark = rma->asked_mark = rma->acked_mark = numbers[i];
+            }
+            assert_true(cw_rma_is_clear(ep, base(), 8, 1));
+            pair()->claim = CW_COUNTED_AWAY; /* the system is to copy */
+            rma->absent   = 1;
+            put(100, 2);
+            assert_int_equal(num_writes, 1);
+            assert_null(ucp_ep_flush_nbx(ep, &none));
+            assert_int_equal(ucp_worker_fence(worker), UCS_OK);
+            put(100, 3);
+            assert_int_equal(num_writes, 2);
+            end_counted(1);
+        }
+    }
+}
+
+/* Counted packets whose number passes that of the claim pair, which has 32 bits: carried out by the owner, then by the
+ * origin, then by the owner again. */
+static void test_count_wraps(void **state)
+{
+    ucs_status_ptr_t flush;
+    struct cw_rma *rma;
+
+    (void)state;
+    for (uint32_t before = 0; before < 50; before++) {
+        begin_counted();
+        put(0, 1);
+        pair()->done = 1;
+        assert_null(ucp_ep_flush_nbx(ep, &none));
+        rma          = cw_op_ep(ep)->rma;
+        rma->counted = rma->carried = rma->told_carried = (uint32_t)-before;
+        assert_int_equal(ucp_worker_fence(worker), UCS_OK);
+        for (uint8_t i = 0; i < 40; i++) {
+            put(100 * i, i);
+        }
+        pair()->done = (uint32_t)(10 - before);
+        flush        = ucp_ep_flush_nbx(ep, &none);
+        assert_true(is_pending(flush));
+        wait_long();
+        assert_int_equal(finish(flush), UCS_OK);
+        assert_int_equal(num_writes, 30);
+        assert_true(pair()->done == (uint32_t)(40 - before));
+        assert_int_equal(ucp_worker_fence(worker), UCS_OK);
+        pair()->claim = CW_COUNTED_FREE;
+        put(5000, 98);
+        assert_int_equal(num_writes, 30);
+        flush = ucp_ep_flush_nbx(ep, &none);
+        assert_true(is_pending(flush));
+        pair()->done = (uint32_t)(41 - before);
+        assert_int_equal(finish(flush), UCS_OK);
+        end_counted(1);
+    }
+    for (uint32_t before = 0; before < 5; before++) { /* as owner */
+        begin_owner();
+        cw_op_ep(ep)->rma->counted_here = (uint32_t)-before;
+        pair()->done                    = (uint32_t)-before;
+        for (uint32_t i = 1; i < 10; i++) {
+            feed_counted(rkey->key.token, base(), 10);
+            assert_true(pair()->done == (uint32_t)(i - before));
+        }
+        end_counted(1);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -592,6 +677,8 @@ int main(void)
         cmocka_unit_test(test_short_holds_add_up),
         cmocka_unit_test(test_no_counting_for_the_distrusted),
         cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_no_fence_for_long),
+        cmocka_unit_test(test_count_wraps),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
