@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "test_tcp.h"
+#include "transport/tcp/tcp_position.h"
 #include "transport/tcp/tcp_watch.h"
 
 #define TRIALS      28u         /* at once */
@@ -355,6 +356,49 @@ static void test_told_at_once(void **state)
     node_close(&right);
 }
 
+/* How many questions a connection asks that has sent bytes, so long after its peer told that it waits. */
+static uint32_t num_asked(uint64_t later_ns)
+{
+    struct link *dialled, *accepted;
+    struct cw_tcp_watch *watch;
+    uint32_t number;
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        node_configure(i ? &right : &left);
+        (i ? &right : &left)->config.keepalive_interval_ns = UINT64_C(60000000000); /* no look comes by itself */
+        assert_int_equal(node_try_open(i ? &right : &left, NULL), UCS_OK);
+    }
+    dialled = connect_nodes(&left, &right, &accepted);
+    cw_tcp_watch(accepted->conn);
+    assert_int_equal(tcp->packets->send_short(accepted->conn, 1, 0, "x", 1), UCS_OK);
+    tell_waits(dialled, 1);
+    for (i = 0; i < 100; i++) {
+        (void)step(&right);
+    }
+    watch = tcp_conn(accepted)->watch;
+    for (i = 0; i < 8; i++) {
+        (void)cw_tcp_position_look(watch, cw_clock_ns() + later_ns, 0);
+    }
+    number = watch->number;
+    node_close(&left);
+    node_close(&right);
+    return number;
+}
+
+/* A peer that waited once is not asked for a while, and asked again after that, however long that is. */
+static void test_waited_long_ago(void **state)
+{
+    const uint64_t day_ns        = UINT64_C(24) * 3600 * 1000000000;
+    static const unsigned days[] = {1, 24, 25, 30, 49, 50, 51, 75, 100, 400, 20000};
+
+    (void)state;
+    assert_int_equal(num_asked(0), 0);
+    for (size_t i = 0; i < sizeof(days) / sizeof(days[0]); i++) {
+        assert_in_range(num_asked(days[i] * day_ns), 1, 8);
+    }
+}
+
 /* Frames of this kind that are none. */
 static void test_wrong_positions(void **state)
 {
@@ -390,7 +434,7 @@ int main(void)
         cmocka_unit_test(test_greeting_loses_bytes), cmocka_unit_test(test_packets_lose_bytes),
         cmocka_unit_test(test_packets_are_lost_or_grow), cmocka_unit_test(test_all_is_lost),
         cmocka_unit_test(test_patience),             cmocka_unit_test(test_told_at_once),
-        cmocka_unit_test(test_wrong_positions),
+        cmocka_unit_test(test_wrong_positions),      cmocka_unit_test(test_waited_long_ago),
     };
 
     return cmocka_run_group_tests_name("unit.tcp_position", tests, NULL, NULL);

@@ -135,12 +135,10 @@ struct cw_tcp_conn {
     uint8_t lossy;                /* the positions of both ends differ, so bytes were lost or added */
     uint32_t sent;                /* tcp_position.h, modulo 2^32: bytes that the system has, and unsent ones */
     uint32_t received;
+    uint32_t stands_at;           /* the peer has taken this many bytes, and waits for more since stands_ns */
     union {
         uint64_t deadline_ns;     /* LINGERING, once `finished` is set */
-        struct {                  /* tcp_position.h, before that */
-            uint32_t stands_at;   /* the peer has taken this many bytes, and waits for more since stands_ms */
-            uint32_t stands_ms;   /* 0: the peer does not wait, or more bytes are on their way to it */
-        };
+        uint64_t stands_ns;       /* before that; 0: the peer does not wait, or more bytes are on their way to it */
     };
 };
 

@@ -26,8 +26,6 @@
 #define LIMIT_PART 2u
 #define LIMIT_NS   UINT64_C(10000000000) /* where no interval is set */
 
-#define NS_PER_MS UINT64_C(1000000)
-
 static void fill(const struct cw_tcp_conn *conn, enum cw_tcp_mark_kind kind, uint32_t number,
                  struct cw_tcp_position_body *body)
 {
@@ -92,19 +90,11 @@ static uint64_t limit_ns(const struct cw_tcp_conn *conn)
     return (interval_ns > 0) ? interval_ns / LIMIT_PART : LIMIT_NS;
 }
 
-/* stands_ms may lie a millisecond ahead of the clock, because 0 is no time. */
-static uint64_t stood_ns(const struct cw_tcp_conn *conn, uint64_t now_ns)
-{
-    const int32_t passed_ms = (int32_t)((uint32_t)(now_ns / NS_PER_MS) - conn->stands_ms);
-
-    return (passed_ms > 0) ? (uint64_t)passed_ms * NS_PER_MS : 0;
-}
-
 /* Whether the peer told lately that it stands still, and may tell so again. It would take a question for a part of the
  * bytes that it misses. */
 static int stands_still(const struct cw_tcp_conn *conn, uint64_t now_ns)
 {
-    return conn->stands_ms != 0 && stood_ns(conn, now_ns) < LIMIT_PART * limit_ns(conn);
+    return conn->stands_ns != 0 && now_ns - conn->stands_ns < LIMIT_PART * limit_ns(conn);
 }
 
 /* Counts one more look. Whether the time for a question has come. */
@@ -157,15 +147,15 @@ static int is_coming(struct cw_tcp_conn *conn, uint32_t taken, int inside)
     const uint64_t now_ns = cw_clock_ns();
 
     if ((taken == conn->sent && !inside) || conn->tx != NULL || cw_net_unacknowledged(conn->item.fd) > 0) {
-        conn->stands_ms = 0;
+        conn->stands_ns = 0;
         return 1;
     }
-    if (conn->stands_ms == 0 || conn->stands_at != taken) {
-        conn->stands_ms = (uint32_t)(now_ns / NS_PER_MS) | 1u;
+    if (conn->stands_ns == 0 || conn->stands_at != taken) {
+        conn->stands_ns = now_ns;
         conn->stands_at = taken;
         return 1;
     }
-    return stood_ns(conn, now_ns) < limit_ns(conn);
+    return now_ns - conn->stands_ns < limit_ns(conn);
 }
 
 int cw_tcp_position_arrived(struct cw_tcp_conn *conn, const uint8_t *bytes, size_t length, size_t behind)
