@@ -109,6 +109,9 @@ void cw_verbs_settings_fit(struct cw_verbs_settings *settings, const struct cw_v
     settings->reads    = (settings->reads > port->max_reads) ? (uint8_t)port->max_reads : settings->reads;
     settings->retries  = (settings->retries > port->max_retries) ? (uint8_t)port->max_retries : settings->retries;
     settings->sends    = (settings->sends > port->max_sends) ? port->max_sends : settings->sends;
+    while ((settings->sends & (settings->sends - 1)) != 0) {
+        settings->sends &= settings->sends - 1; /* numbers of requests go on behind 2^32 - 1 with place 0 */
+    }
     settings->receives = (settings->receives > port->max_receives) ? port->max_receives : settings->receives;
     if (!port->address.ethernet && settings->traffic_class_chosen) {
         settings->traffic_class = 0;
