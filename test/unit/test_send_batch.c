@@ -188,6 +188,23 @@ static void test_streams_leave_turns(void **state)
     check_turns(post_stream);
 }
 
+/* After 2^32 rounds of progress, too: where the transport hands over one by one, nothing is kept of an earlier send, and
+ * no round is taken for that of one. */
+static void test_rounds_are_many(void **state)
+{
+    (void)state;
+    for (int batches = 0; batches < 2; batches++) {
+        fake_packets.batch = batches ? batch : NULL;
+        worker->round      = UINT32_MAX;
+        ucp_worker_progress(worker);
+        assert_true(worker->round == UINT64_C(1) << 32);
+        post(EAGER);
+        ucp_worker_progress(worker);
+        assert_int_equal(open_batches, 0);
+    }
+    fake_packets.batch = batch;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +214,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tag_messages_leave_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_streams_leave_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_headers_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rounds_are_many, set_up, tear_down),
     };
     int failed;
 
