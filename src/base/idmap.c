@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "base/counter.h"
+
 #define FIRST_SIZE 16u
 
 void cw_idmap_init(struct cw_idmap *map)
@@ -29,7 +31,7 @@ static ucs_status_t grow(struct cw_idmap *map)
         return UCS_ERR_NO_MEMORY;
     }
     for (i = map->size; i < size; i++) {
-        slots[i] = (struct cw_idmap_slot){.generation = 1, .next_free = i + 1};
+        slots[i] = (struct cw_idmap_slot){.generation = (uint32_t)cw_counter_start | 1u, .next_free = i + 1};
     }
     map->first_free = map->size;
     map->slots      = slots;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/log.h"
 #include "core/ep_batch.h"
 #include "core/failover.h"
@@ -33,7 +34,7 @@ struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void 
     if (peer == NULL) {
         return NULL;
     }
-    *peer = (struct cw_peer){.address_length = (uint16_t)address_length};
+    *peer = (struct cw_peer){.address_length = (uint16_t)address_length, .next_number = (uint32_t)cw_counter_start};
     if (address_length > 0) {
         memcpy(peer->address, address, address_length);
     }
@@ -602,7 +603,7 @@ static void ep_free(struct ucp_ep *ep)
     cw_list_remove(&ep->owing_link);
     cw_list_remove(&ep->reap_link);
     /* the peer is kept while numbers were given out, so that a later endpoint to it continues the count (CLS-15) */
-    if (--peer->references == 0 && peer->next_number == 0) {
+    if (--peer->references == 0 && peer->next_number == (uint32_t)cw_counter_start) {
         cw_hash_remove(&worker->peers, &peer->link);
         free(peer);
     }

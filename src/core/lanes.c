@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/log.h"
 #include "core/failover.h"
 #include "os/clock.h"
@@ -62,6 +63,7 @@ struct cw_lanes *cw_lanes_new(struct ucp_ep *ep, unsigned max)
     for (i = 0; i < CW_MAX_LANES; i++) {
         cw_list_init(&lanes->further[i].kept);
         cw_list_init(&lanes->further[i].places);
+        lanes->further[i].generation = (uint16_t)cw_counter_start;
     }
     ep->lanes = lanes;
     return lanes;

@@ -10,6 +10,7 @@
 
 #include "base/byte_ring.h"
 #include "base/cell_take.h"
+#include "base/counter.h"
 #include "base/log.h"
 #include "core/ep.h"
 #include "core/failover.h"
@@ -265,7 +266,8 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     cw_context_hold(context);
     worker->uid         = cw_random_u64();
     worker->redial.fire = cw_ep_redial_waiting;
-    worker->round       = 1;
+    worker->round       = (uint32_t)cw_counter_start + UINT64_C(1);
+    worker->idle_rounds = (uint32_t)cw_counter_start;
     cw_list_init(&worker->eps);
     cw_list_init(&worker->owing);
     cw_list_init(&worker->reap);

@@ -61,6 +61,7 @@ static struct cw_counted *counted_new(struct ucp_ep *ep)
         packets->pair              = cw_lane_claim_pair(ep->conn, 1, CW_COUNTED);
         packets->refused = 0;
         packets->away    = 0;
+        __atomic_store_n(&packets->pair->done, (uint32_t)cw_op_ep(ep)->rma->carried, __ATOMIC_RELAXED);
         cw_op_ep(ep)->rma->packets = packets;
     }
     return packets;

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/counter.h"
 #include "base/log.h"
 #include "base/probe.h"
 #include "core/ep_kept.h"
@@ -16,6 +17,7 @@
 #include "op/cma.h"
 #include "op/credit.h"
 #include "op/rndv_recv.h"
+#include "op/shares.h"
 #include "op/counted.h"
 #include "op/near.h"
 #include "op/put_list.h"
@@ -322,7 +324,8 @@ void cw_op_ep_init(struct ucp_ep *ep)
 {
     struct cw_op_ep *state = cw_op_ep(ep);
 
-    *state = (struct cw_op_ep){0};
+    *state = (struct cw_op_ep){.next_message_id = (uint32_t)cw_counter_start,
+                               .pair_generation = (uint32_t)cw_counter_start & CW_CLAIM_MAX_GENERATION};
     cw_list_init(&state->incoming.receiving);
     cw_list_init(&state->incoming.partial);
     cw_list_init(&state->incoming.stored);

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "base/counter.h"
 #include "base/log.h"
 #include "core/ep_batch.h"
 #include "op/counted.h"
@@ -368,6 +369,15 @@ void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_sta
 
 /* ---- life ---- */
 
+static void start_counters(struct cw_rma *rma)
+{
+    const uint32_t start = (uint32_t)cw_counter_start;
+
+    rma->generation = rma->answers = rma->counted_here = start;
+    rma->sent_mark = rma->asked_mark = rma->acked_mark = rma->fence_mark = start;
+    rma->counted = rma->carried = rma->fence_count = rma->told_carried = start;
+}
+
 struct cw_rma *cw_rma_get(struct ucp_ep *ep)
 {
     struct cw_rma *rma = cw_op_ep(ep)->rma;
@@ -384,6 +394,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
     rma->refused = UCS_OK;
     rma->job.run = run_job;
     rma->no_packets = !ep->worker->context->config->proto_emulation_enable;
+    start_counters(rma);
     cw_list_init(&rma->queue);
     cw_list_init(&rma->waits);
     cw_list_init(&rma->job.link);

@@ -15,6 +15,7 @@
 
 #include <ucm/api/ucm.h>
 
+#include "base/counter.h"
 #include "base/hash.h"
 #include "core/worker.h"
 #include "os/random.h"
@@ -116,6 +117,20 @@ static void cut_lanes(struct cw_town *town)
     if (has_lanes() && cw_town_random(town, 64) == 0) {
         town->num_cuts += (unsigned)cw_sim_cut(town->world, cut, 4, spare, (int)cw_town_random(town, 2));
     }
+}
+
+/* CW_SIM_WRAP: the library's counters pass the end of their type during the run. */
+static int counters_wrap(void)
+{
+    return getenv("CW_SIM_WRAP") != NULL;
+}
+
+/* After so many steps: a few, as many as a run has operations, or as many as it has bytes. */
+static uint64_t wrap_after(uint64_t seed)
+{
+    const uint64_t draw = cw_hash_mix(seed + 77);
+
+    return 2 * (1 + (draw >> 8) % (UINT64_C(1) << draw % 14));
 }
 
 /* Lanes that were cut, if that was asked for, in all towns. */
@@ -267,6 +282,7 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
     memset(town, 0, sizeof(*town));
     town->seed       = seed;
     town->random     = seed * 3;
+    cw_counter_start = counters_wrap() ? -wrap_after(seed) : 0;
     town->mode       = has_failover() ? UCP_ERR_HANDLING_MODE_FAILOVER : mode;
     town->sleepers   = sleepers;
     library_random   = seed * 5 + (cw_town_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it */

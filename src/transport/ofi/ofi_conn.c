@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/counter.h"
 #include "base/log.h"
 #include "base/string.h"
 #include "config/config.h"
@@ -48,6 +49,8 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
     conn->peer     = peer;
     conn->age      = iface->ages++;
     conn->token    = (uint32_t)cw_random_u64();
+    conn->next_access = (uint32_t)cw_counter_start;
+    conn->next_out = conn->next_in = conn->handled = conn->told = (uint32_t)cw_counter_start % CW_OFI_SEQUENCES;
     conn->deadline = (struct cw_alarm){.fire = deadline_over};
     cw_list_init(&conn->blocked);
     cw_list_init(&conn->ending);

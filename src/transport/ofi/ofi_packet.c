@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/counter.h"
 #include "base/log.h"
 
 static struct cw_log_limit limit;
@@ -94,7 +95,7 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
     conn->peer_number = arrived->control.number;
     conn->peer_token  = arrived->control.token;
     conn->watch_port  = arrived->control.watch_port;
-    conn->next_out    = 1; /* the reply is packet 0 */
+    conn->next_out    = (conn->next_out + 1) % CW_OFI_SEQUENCES; /* the reply is the first packet */
     conn->is_acceptor = 1;
     conn->state       = OFI_OPEN;
     cw_ofi_reach_read(conn, arrived->reach, arrived->control.reach_length);
@@ -104,6 +105,7 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
         const struct cw_ofi_told told = {.kind       = CW_OFI_REPLY,
                                          .to         = conn->peer_number,
                                          .token      = conn->peer_token,
+                                         .number     = (uint32_t)cw_counter_start % CW_OFI_SEQUENCES,
                                          .with_entry = 1,
                                          .with_reach = 1,
                                          .bytes      = reply,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/string.h"
 #include "os/shm.h"
 #include "os/unix_socket.h"
@@ -30,17 +31,22 @@ void cw_shm_lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_byt
     struct shm_shared *shared        = conn->memory;
     struct shm_ring_control *control = shared->rings;
     const size_t cells_size          = shm_whole_pages(sizeof(struct cw_cell) << cell_shift);
+    const uint64_t cell_count        = (uint64_t)(uint16_t)cw_counter_start << cell_shift; /* laps have 16 bits */
     char *cells                      = (char *)conn->memory + shm_whole_pages(sizeof(*shared));
     unsigned tx                      = dialler ? 0 : 1, rx = 1 - tx;
+
+    if (dialler) { /* the peer does not have the memory yet */
+        control[0].cells_done = control[1].cells_done = cell_count;
+    }
 
     conn->is_dialler    = (uint8_t)dialler;
     conn->num_bytes     = num_bytes;
     conn->wide_bytes    = (conn->memory_size == shm_memory_size(cell_shift, num_bytes, 0)) ? 0 : SHM_WIDE_BYTES;
     conn->tx.cell_shift = cell_shift;
     shm_producer_init(&conn->tx, (struct cw_cell *)(void *)(cells + tx * cells_size), cell_shift,
-                      cw_shm_area(conn, 1, 0), num_bytes, control + tx, 0, 0);
+                      cw_shm_area(conn, 1, 0), num_bytes, control + tx, cell_count, 0);
     shm_consumer_init(&conn->rx, (struct cw_cell *)(void *)(cells + rx * cells_size), cell_shift,
-                      cw_shm_area(conn, 0, 0), num_bytes, control + rx, 0, 0);
+                      cw_shm_area(conn, 0, 0), num_bytes, control + rx, cell_count, 0);
     conn->super.max_whole = shm_max_whole(num_bytes);
     conn->rx.conn         = &conn->super;
     conn->rx.answers      = &conn->tx;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/counter.h"
 #include "os/clock.h"
 
 #define DISCARD_BYTES     (256u << 10) /* read at most in each look at a lingering connection */
@@ -61,6 +62,8 @@ struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_stat
     conn->item.fd     = fd;
     conn->item.ready  = conn_ready;
     conn->state       = (uint8_t)state;
+    conn->sent        = (uint32_t)cw_counter_start;
+    conn->received    = (uint32_t)cw_counter_start;
     cw_list_init(&conn->link);
     return conn;
 }

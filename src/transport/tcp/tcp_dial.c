@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/log.h"
 #include "os/clock.h"
 
@@ -300,7 +301,7 @@ int cw_tcp_dial_next(struct cw_tcp_conn *conn)
         }
         conn->item.fd = fd;
         conn->state   = CW_TCP_CONNECTING;
-        conn->sent = conn->received = 0;
+        conn->sent = conn->received = (uint32_t)cw_counter_start;
         if (cw_poller_add(iface->poller, &conn->item, CW_POLL_WRITE) != UCS_OK) {
             attempt_failed(conn, UCS_ERR_NO_MEMORY, "its socket cannot be watched");
             continue;

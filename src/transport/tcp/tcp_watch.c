@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "base/counter.h"
 #include "base/log.h"
 #include "os/clock.h"
 
@@ -25,7 +26,14 @@ static void begin(struct cw_tcp_conn *conn)
         cw_diag("no memory to watch a TCP connection: should the peer's machine fall silent, nobody notices");
         return;
     }
-    *conn->watch = (struct cw_tcp_watch){.conn = conn, .first = conn->received};
+    *conn->watch = (struct cw_tcp_watch){.conn         = conn,
+                                         .first        = conn->received,
+                                         .taken        = (uint32_t)cw_counter_start,
+                                         .acknowledged = (uint32_t)cw_counter_start,
+                                         .known        = (uint32_t)cw_counter_start,
+                                         .asked        = (uint32_t)cw_counter_start,
+                                         .seen         = (uint32_t)cw_counter_start,
+                                         .number       = (uint32_t)cw_counter_start};
     cw_list_init(&conn->watch->link);
     conn->quiet = conn->state == CW_TCP_OPEN;
     if (conn->item.fd >= 0) {

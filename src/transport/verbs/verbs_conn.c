@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/counter.h"
 #include "base/string.h"
 #include "os/clock.h"
 #include "os/random.h"
@@ -105,6 +106,7 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     conn->ops_end     = &conn->ops;
     conn->alarm.fire  = on_alarm;
     conn->serial      = ++iface->last_serial & 0x7fffffffu;
+    conn->posted = conn->completed = conn->signalled = conn->looked = conn->lent = (uint32_t)cw_counter_start;
     conn->psn         = (uint32_t)cw_random_u64() & PSN_MASK;
     cw_list_init(&conn->blocked);
     cw_list_init(&conn->due);
