@@ -94,7 +94,8 @@ ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h
 
     CW_CALL_RETURN_IF_NULL(ep, "endpoint", UCS_ERR_INVALID_PARAM);
     CW_CALL_RETURN_IF_NULL(rkey_buffer, "packed key", UCS_ERR_INVALID_PARAM);
-    status = cw_rkey_unpack(ep->worker->context, rkey_buffer, rkey_p);
+    status = cw_rkey_unpack(ep->worker->context, rkey_buffer,
+                            ep->worker->mt || ep->worker->context->mt_workers_shared, rkey_p);
     if (status == UCS_ERR_INVALID_PARAM) {
         cw_error("cannot unpack a remote key: the bytes are no key of this library");
     } else if (status != UCS_OK) {
@@ -130,5 +131,5 @@ ucs_status_t ucp_rkey_compare(ucp_worker_h worker CW_UNUSED, ucp_rkey_h rkey1, u
 void ucp_rkey_destroy(ucp_rkey_h rkey)
 {
     CW_CALL_RETURN_IF_NULL(rkey, "remote key", );
-    cw_rkey_destroy(rkey);
+    cw_rkey_release(rkey);
 }

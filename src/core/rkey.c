@@ -9,7 +9,7 @@
 
 #include "core/lane_access.h"
 
-ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, struct ucp_rkey **rkey_p)
+ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int shared, struct ucp_rkey **rkey_p)
 {
     struct ucp_rkey *rkey;
     struct cw_key_parts parts;
@@ -25,6 +25,8 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, stru
         return UCS_ERR_NO_MEMORY;
     }
     rkey->context = context;
+    rkey->holds   = 1;
+    rkey->shared  = shared != 0;
     rkey->key     = key;
     rkey->kept    = (struct cw_rkey_part *)(rkey + 1);
     rkey->parts   = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey->kept + 1), .length = parts.length};
@@ -80,7 +82,7 @@ int cw_rkey_target(const struct ucp_rkey *rkey, const struct cw_conn *lane, uint
     return 1;
 }
 
-void cw_rkey_destroy(struct ucp_rkey *rkey)
+void cw_rkey_free(struct ucp_rkey *rkey)
 {
     if (rkey->mapping != NULL) {
         cw_mem_detach(rkey->context, rkey->mapping);

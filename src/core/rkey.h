@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An unpacked key: what the origin knows of a region, and how it reaches it. Read-only until destroyed. Operations of
- * one piece take it with other endpoints to the same peer, too (KEY-3); those of many pieces do not (N22-94).
+ * An unpacked key: what the origin knows of a region, and how it reaches it. Operations of one piece take it with other
+ * endpoints to the same peer, too (KEY-3); those of many pieces do not (N22-94).
+ *
+ * A key is read-only and lives as long as somebody holds it: the program until it destroys the key, and each request
+ * that looks at the key after its call has returned. Operations that end within their call hold nothing.
  */
 #ifndef CW_CORE_RKEY_H
 #define CW_CORE_RKEY_H
@@ -30,18 +33,38 @@ struct ucp_rkey {
     uint64_t readable;          /* so many bytes may be read by loads; 0 with local NULL, as the next two, */
     uint64_t writable;          /* and written by stores; */
     uint64_t words;             /* and at so many addresses a word of 8 bytes may begin of which both is true */
+    uint32_t holds;             /* changed atomically if `shared` */
+    uint8_t shared;             /* several threads may hold and release it at one time */
 };
 
 /* Whether the device of an open lane reaches an address of the region: *target. */
 int cw_rkey_target(const struct ucp_rkey *rkey, const struct cw_conn *lane, uint64_t address,
                    struct cw_access_target *target);
 
-ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, struct ucp_rkey **rkey_p);
-void cw_rkey_destroy(struct ucp_rkey *rkey);
+/* The caller holds the key. `shared`: workers or calls of several threads may use it. */
+ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int shared, struct ucp_rkey **rkey_p);
+/* Nobody holds the key any more. */
+void cw_rkey_free(struct ucp_rkey *rkey);
 /* KEY-7 */
 ucs_status_t cw_rkey_ptr(const struct ucp_rkey *rkey, uint64_t address, void **ptr_p);
 /* KEY-8: a total order. */
 int cw_rkey_compare(const struct ucp_rkey *first, const struct ucp_rkey *second);
+
+static inline void cw_rkey_hold(struct ucp_rkey *rkey)
+{
+    if (cw_unlikely(rkey->shared)) {
+        __atomic_add_fetch(&rkey->holds, 1, __ATOMIC_RELAXED);
+    } else {
+        rkey->holds++;
+    }
+}
+
+static inline void cw_rkey_release(struct ucp_rkey *rkey)
+{
+    if (cw_unlikely((rkey->shared ? __atomic_sub_fetch(&rkey->holds, 1, __ATOMIC_ACQ_REL) : --rkey->holds) == 0)) {
+        cw_rkey_free(rkey);
+    }
+}
 
 /* Where the region lies here. Where a mapping begins follows from what a peer wrote into its key: words may lie across
  * the alignment. */

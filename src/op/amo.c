@@ -4,7 +4,7 @@
  * carries out the operation in the call; else the origin sends a packet, and the CPU of the owner uses the same
  * instructions. A posting atomic ends when the transport takes its packet; a fetching one waits on ep->inflight for
  * AMO_REPLY. The call copies the operands. A posting atomic that has to wait continues in a request of the library,
- * which uses packets only: the program was told that it is complete, and may destroy the key (AMO-11, KEY-6).
+ * which holds the key: the program was told that it is complete, and may destroy the key (AMO-11, KEY-6).
  */
 #include "op/amo.h"
 
@@ -97,7 +97,7 @@ static CW_INLINE const struct cw_protocol *choose(const struct ucp_ep *ep, const
     const unsigned size                     = amo->packet.size;
     unsigned remote                         = 0;
 
-    if (amo->rkey != NULL && cw_amo_word(amo->rkey, cw_amo_address(amo), size) != NULL) {
+    if (cw_amo_word(amo->rkey, cw_amo_address(amo), size) != NULL) {
         remote = CW_REMOTE_MAPPED;
     }
     if (cw_unlikely(amo->device != NULL)) {
@@ -136,6 +136,7 @@ static void amo_release(struct cw_request *request)
     if (amo->device != NULL) {
         release_device(request->ep, amo->device);
     }
+    cw_rkey_release(amo->rkey);
     cw_rma_end(request->ep, amo->generation); /* also looks at the queue */
 }
 
@@ -169,6 +170,7 @@ static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct cw_amo *amo
     state             = cw_request_state(request);
     *state            = *amo;
     state->generation = cw_rma_begin(cw_op_ep(ep)->rma);
+    cw_rkey_hold(state->rkey);
     cw_count_message(ep->worker, CW_COUNT_AMO_SENT, amo->packet.size);
     request->ep      = ep;
     request->send    = attempt;
@@ -199,8 +201,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_amo *amo, const ucp_r
     if (forced) {
         return UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
     }
-    amo->rkey = NULL;
-    result    = post_request(ep, amo, NULL);
+    result = post_request(ep, amo, NULL);
     if (!UCS_PTR_IS_PTR(result)) {
         return result;
     }

@@ -23,7 +23,7 @@ struct cw_amo_device {
 /* The state of the request. */
 struct cw_amo {
     struct cw_wire_amo packet;   /* as it goes over the wire */
-    const struct ucp_rkey *rkey; /* NULL: by packets only */
+    struct ucp_rkey *rkey;       /* a request holds it */
     void *reply;                 /* NULL: the posting form */
     struct cw_amo_device *device; /* the device that carries it out; NULL: a processor */
     uint32_t generation;

@@ -27,6 +27,7 @@ static void release(struct cw_request *request)
         rma->num_fetching -= get->fetching;
         cw_rma_late_remove(rma);
     }
+    cw_rkey_release(get->rkey);
     cw_rma_end(request->ep, get->generation);
 }
 
@@ -113,7 +114,7 @@ static ucs_status_t keep(struct cw_request *request)
 }
 
 ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
-                                const struct ucp_rkey *rkey, const ucp_request_param_t *param)
+                                struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
     struct cw_rma *rma = cw_rma_get(ep);
     struct cw_request *request;
@@ -132,6 +133,7 @@ ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, u
         cw_request_put(request);
         return UCS_STATUS_PTR(status);
     }
+    cw_rkey_hold(rkey);
     get->no_copies   = !cw_dt_is_memory(&get->cursor);
     get->generation  = cw_rma_begin(rma);
     request->ep      = ep;

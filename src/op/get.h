@@ -32,7 +32,7 @@ struct cw_get {
         } parts;
     };
     struct cw_list quick; /* on rma->quick while the owner is asked and the system could copy */
-    const struct ucp_rkey *rkey;
+    struct ucp_rkey *rkey; /* the request holds it */
     uint64_t address;
     struct cw_cma *copy;      /* NULL: none */
     struct cw_access *access; /* access by the device; NULL: none */
@@ -57,7 +57,7 @@ ucs_status_ptr_t cw_get_short(struct ucp_ep *ep, void *buffer, size_t length, ui
 /* Begins a get with a request of its own, and does not count the message. The result is as the *_nbx calls define
  * it. */
 ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
-                                const struct ucp_rkey *rkey, const ucp_request_param_t *param);
+                                struct ucp_rkey *rkey, const ucp_request_param_t *param);
 
 /* For queries of protocols: whether a get may ask the owner although the system could copy. An answer that comes late
  * is dropped, so the transport must not place it in the user's memory. */

@@ -55,6 +55,7 @@ static void release(struct cw_request *request)
         rma->replies -= get->asked;
         cw_rma_late_remove(rma);
     }
+    cw_rkey_release(get->rkey);
     cw_rma_end(request->ep, get->generation);
 }
 
@@ -109,6 +110,7 @@ ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length
                                    .piece      = htole32(UINT32_MAX)};
     cw_cell_send(ep->cells, CW_PACKET_GET, sizeof(*packet));
     cw_dt_start_contig(&get->cursor, buffer, length);
+    cw_rkey_hold(rkey);
     get->rkey       = rkey;
     get->address    = address;
     get->generation = cw_rma_begin(rma);

@@ -70,6 +70,7 @@ static void release_put(struct cw_send *send)
         rma->async_puts -=
             send->kind == &cw_put_announced_kind || send->kind == &cw_put_access_kind || send->phase == CW_SEND_COPYING;
     }
+    cw_rkey_release(send->put.rkey);
     cw_rma_end(ep, send->message);
 }
 
@@ -170,6 +171,7 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
     if (status != UCS_OK) {
         return UCS_STATUS_PTR(status);
     }
+    cw_rkey_hold(rkey);
     send              = cw_request_state(request);
     send->put.rkey    = rkey;
     send->put.address = address;

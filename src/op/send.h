@@ -85,7 +85,7 @@ struct cw_send {
             uint8_t copy_header : 1;
         } am;
         struct {
-            const struct ucp_rkey *rkey;
+            struct ucp_rkey *rkey; /* the request holds it */
             uint64_t address;
         } put;
         struct cw_mem_pin *pin;      /* of the memory that a get reads */

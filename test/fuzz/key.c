@@ -40,7 +40,7 @@ static void try_key(const uint8_t *bytes)
     struct cw_key key, real;
     void *ptr;
 
-    if (cw_rkey_unpack(reader, bytes, &rkey) != UCS_OK) {
+    if (cw_rkey_unpack(reader, bytes, 0, &rkey) != UCS_OK) {
         fuzz_check(cw_key_decode(bytes, &key, NULL) != UCS_OK);
         return;
     }
@@ -51,7 +51,7 @@ static void try_key(const uint8_t *bytes)
         ((volatile char *)ptr)[0]               = 1;
         ((volatile char *)ptr)[real.length - 1] = 1;
     }
-    cw_rkey_destroy(rkey);
+    cw_rkey_release(rkey);
 }
 
 static void try_handle(const uint8_t *bytes)

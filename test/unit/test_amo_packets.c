@@ -470,8 +470,7 @@ static void test_posted_before_connection(void **state)
         assert_null(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &operand, 1, address_of(&words[WORD]), key, &param));
         operand = 1000000;
     }
-    memset(key, 0xee, sizeof(*key));
-    free(key);
+    ucp_rkey_destroy(key);
     assert_int_equal(flush(), UCS_OK);
     assert_true(words[WORD] == background + 3 * TIMES);
     assert_int_equal(calls, 0);

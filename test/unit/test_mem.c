@@ -323,10 +323,10 @@ static void memory_of_no_bytes_is_fine(void **state)
         key = key_of(mem);
         assert_int_equal(key.token, 0);
         cw_key_encode(&key, NULL, bytes);
-        assert_int_equal(cw_rkey_unpack(context, bytes, &rkey), UCS_OK);
+        assert_int_equal(cw_rkey_unpack(context, bytes, 0, &rkey), UCS_OK);
         assert_true(cw_rkey_holds(rkey, 0, 0) && !cw_rkey_holds(rkey, 0, 1));
         assert_int_equal(cw_rkey_ptr(rkey, 0, &ptr), UCS_ERR_INVALID_ADDR);
-        cw_rkey_destroy(rkey);
+        cw_rkey_release(rkey);
         assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
     }
 }
@@ -503,14 +503,14 @@ static void *churn(void *arg)
         key = key_of(mem);
         cw_key_encode(&key, NULL, bytes);
         if (cw_mem_pin(context, key.token, key.address, 64, BOTH, NULL, &pin, &ptr) != UCS_OK ||
-            cw_rkey_unpack(context, bytes, &rkey) != UCS_OK || cw_rkey_direct(rkey, key.address, BOTH) == NULL) {
+            cw_rkey_unpack(context, bytes, 0, &rkey) != UCS_OK || cw_rkey_direct(rkey, key.address, BOTH) == NULL) {
             return NULL;
         }
         cw_mem_unpin(context, &pin);
         if (cw_mem_unmap(context, mem) != UCS_OK || cw_rkey_direct(rkey, key.address, BOTH) != NULL) {
             return NULL;
         }
-        cw_rkey_destroy(rkey);
+        cw_rkey_release(rkey);
     }
     return arg;
 }

@@ -228,7 +228,7 @@ static struct ucp_rkey *unpack(const struct cw_key *key)
     struct ucp_rkey *rkey = NULL;
 
     cw_key_encode(key, NULL, bytes);
-    assert_int_equal(cw_rkey_unpack(context, bytes, &rkey), UCS_OK);
+    assert_int_equal(cw_rkey_unpack(context, bytes, 0, &rkey), UCS_OK);
     return rkey;
 }
 
@@ -237,7 +237,7 @@ static int reaches(const struct cw_key *key)
     struct ucp_rkey *rkey = unpack(key);
     const int result      = cw_rkey_direct(rkey, key->address, 0) != NULL;
 
-    cw_rkey_destroy(rkey);
+    cw_rkey_release(rkey);
     return result;
 }
 
@@ -261,7 +261,7 @@ static void both_see_the_same_bytes(void **state)
     tell('r');
     tell('w');
     assert_int_equal(bytes[2], 'o');
-    cw_rkey_destroy(rkey);
+    cw_rkey_release(rkey);
 }
 
 /* The mapping stays as long as a key does, but nothing goes there any more. */
@@ -280,7 +280,7 @@ static void unmapping_is_seen(void **state)
     kill_owner();
     bytes[1] = 1;
     assert_false(reaches(&owner.key));
-    cw_rkey_destroy(rkey);
+    cw_rkey_release(rkey);
     assert_false(reaches(&owner.key));
 }
 
@@ -296,9 +296,9 @@ static void keys_share_one_mapping(void **state)
     assert_int_equal(cw_rkey_compare(first, second), 0);
     assert_int_equal(count_maps(), maps);
     assert_int_equal(count_fds(), num_fds);
-    cw_rkey_destroy(first);
+    cw_rkey_release(first);
     assert_int_equal(*cw_rkey_direct(second, owner.key.address, 0), 'a');
-    cw_rkey_destroy(second);
+    cw_rkey_release(second);
     assert_int_equal(count_maps(), num_maps);
 }
 
@@ -519,14 +519,14 @@ static void our_own_memory_is_where_it_is(void **state)
     assert_false(reaches(&key));
     assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
     assert_null(cw_rkey_direct(rkey, key.address, CW_KEY_WRITE));
-    cw_rkey_destroy(rkey);
+    cw_rkey_release(rkey);
     assert_int_equal(allocate(other, &mem), UCS_OK); /* of another context, in the same process */
     cw_mem_key(mem, &key);
     rkey = unpack(&key);
     assert_non_null(rkey->local);
     *(char *)(uintptr_t)key.address = 'x';
     assert_int_equal(*rkey->local, 'x');
-    cw_rkey_destroy(rkey);
+    cw_rkey_release(rkey);
     ucp_cleanup(other);
 }
 
@@ -553,11 +553,11 @@ static void a_forked_child_revokes_nothing(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_int_equal(*(char *)(uintptr_t)key.address, 'c');
     cw_key_encode(&key, NULL, bytes);
-    assert_int_equal(cw_rkey_unpack(other, bytes, &rkey), UCS_OK);
+    assert_int_equal(cw_rkey_unpack(other, bytes, 0, &rkey), UCS_OK);
     assert_non_null(cw_rkey_direct(rkey, key.address, 0));
     assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
     assert_null(cw_rkey_direct(rkey, key.address, 0));
-    cw_rkey_destroy(rkey);
+    cw_rkey_release(rkey);
     ucp_cleanup(other);
 }
 
@@ -610,14 +610,14 @@ static int do_all(void)
     int done;
 
     done  = allocate(context, &mem) == UCS_OK;
-    done += cw_rkey_unpack(context, owner.report.key, &rkey) == UCS_OK && rkey->local != NULL;
+    done += cw_rkey_unpack(context, owner.report.key, 0, &rkey) == UCS_OK && rkey->local != NULL;
     done += cw_mem_map(context, &imports, &imported) == UCS_OK;
     allocations_left = -1;
     if (mem != NULL) {
         assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
     }
     if (rkey != NULL) {
-        cw_rkey_destroy(rkey);
+        cw_rkey_release(rkey);
     }
     if (imported != NULL) {
         assert_int_equal(cw_mem_unmap(context, imported), UCS_OK);
