@@ -3,7 +3,8 @@
  * Regions: their life from ucp_mem_map to ucp_mem_unmap, and accesses that peers ask for (core/mem.h). How memory is
  * allocated and registered is in mem_map.c; memory of other processes is in mem_attach.c.
  * Invariants: a region is in table->regions, and its validity words hold its token, exactly while it is registered; a
- * pin is on the list of its region exactly while pin->mem is set.
+ * pin is on the list of its region exactly while pin->mem is set; a region that was unmapped lives while it has pins or
+ * is held.
  */
 #include "core/mem.h"
 
@@ -299,29 +300,55 @@ ucs_status_t cw_mem_pin(struct ucp_context *context, uint64_t token, uint64_t ad
     return status;
 }
 
+/* Leaves the table, and ends the region if it is dead and nobody uses it any more. */
+static void leave_or_end(struct cw_mem_table *table, struct ucp_mem *mem)
+{
+    const int over = mem != NULL && mem->dead && mem->holds == 0 && cw_list_empty(&mem->pins);
+
+    if (over) {
+        cw_list_remove(&mem->all_link);
+    }
+    cw_lock_leave(&table->lock);
+    if (over) {
+        cw_mem_dispose(table, mem);
+    }
+}
+
 void cw_mem_unpin(struct ucp_context *context, struct cw_mem_pin *pin)
 {
     struct cw_mem_table *table = context->memory;
-    struct ucp_mem *over       = NULL;
+    struct ucp_mem *mem;
 
     cw_lock_enter(&table->lock);
-    if (pin->mem != NULL) {
+    mem = pin->mem;
+    if (mem != NULL) {
         cw_list_remove(&pin->link);
-        if (pin->mem->dead && cw_list_empty(&pin->mem->pins)) {
-            over = pin->mem;
-            cw_list_remove(&over->all_link);
-        }
         pin->mem = NULL;
     }
+    leave_or_end(table, mem);
+}
+
+void cw_mem_hold(struct ucp_mem *mem)
+{
+    struct cw_mem_table *table = mem->context->memory;
+
+    cw_lock_enter(&table->lock);
+    mem->holds++;
     cw_lock_leave(&table->lock);
-    if (over != NULL) {
-        cw_mem_dispose(table, over);
-    }
+}
+
+void cw_mem_release(struct ucp_mem *mem)
+{
+    struct cw_mem_table *table = mem->context->memory;
+
+    cw_lock_enter(&table->lock);
+    mem->holds--;
+    leave_or_end(table, mem);
 }
 
 /* There are few regions that devices have registered, so a walk over the list is enough. */
 const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
-                                         size_t length, struct cw_domain_range *region)
+                                         size_t length, struct cw_domain_range *region, struct ucp_mem **held_p)
 {
     struct cw_mem_table *table = context->memory;
     const struct cw_memh *memh = NULL;
@@ -333,6 +360,10 @@ const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const stru
         if (!mem->dead && mem->device != NULL && cw_mem_covers(mem, ptr, length)) {
             memh    = cw_mem_handle(mem, domain);
             *region = (struct cw_domain_range){.address = mem->key.address, .length = mem->key.length};
+            if (memh != NULL && held_p != NULL) {
+                mem->holds++;
+                *held_p = mem;
+            }
             break;
         }
     }
@@ -406,20 +437,12 @@ static void break_pins(struct ucp_context *context, struct ucp_mem *mem)
 ucs_status_t cw_mem_unmap(struct ucp_context *context, struct ucp_mem *mem)
 {
     struct cw_mem_table *table = context->memory;
-    int over;
 
     cw_lock_enter(&table->lock);
     revoke(table, mem);
-    mem->dead = 0; /* a last pin that ends meanwhile leaves the rest of the work to this call */
+    mem->holds++; /* what ends meanwhile leaves the rest of the work to this call */
     break_pins(context, mem);
-    mem->dead = 1;
-    over      = cw_list_empty(&mem->pins);
-    if (over) {
-        cw_list_remove(&mem->all_link);
-    }
-    cw_lock_leave(&table->lock);
-    if (over) {
-        cw_mem_dispose(table, mem);
-    }
+    mem->holds--;
+    leave_or_end(table, mem);
     return UCS_OK;
 }

@@ -45,6 +45,8 @@ size_t cw_mem_pack(const struct ucp_mem *mem, uint8_t bytes[CW_KEY_MAX]);
 /* The handle of the region in a device's domain; NULL: the domain did not take it. Constant while the region is
  * mapped. */
 const struct cw_memh *cw_mem_handle(const struct ucp_mem *mem, const struct cw_domain *domain);
+/* Whether any domain took it. */
+int cw_mem_has_handle(const struct ucp_mem *mem);
 
 /* The bytes that ucp_memh_pack gives with EXPORT, for cw_mem_map in another process (MEM-30). UCS_ERR_UNSUPPORTED: not
  * memory that was allocated to be shared; UCS_ERR_INVALID_PARAM: without the feature (CTX-11, CTX-13). Logs. */
@@ -89,9 +91,15 @@ ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key
                            const uint64_t **validity_p, struct cw_mapping **mapping_p);
 void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping);
 
-/* As cw_mem_handle, of the region that the range lies in, and the range of that. It lives as long as the program keeps
- * the region mapped. */
+/* As cw_mem_handle, of the region that the range lies in, and the range of that. The caller holds the region *held_p;
+ * with held_p NULL it may only compare the handle with NULL. */
 const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
-                                         size_t length, struct cw_domain_range *region);
+                                         size_t length, struct cw_domain_range *region, struct ucp_mem **held_p);
+
+/* For memory that this side sends or receives: a region that is held stays registered with devices until it is
+ * released, although the program unmaps it. From the unmapping on packets of peers are refused; a peer's device that has
+ * the key reaches the memory until the release. */
+void cw_mem_hold(struct ucp_mem *mem);
+void cw_mem_release(struct ucp_mem *mem);
 
 #endif

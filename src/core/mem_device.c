@@ -110,6 +110,11 @@ const struct cw_memh *cw_mem_handle(const struct ucp_mem *mem, const struct cw_d
     return (mem->device == NULL) ? NULL : mem->device->handles[domain->number - 1];
 }
 
+int cw_mem_has_handle(const struct ucp_mem *mem)
+{
+    return mem->device != NULL;
+}
+
 struct cw_key_parts cw_mem_parts(const struct ucp_mem *mem)
 {
     struct cw_key_parts parts = {.length = 0};

@@ -2,7 +2,7 @@
 /*
  * Shared by the files core/mem*.c: the regions of a context and its mappings of other processes' regions. The lock of a
  * table guards everything in it; a region's own members are constant from ucp_mem_map to ucp_mem_unmap, but for its
- * pins.
+ * pins and holds.
  * Lock order: a worker before the table.
  */
 #ifndef CW_CORE_MEM_TABLE_H
@@ -47,7 +47,8 @@ struct ucp_mem {
     uint8_t memory_type;        /* ucs_memory_type_t */
     uint8_t direct;             /* those of the rights of the key that the processor may carry out: 0 where it may not
                                  * touch the memory */
-    uint8_t dead;               /* unmapped; the last pin ends it */
+    uint8_t dead;               /* unmapped; the last pin or hold ends it */
+    uint32_t holds;             /* cw_mem_hold */
 };
 
 struct cw_mapping {

@@ -13,9 +13,9 @@ int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domai
                             unsigned rights, struct cw_mem_use *use)
 {
     *use      = (struct cw_mem_use){.memh = NULL};
-    use->memh = cw_mem_find_handle(context, domain, memory, length, &use->range);
+    use->memh = cw_mem_find_handle(context, domain, memory, length, &use->range, &use->mapped);
     if (use->memh != NULL && (use->memh->rights & rights) != rights) {
-        use->memh = NULL;
+        cw_mem_use_end(use);
     }
     return use->memh != NULL;
 }
@@ -31,7 +31,7 @@ int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, c
     struct cw_domain_range region;
 
     return part->type != UCS_MEMORY_TYPE_HOST || cw_cache_is_active(cache_of(context, domain)) ||
-           cw_mem_find_handle(context, domain, part->memory, part->length, &region) != NULL;
+           cw_mem_find_handle(context, domain, part->memory, part->length, &region, NULL) != NULL;
 }
 
 /* By a registration for this use alone. */
@@ -118,6 +118,9 @@ void cw_mem_use_end(struct cw_mem_use *use)
     }
     if (use->kept != NULL) {
         cw_device_regs_put(use->kept);
+    }
+    if (use->mapped != NULL) {
+        cw_mem_release(use->mapped);
     }
     *use = (struct cw_mem_use){.memh = NULL};
 }

@@ -16,6 +16,7 @@
 /* All zero: no memory. */
 struct cw_mem_use {
     const struct cw_memh *memh;   /* NULL: none */
+    struct ucp_mem *mapped;       /* the region of the program that `memh` is of, held; NULL: of none */
     struct cw_memh *own;          /* made for this use; NULL: none was */
     struct cw_cached *cached;     /* of the cache; NULL: it is not */
     struct cw_device_reg *kept;   /* of memory of a GPU, kept (mem/device.h); NULL: it is not */

@@ -198,6 +198,7 @@ static void release(struct cw_request *request)
 
     cw_send_stop_job(send);
     cw_send_device_end(send);
+    cw_send_drop_mem(send);
     cw_dt_finish(&send->cursor);
     if (send->id != 0) {
         cw_idmap_remove(&request->worker->ids, send->id);
@@ -231,10 +232,12 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
     send->on_device       = 0;
     send->named           = 0;
     send->has_mem         = 0;
+    send->holds_mem       = 0;
     send->chunks          = 0;
     send->completion.done = zcopy_done;
     cw_list_init(&send->job.link);
-    if (cw_unlikely((attr_mask & WITH_HANDLE) == UCP_OP_ATTR_FIELD_MEMH) && param->memh != NULL) {
+    if (cw_unlikely((attr_mask & WITH_HANDLE) == UCP_OP_ATTR_FIELD_MEMH) && param->memh != NULL &&
+        cw_mem_has_handle(param->memh)) {
         send->mem     = param->memh;
         send->has_mem = 1;
     }
@@ -276,6 +279,10 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
 
     if (status == UCS_OK && send->kind->keep != NULL && send->phase == CW_SEND_QUEUED) {
         status = send->kind->keep(send);
+    }
+    if (cw_unlikely(send->has_mem) && !send->holds_mem) { /* the program may unmap its memory once it was sent */
+        cw_mem_hold(send->mem);
+        send->holds_mem = 1;
     }
     if (status != UCS_OK) {
         if (send->phase != CW_SEND_QUEUED) {

@@ -101,6 +101,7 @@ struct cw_send {
     uint8_t on_device : 1;           /* memory is registered: a device reads or writes the bytes */
     uint8_t named     : 1;           /* the receiver was, or will be, told where the message lies */
     uint8_t has_mem   : 1;           /* the program gave the handle of the memory, and the message is not announced */
+    uint8_t holds_mem : 1;           /* with has_mem: the request holds the region */
     uint8_t chunks    : 1;           /* the receiver takes chunks */
     uint8_t landed;                  /* message to the worker itself: its first packet arrived */
     struct cw_job job;               /* COPYING */
@@ -108,7 +109,7 @@ struct cw_send {
         uint64_t receive_id;         /* rendezvous: id from READY */
         struct cw_cma *copy;         /* put in shares */
         struct cw_access *access;    /* put by the device; message with on_device */
-        const struct ucp_mem *mem;   /* message with has_mem */
+        struct ucp_mem *mem;         /* message with has_mem */
     };
     uint64_t address;
     uint32_t piece;
@@ -164,6 +165,16 @@ static inline const struct cw_memh *cw_send_memh(const struct cw_send *send, con
         memh = cw_mem_handle(send->mem, iface->domain);
     }
     return (memh != NULL && memh->domain == iface->domain) ? memh : NULL;
+}
+
+/* The message does not use the handle of the program any more. */
+static inline void cw_send_drop_mem(struct cw_send *send)
+{
+    if (cw_unlikely(send->holds_mem)) {
+        cw_mem_release(send->mem);
+    }
+    send->has_mem   = 0;
+    send->holds_mem = 0;
 }
 
 /* Sends the next `length` bytes out of registered memory, which there must be. The completion of the last packet covers

@@ -67,7 +67,7 @@ ucs_status_t cw_send_announce(struct cw_request *request)
     struct announcement announcement = {.send = send};
     ucs_status_t status              = cw_dt_keep(&send->cursor);
 
-    send->has_mem = 0;
+    cw_send_drop_mem(send);
     if (status == UCS_OK && send->id == 0) {
         status = cw_idmap_add(&request->worker->ids, request, &send->id);
     }

@@ -114,6 +114,103 @@ static void test_unexpected_and_mapped(void **state)
     end();
 }
 
+static ucp_mem_h map(const struct side *side, void *memory, size_t length)
+{
+    const ucp_mem_map_params_t params = {.field_mask =
+                                             UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                         .address = memory,
+                                         .length  = length};
+    ucp_mem_h memh;
+
+    assert_int_equal(ucp_mem_map(side->context, &params, &memh), UCS_OK);
+    return memh;
+}
+
+/* The program unmaps memory that a message uses without having named it: the message was to look after itself. The
+ * registration ends with the message. */
+static void test_message_outlives_the_mapping(void **state)
+{
+    static const char *const schemes[] = {"get_zcopy", "put_zcopy"};
+    const ucp_request_param_t param    = {0};
+    ucs_status_ptr_t send, receive;
+    ucp_mem_h memh;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        begin(schemes[i]);
+        fill();
+        memset(in, 0, LENGTH);
+        memh    = map(&sides[0], out, LENGTH);
+        send    = ucp_tag_send_nbx(sides[0].ep, out, LENGTH, TAG, &param);
+        receive = ucp_tag_recv_nbx(sides[1].worker, in, LENGTH, TAG, UINT64_MAX, &param);
+        while (stats().registered < 2) {
+            progress();
+        }
+        assert_int_equal(ucp_mem_unmap(sides[0].context, memh), UCS_OK);
+        assert_int_equal(wait_for(receive), UCS_OK);
+        assert_int_equal(wait_for(send), UCS_OK);
+        assert_memory_equal(in, out, LENGTH);
+        assert_true(counts[CW_PACKET_RNDV_DATA] == 0 && failures == 0);
+        end();
+    }
+}
+
+/* As test_message_outlives_the_mapping, of puts and gets. */
+static void test_access_outlives_the_mapping(void **state)
+{
+    const ucp_request_param_t param = {0};
+    ucp_mem_h memh, remote;
+    ucs_status_ptr_t result;
+    void *packed;
+    size_t length;
+    ucp_rkey_h key;
+
+    (void)state;
+    for (int is_put = 0; is_put < 2; is_put++) {
+        begin("auto");
+        fill();
+        memset(in, 0, LENGTH);
+        assert_int_equal(wait_for(ucp_ep_flush_nbx(sides[0].ep, &param)), UCS_OK);
+        memh   = map(&sides[0], is_put ? out : in, LENGTH);
+        remote = map(&sides[1], is_put ? in : out, LENGTH);
+        assert_int_equal(ucp_rkey_pack(sides[1].context, remote, &packed, &length), UCS_OK);
+        assert_int_equal(ucp_ep_rkey_unpack(sides[0].ep, packed, &key), UCS_OK);
+        ucp_rkey_buffer_release(packed);
+        result = is_put ? ucp_put_nbx(sides[0].ep, out, LENGTH, (uint64_t)(uintptr_t)in, key, &param)
+                        : ucp_get_nbx(sides[0].ep, in, LENGTH, (uint64_t)(uintptr_t)out, key, &param);
+        ucp_rkey_destroy(key);
+        assert_int_equal(ucp_mem_unmap(sides[0].context, memh), UCS_OK);
+        assert_int_equal(stats().deregistered, 0);
+        assert_int_equal(wait_for(result), UCS_OK);
+        assert_int_equal(wait_for(ucp_ep_flush_nbx(sides[0].ep, &param)), UCS_OK);
+        assert_memory_equal(in, out, LENGTH);
+        assert_true(stats().registered == 2 && stats().deregistered == 1 && failures == 0);
+        assert_int_equal(ucp_mem_unmap(sides[1].context, remote), UCS_OK);
+        end();
+    }
+}
+
+/* A message whose memory handle is given up while it waits for the connection. */
+static void test_waiting_message_outlives_its_handle(void **state)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMH};
+    ucs_status_ptr_t send;
+
+    (void)state;
+    begin("auto");
+    fill();
+    memset(in, 0, LENGTH);
+    param.memh = map(&sides[0], out, LENGTH);
+    send       = ucp_tag_send_nbx(sides[0].ep, out, 900, TAG, &param);
+    assert_true(UCS_PTR_IS_PTR(send));
+    assert_int_equal(ucp_mem_unmap(sides[0].context, param.memh), UCS_OK);
+    param = (ucp_request_param_t){0};
+    assert_int_equal(wait_for(ucp_tag_recv_nbx(sides[1].worker, in, LENGTH, TAG, UINT64_MAX, &param)), UCS_OK);
+    assert_int_equal(wait_for(send), UCS_OK);
+    assert_memory_equal(in, out, 900);
+    end();
+}
+
 /* Where nothing can be registered the message comes in packets, once. */
 static void test_no_registrations(void **state)
 {
@@ -537,6 +634,9 @@ int main(void)
         cmocka_unit_test(test_write),
         cmocka_unit_test(test_by_costs),
         cmocka_unit_test(test_unexpected_and_mapped),
+        cmocka_unit_test(test_message_outlives_the_mapping),
+        cmocka_unit_test(test_access_outlives_the_mapping),
+        cmocka_unit_test(test_waiting_message_outlives_its_handle),
         cmocka_unit_test(test_no_registrations),
         cmocka_unit_test(test_receiver_cannot),
         cmocka_unit_test(test_unmapped_memory),
