@@ -21,9 +21,16 @@
  * of some MPI libraries cannot stop inside a structure. */
 #define MAX_COLLECTED ((size_t)64 << 20)
 
-static const struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
+static struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
 {
-    return (const struct cw_dt_generic *)(uintptr_t)(datatype & ~(ucp_datatype_t)UCP_DATATYPE_CLASS_MASK);
+    return (struct cw_dt_generic *)(uintptr_t)(datatype & ~(ucp_datatype_t)UCP_DATATYPE_CLASS_MASK);
+}
+
+static void release_generic(struct cw_dt_generic *type)
+{
+    if (__atomic_sub_fetch(&type->holds, 1, __ATOMIC_ACQ_REL) == 0) {
+        free(type);
+    }
 }
 
 static const struct cw_dt_device *device_of(ucp_datatype_t datatype)
@@ -80,7 +87,7 @@ static ucs_status_t start_device(struct cw_dt_cursor *cursor, const struct cw_dt
 ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, const void *buffer, size_t count,
                          enum cw_dt_direction direction)
 {
-    const struct cw_dt_generic *type;
+    struct cw_dt_generic *type;
 
     *cursor = (struct cw_dt_cursor){.class_id = (uint8_t)(datatype & UCP_DATATYPE_CLASS_MASK)};
     switch (cursor->class_id) {
@@ -94,6 +101,7 @@ ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, c
         return UCS_OK;
     case UCP_DATATYPE_GENERIC:
         type                  = generic_of(datatype);
+        __atomic_add_fetch(&type->holds, 1, __ATOMIC_RELAXED);
         cursor->generic.type      = type;
         cursor->generic.collected = NULL;
         cursor->generic.state = (direction == CW_DT_SEND) ?
@@ -152,6 +160,7 @@ void cw_dt_finish(struct cw_dt_cursor *cursor)
     if (cursor->class_id == UCP_DATATYPE_GENERIC) {
         cursor->generic.type->ops.finish(cursor->generic.state);
         free(cursor->generic.collected);
+        release_generic(cursor->generic.type);
     } else if (cursor->owns_iov) {
         finish_owned(cursor);
         return;
@@ -434,6 +443,7 @@ ucs_status_t cw_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context
     }
     type->ops     = *ops;
     type->context = context;
+    type->holds   = 1;
     *datatype_p   = (ucp_datatype_t)(uintptr_t)type | UCP_DATATYPE_GENERIC;
     return UCS_OK; /* cppcheck-suppress memleak ; the pointer leaves inside the datatype's bits */
 }
@@ -441,7 +451,7 @@ ucs_status_t cw_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context
 void cw_dt_destroy(ucp_datatype_t datatype)
 {
     if ((datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC) {
-        free((void *)generic_of(datatype));
+        release_generic(generic_of(datatype));
     }
 }
 

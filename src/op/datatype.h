@@ -29,7 +29,7 @@ struct cw_dt_cursor {
             size_t entry_offset;  /* ... and the bytes of it that are done */
         } vec;
         struct {
-            const struct cw_dt_generic *type;
+            struct cw_dt_generic *type; /* the cursor holds it */
             void *state;
             char *collected;      /* of a receive in pieces: the bytes so far; NULL: each piece is unpacked */
         } generic;
@@ -45,6 +45,7 @@ struct cw_dt_cursor {
 struct cw_dt_generic {
     ucp_generic_dt_ops_t ops;
     void *context;
+    uint32_t holds; /* atomic: the program's until it destroys the type, and those of cursors, of any thread */
 };
 
 /* Class of memory that is not host memory: a datatype inside the library, which exists during one call. */

@@ -223,6 +223,84 @@ static void test_key_when_the_worker_ends(void **state)
     free(local);
 }
 
+/* ---- generic types ---- */
+
+static void *start_bytes(void *context, void *buffer, size_t count)
+{
+    uint64_t *state = malloc(2 * sizeof(*state));
+
+    (void)context;
+    assert_non_null(state);
+    state[0] = (uintptr_t)buffer;
+    state[1] = count;
+    return state;
+}
+
+static void *start_const_bytes(void *context, const void *buffer, size_t count)
+{
+    return start_bytes(context, (void *)(uintptr_t)buffer, count);
+}
+
+static size_t size_of_bytes(void *state)
+{
+    return ((const uint64_t *)state)[1];
+}
+
+static size_t pack_bytes(void *state, size_t offset, void *to, size_t max)
+{
+    const size_t left = size_of_bytes(state) - offset, length = left < max ? left : max;
+
+    memcpy(to, (const char *)(uintptr_t)((const uint64_t *)state)[0] + offset, length);
+    return length;
+}
+
+static ucs_status_t unpack_bytes(void *state, size_t offset, const void *from, size_t length)
+{
+    memcpy((char *)(uintptr_t)((const uint64_t *)state)[0] + offset, from, length);
+    return UCS_OK;
+}
+
+/* DT-6: what the type's functions need is the program's; here they need nothing. */
+static void test_generic_type(void **state)
+{
+    static const size_t lengths[]         = {10, 5000, 300000};
+    static const ucp_generic_dt_ops_t ops = {.start_pack   = start_const_bytes,
+                                             .start_unpack = start_bytes,
+                                             .packed_size  = size_of_bytes,
+                                             .pack         = pack_bytes,
+                                             .unpack       = unpack_bytes,
+                                             .finish       = free};
+    struct cw_pair *pair                  = *state;
+    char *from = malloc(300000), *to = malloc(300000);
+
+    cw_test_skip_reference("it frees the type at once");
+    assert_true(from != NULL && to != NULL);
+    cw_pair_open(pair, &plain);
+    for (size_t i = 0; i < 2 * sizeof(lengths) / sizeof(lengths[0]); i++) {
+        const size_t length       = lengths[i / 2];
+        ucp_request_param_t param = cw_param_none();
+        ucs_status_ptr_t sent, received = NULL;
+
+        cw_pattern_fill(from, length, i);
+        memset(to, 0, length);
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+        assert_int_equal(ucp_dt_create_generic(&ops, NULL, &param.datatype), UCS_OK);
+        received = ucp_tag_recv_nbx(pair->rx->worker, to, length, i, CW_TAG_ALL, &param);
+        sent     = (i % 2 == 0) ? ucp_tag_send_nbx(pair->tx->ep, from, length, i, &param)
+                                : ucp_tag_send_sync_nbx(pair->tx->ep, from, length, i, &param);
+        ucp_dt_destroy(param.datatype);
+        reuse_freed_memory();
+        assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
+        assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
+        cw_pattern_check(to, length, i);
+    }
+    cw_pair_close(pair);
+    free(from);
+    free(to);
+}
+
+/* ---- many pieces ---- */
+
 #if UCP_API_VERSION >= UCP_VERSION(1, 22)
 /* Puts, then gets, many pieces of that length. The keys go, and so does their array; the others stay (N22-91). */
 static void pieces_without_keys(struct cw_pair *pair, struct cw_servant *servant, enum cw_memory kind, size_t length)
@@ -308,6 +386,7 @@ int main(int argc, char **argv)
         cw_test(test_key_before_the_connection),
         cw_test(test_key_in_the_callback),
         cw_test(test_key_when_the_worker_ends),
+        cw_test(test_generic_type),
 #if UCP_API_VERSION >= UCP_VERSION(1, 22)
         cw_test(test_keys_of_many_pieces),
 #endif
