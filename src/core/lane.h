@@ -15,6 +15,13 @@
 #include "base/compiler.h"
 #include "transport/transport.h"
 
+/* Whether the peer is this process, or one of the same user on this machine: a transport of shared memory connects to no
+ * other. */
+static inline int cw_lane_peer_is_own(const struct cw_conn *lane)
+{
+    return lane->iface->transport->device_class != CW_DEVICE_NET;
+}
+
 /* ---- packets ---- */
 
 static CW_INLINE ucs_status_t cw_lane_send_short(struct cw_conn *lane, uint8_t id, uint64_t header, const void *payload,

@@ -234,21 +234,48 @@ ucs_memory_type_t cw_mem_type(const struct ucp_mem *mem)
     return (ucs_memory_type_t)mem->memory_type;
 }
 
+static struct ucp_mem *find_by_address(const struct cw_mem_table *table, uint64_t address, uint64_t length,
+                                       unsigned rights)
+{
+    struct ucp_mem *mem;
+
+    cw_list_for_each(mem, &table->all, struct ucp_mem, all_link)
+    {
+        if (!mem->dead && mem->mapping == NULL && mem->key.length > 0 && holds(mem, address, length) &&
+            (mem->key.rights & rights) == rights) {
+            return mem;
+        }
+    }
+    return NULL;
+}
+
+static struct ucp_mem *find_region(const struct cw_mem_table *table, uint64_t token, uint64_t address, uint64_t length,
+                                   unsigned rights)
+{
+    struct cw_hash_link *link;
+    struct ucp_mem *mem;
+
+    if (cw_unlikely(token == 0)) {
+        return (rights & CW_MEM_KEYLESS)
+                   ? find_by_address(table, address, length, rights & (CW_KEY_READ | CW_KEY_WRITE))
+                   : NULL;
+    }
+    link = cw_hash_find(&table->regions, token);
+    mem  = (link == NULL) ? NULL : cw_container_of(link, struct ucp_mem, link);
+    return (mem != NULL && holds(mem, address, length)) ? mem : NULL;
+}
+
 /* *mem_p is also set when the answer is UCS_ERR_UNSUPPORTED. */
 static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint64_t address, uint64_t length,
                          unsigned rights, struct ucp_mem **mem_p)
 {
-    struct cw_hash_link *link = cw_hash_find(&table->regions, token);
-    struct ucp_mem *mem;
+    struct ucp_mem *mem = find_region(table, token, address, length, rights);
 
-    if (link == NULL) {
+    if (mem == NULL) {
         return UCS_ERR_INVALID_ADDR;
     }
-    mem = cw_container_of(link, struct ucp_mem, link);
-    if (!holds(mem, address, length)) {
-        return UCS_ERR_INVALID_ADDR;
-    }
-    *mem_p = mem;
+    *mem_p  = mem;
+    rights &= ~CW_MEM_KEYLESS;
     if (cw_unlikely((mem->direct & rights) != rights)) {
         rights &= CW_KEY_READ | CW_KEY_WRITE;
         return ((mem->key.rights & rights) == rights) ? UCS_ERR_UNSUPPORTED : UCS_ERR_INVALID_PARAM;

@@ -57,9 +57,13 @@ ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPOR
  * carried out by a device. */
 #define CW_MEM_WORDS 4u
 
+/* With this among the rights, token 0 stands for any region that has the range and all of the rights: for peers that the
+ * system lets into the memory of this process anyway. */
+#define CW_MEM_KEYLESS 8u
+
 /*
  * An access that a peer asks for: `length` bytes at `address` of the region with that token, with all of `rights`
- * (CW_KEY_*, CW_MEM_WORDS). UCS_OK: *ptr_p is the memory, and the table stays locked until cw_mem_leave: no callbacks,
+ * (CW_KEY_*, CW_MEM_WORDS, CW_MEM_KEYLESS). UCS_OK: *ptr_p is the memory, and the table stays locked until cw_mem_leave: no callbacks,
  * no other calls of this file in between, some 10 KiB at most. UCS_ERR_INVALID_ADDR: no such region or not within it;
  * UCS_ERR_INVALID_PARAM: no right; UCS_ERR_UNSUPPORTED: all that is well, but the processor may not touch this memory:
  * cw_mem_pin and cw_mem_copy.

@@ -9,13 +9,35 @@
 
 #include "core/lane_access.h"
 
+/* Zeros are what the reference packs for memory that none of its devices reaches, in the bytes of such a key: all of the
+ * peer's memory, by packets without a token. Open MPI 4.1 unpacks zeros for the last byte of a region of a dynamic
+ * window. */
+static int is_zeros(const uint8_t *bytes)
+{
+    unsigned i;
+
+    for (i = 0; i < CW_RKEY_ZEROS && bytes[i] == 0; i++) {
+    }
+    return i == CW_RKEY_ZEROS;
+}
+
+static ucs_status_t decode(const void *bytes, struct cw_key *key, struct cw_key_parts *parts)
+{
+    if (!is_zeros(bytes)) {
+        return cw_key_decode(bytes, key, parts);
+    }
+    *key   = (struct cw_key){.length = UINT64_MAX, .rights = CW_KEY_READ | CW_KEY_WRITE};
+    *parts = (struct cw_key_parts){.length = 0};
+    return UCS_OK;
+}
+
 ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int shared, struct ucp_rkey **rkey_p)
 {
     struct ucp_rkey *rkey;
     struct cw_key_parts parts;
     struct cw_key key;
     char *local         = NULL;
-    ucs_status_t status = cw_key_decode(bytes, &key, &parts);
+    ucs_status_t status = decode(bytes, &key, &parts);
 
     if (status != UCS_OK) {
         return status;
@@ -30,8 +52,10 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int 
     rkey->key     = key;
     rkey->kept    = (struct cw_rkey_part *)(rkey + 1);
     rkey->parts   = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey->kept + 1), .length = parts.length};
-    memcpy(rkey->kept + 1, parts.bytes, parts.length);
-    if (key.length > 0 && key.executor == 0 && /* else a device of the owner makes its atomic operations */
+    if (parts.length > 0) {
+        memcpy(rkey->kept + 1, parts.bytes, parts.length);
+    }
+    if (key.token != 0 && key.length > 0 && key.executor == 0 && /* else a device of the owner makes its atomic operations */
         cw_mem_attach(context, &key, &local, &rkey->validity, &rkey->mapping) != UCS_OK) {
         local = NULL; /* copies or packets reach the memory then */
     }

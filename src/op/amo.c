@@ -318,13 +318,15 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length 
 
 /* ---- the owner ---- */
 
-static ucs_status_t carry_out(struct ucp_context *context, const struct cw_wire_amo *packet, uint64_t *before_p)
+static ucs_status_t carry_out(const struct ucp_ep *ep, const struct cw_wire_amo *packet, uint64_t *before_p)
 {
+    struct ucp_context *context = ep->worker->context;
+    const unsigned words        = (packet->size == sizeof(uint64_t)) ? CW_MEM_WORDS : 0;
     ucs_status_t status;
     void *word;
 
     status = cw_mem_enter(context, packet->token, packet->address, packet->size,
-                          CW_KEY_READ | CW_KEY_WRITE | ((packet->size == sizeof(uint64_t)) ? CW_MEM_WORDS : 0u), &word);
+                          cw_rma_rights(ep, packet->token, CW_KEY_READ | CW_KEY_WRITE | words), &word);
     if (status != UCS_OK) {
         return status;
     }
@@ -352,7 +354,7 @@ ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t lengt
     packet.address = le64toh(packet.address);
     packet.operand = le64toh(packet.operand);
     packet.swap    = le64toh(packet.swap);
-    status         = carry_out(ep->worker->context, &packet, &before);
+    status         = carry_out(ep, &packet, &before);
     if (status == UCS_OK) {
         cw_count_message(ep->worker, CW_COUNT_AMO_RECEIVED, packet.size);
     }

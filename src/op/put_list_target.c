@@ -92,8 +92,8 @@ unsigned cw_put_list_place(struct ucp_ep *ep, const void *header, size_t length,
         le64toh(data.token) != places->token) {
         return 0;
     }
-    status          = cw_mem_pin(ep->worker->context, places->token, places->first_byte, places->span, CW_KEY_WRITE, ep,
-                                 &places->pin, &memory);
+    status          = cw_mem_pin(ep->worker->context, places->token, places->first_byte, places->span,
+                                 cw_rma_rights(ep, places->token, CW_KEY_WRITE), ep, &places->pin, &memory);
     places->refused = status != UCS_OK;
     places->memory  = memory;
     if (status != UCS_OK) {

@@ -252,6 +252,14 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
 ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_cma_on_helped(struct ucp_ep *ep, const void *data, size_t length);
 
+/* As owner: the rights that an access needs, for cw_mem_enter and cw_mem_pin. Without a token only a peer that could
+ * reach this memory by itself is served. */
+static inline unsigned cw_rma_rights(const struct ucp_ep *ep, uint64_t token, unsigned rights)
+{
+    return (cw_unlikely(token == 0) && ep->conn != NULL && cw_lane_peer_is_own(ep->conn)) ? rights | CW_MEM_KEYLESS
+                                                                                          : rights;
+}
+
 /*
  * As owner: sends an answer of 8 to CW_CONTROL_MAX bytes, and counts it in `serving` while it cannot be sent.
  * UCS_ERR_IO_ERROR: the peer has asked for more answers than it may, and loses the connection.

@@ -32,8 +32,8 @@ static CW_COLD ucs_status_t put_to_device(struct ucp_ep *ep, const struct cw_wir
     ucs_status_t status;
     void *to;
 
-    status = cw_mem_pin(ep->worker->context, le64toh(header->token), le64toh(header->address), length, CW_KEY_WRITE,
-                        ep, &pin, &to);
+    status = cw_mem_pin(ep->worker->context, le64toh(header->token), le64toh(header->address), length,
+                        cw_rma_rights(ep, header->token, CW_KEY_WRITE), ep, &pin, &to);
     if (status == UCS_OK) {
         status = cw_mem_copy(to, pin.memory_type, bytes, UCS_MEMORY_TYPE_HOST, length);
         cw_mem_unpin(ep->worker->context, &pin);
@@ -54,8 +54,8 @@ ucs_status_t cw_rma_target_put(struct ucp_ep *ep, const void *data, size_t lengt
 
     memcpy(&header, data, sizeof(header));
     length -= sizeof(header);
-    status  = cw_mem_enter(ep->worker->context, le64toh(header.token), le64toh(header.address), length, CW_KEY_WRITE,
-                           &to);
+    status  = cw_mem_enter(ep->worker->context, le64toh(header.token), le64toh(header.address), length,
+                           cw_rma_rights(ep, header.token, CW_KEY_WRITE), &to);
     if (cw_unlikely(status == UCS_ERR_UNSUPPORTED)) {
         return put_to_device(ep, &header, (const char *)data + sizeof(header), length);
     }
@@ -131,7 +131,8 @@ static ucs_status_t receive_put(struct ucp_ep *ep, uint64_t token, uint64_t addr
     }
     put    = cw_request_state(request);
     *put   = (struct put){.send_id = offer->send_id};
-    status = cw_mem_pin(context, token, address, offer->length, CW_KEY_WRITE, ep, &put->pin, &to);
+    status = cw_mem_pin(context, token, address, offer->length, cw_rma_rights(ep, token, CW_KEY_WRITE), ep, &put->pin,
+                        &to);
     if (status == UCS_OK) {
         device = (struct cw_dt_device){.datatype = ucp_dt_make_contig(1), .memory_type = put->pin.memory_type};
         (void)cw_dt_start(&put->cursor, datatype_of(&device), to, offer->length, CW_DT_RECV); /* cannot fail */
@@ -241,7 +242,8 @@ static ucs_status_t answer_by_cell(struct ucp_ep *ep, const struct get *get)
     ucs_status_t status;
     void *from;
 
-    status = cw_mem_enter(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, &from);
+    status = cw_mem_enter(ep->worker->context, get->token, get->address, get->length,
+                          cw_rma_rights(ep, get->token, CW_KEY_READ), &from);
     if (cw_unlikely(status != UCS_OK)) {
         return status;
     }
@@ -266,7 +268,8 @@ static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t 
     ucs_status_t status;
     void *from;
 
-    status = cw_mem_enter(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, &from);
+    status = cw_mem_enter(ep->worker->context, get->token, get->address, get->length,
+                          cw_rma_rights(ep, get->token, CW_KEY_READ), &from);
     if (status != UCS_OK) {
         return status;
     }
@@ -374,7 +377,8 @@ static ucs_status_t read_short(struct ucp_ep *ep, const struct get *get, void *t
     ucs_status_t status;
     void *from;
 
-    status = cw_mem_pin(context, get->token, get->address, get->length, CW_KEY_READ, ep, &pin, &from);
+    status = cw_mem_pin(context, get->token, get->address, get->length, cw_rma_rights(ep, get->token, CW_KEY_READ), ep,
+                        &pin, &from);
     if (status == UCS_OK) {
         status = cw_mem_copy(to, UCS_MEMORY_TYPE_HOST, from, pin.memory_type, (size_t)get->length);
         cw_mem_unpin(context, &pin);
@@ -395,7 +399,8 @@ static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size
         status = read_short(ep, get, pin + 1);
         from   = pin + 1; /* pin->memory_type stays 0, which is the host's */
     } else if (request != NULL) {
-        status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, ep, pin, &from);
+        status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length,
+                            cw_rma_rights(ep, get->token, CW_KEY_READ), ep, pin, &from);
     }
     if (status == UCS_OK) {
         start_sending(ep, request, pin, from, get, sent);

@@ -100,6 +100,7 @@ static inline void begin_with(unsigned prot, int placed)
     fake_packets.send_zcopy      = NULL;
     fake_packets.send_placed     = placed ? fake_placed : NULL;
     fake_transport.copies        = NULL;
+    fake_transport.device_class  = CW_DEVICE_NET; /* a peer that could not reach this memory by itself */
     fake_plan.zcopy_min          = CW_PLAN_NEVER;
     fake_plan.rndv_min           = 500;
     fake_iface.limits.max_bcopy  = 400;

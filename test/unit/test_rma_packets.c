@@ -103,6 +103,35 @@ static void test_put_refused(void **state)
     end(1);
 }
 
+/* KEY-5: token 0, from a process that could reach this memory by itself: what is registered, and its rights. */
+static void test_without_a_token(void **state)
+{
+    (void)state;
+    for (int i = 0; i < OUTSIDE + 2; i++) {
+        const int is_right = i == OUTSIDE;
+
+        begin_with(is_right ? UCP_MEM_MAP_PROT_REMOTE_READ :
+                   UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE, 0);
+        fake_transport.device_class = CW_DEVICE_SHM;
+        if (i < OUTSIDE) {
+            feed_put(0, address_of(&outside[i]), (size_t)outside[i].length);
+        } else {
+            feed_put(0, base() + 100, 8);
+        }
+        check_rest(100, (i <= OUTSIDE) ? 0 : 8);
+        assert_int_equal(memory[GUARD + 100], (i <= OUTSIDE) ? 100 * 7 & 0xff : 0xee);
+        assert_int_equal(ask_what_was_refused(), (i <= OUTSIDE) ? UCS_ERR_INVALID_ADDR : UCS_OK);
+        end(1);
+    }
+    begin();
+    fake_transport.device_class = CW_DEVICE_SHM;
+    unmap();
+    feed_put(0, base(), 8);
+    check_rest(0, 0);
+    assert_int_equal(ask_what_was_refused(), UCS_ERR_INVALID_ADDR);
+    end(1);
+}
+
 static void test_cut_short(void **state)
 {
     static const struct {
@@ -360,6 +389,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_put),
         cmocka_unit_test(test_put_refused),
+        cmocka_unit_test(test_without_a_token),
         cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_announced_put),
         cmocka_unit_test(test_announced_put_out_of_bounds),
