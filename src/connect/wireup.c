@@ -157,7 +157,7 @@ static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn
         return CW_HELLO_REFUSED;
     }
     peer = cw_peer_get(worker, hello->source_uid, NULL, 0);
-    ep   = (peer == NULL) ? NULL : cw_ep_new(worker, peer, number);
+    ep   = (peer == NULL) ? NULL : cw_ep_new_of_peer(worker, peer, number);
     if (ep == NULL) {
         cw_error("no memory for the endpoint that worker %016llx wants to connect to",
                  (unsigned long long)hello->source_uid);

@@ -12,12 +12,12 @@
 #include "base/counter.h"
 #include "base/log.h"
 #include "core/ep_batch.h"
+#include "core/ep_slots.h"
 #include "core/failover.h"
 #include "core/lanes.h"
 #include "core/proto_info.h"
 
 #define REDIAL_NS   UINT64_C(1000000000)
-#define MAX_RETIRED 4096u /* retired endpoints of a worker; beyond it the oldest reply_ep becomes invalid */
 #define DIALS_PER_ROUND 16u /* of endpoints without anything to send yet */
 
 struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length)
@@ -66,15 +66,19 @@ struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t
     return NULL;
 }
 
-struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number)
+/* `ep`: memory, NULL if there is none. */
+static struct ucp_ep *ep_init(struct ucp_ep *ep, struct ucp_worker *worker, struct cw_peer *peer, uint32_t number,
+                              int in_slot)
 {
-    struct ucp_ep *ep = malloc(sizeof(*ep) + worker->handlers->ep_state_size);
-
     if (ep == NULL) {
         return NULL;
     }
-    *ep = (struct ucp_ep){
-        .worker = worker, .peer = peer, .number = number, .state = CW_EP_IDLE, .cells = &cw_cell_no_producer};
+    *ep = (struct ucp_ep){.worker  = worker,
+                          .peer    = peer,
+                          .number  = number,
+                          .state   = CW_EP_IDLE,
+                          .in_slot = in_slot != 0,
+                          .cells   = &cw_cell_no_producer};
     cw_list_init(&ep->pending);
     cw_list_init(&ep->inflight);
     cw_list_init(&ep->held);
@@ -86,6 +90,16 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
     peer->references++;
     worker->handlers->ep_init(ep);
     return ep;
+}
+
+struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number)
+{
+    return ep_init(malloc(sizeof(struct ucp_ep) + worker->handlers->ep_state_size), worker, peer, number, 0);
+}
+
+struct ucp_ep *cw_ep_new_of_peer(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number)
+{
+    return ep_init(cw_ep_slot_take(worker), worker, peer, number, 1);
 }
 
 void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params)
@@ -594,11 +608,7 @@ static void ep_free(struct ucp_ep *ep)
     cw_count(worker, CW_COUNT_EPS, (uint64_t)-1);
     close_conns(ep);
     worker->handlers->ep_lost(ep, UCS_ERR_CANCELED);
-    if (ep->handle == CW_HANDLE_RETIRED) {
-        worker->num_retired--;
-    } else {
-        cw_hash_remove(&worker->ep_index, &ep->index_link);
-    }
+    cw_hash_remove(&worker->ep_index, &ep->index_link);
     cw_list_remove(&ep->link);
     cw_list_remove(&ep->owing_link);
     cw_list_remove(&ep->reap_link);
@@ -612,27 +622,11 @@ static void ep_free(struct ucp_ep *ep)
         free(ep->cm);
     }
     free(ep->end);
-    free(ep);
-}
-
-/* The peer has ended an endpoint that the program got as reply_ep and may still use. A retired endpoint answers such a
- * use with an error, where a freed one would be an access to freed memory. Its number is free for a new endpoint. */
-static void retire(struct ucp_ep *ep)
-{
-    struct ucp_worker *worker = ep->worker;
-
-    if (ep->state != CW_EP_FAILED) {
-        cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET); /* reap comes back here */
-        return;
+    if (ep->in_slot) {
+        cw_ep_slot_end(ep);
+    } else {
+        free(ep);
     }
-    if (worker->num_retired == MAX_RETIRED) {
-        ep_free(cw_container_of(worker->retired.next, struct ucp_ep, reap_link));
-    }
-    cw_hash_remove(&worker->ep_index, &ep->index_link);
-    ep->handle = CW_HANDLE_RETIRED;
-    worker->num_retired++;
-    cw_list_remove(&ep->reap_link);
-    cw_list_add_tail(&worker->retired, &ep->reap_link);
 }
 
 /* A callback of this function may close the endpoint; only a later round frees it. */
@@ -659,11 +653,7 @@ static void reap(struct ucp_ep *ep)
         report_failure(ep);
     }
     if (is_done(ep)) {
-        if (ep->handle == CW_HANDLE_LENT) {
-            retire(ep);
-        } else {
-            ep_free(ep);
-        }
+        ep_free(ep);
     }
 }
 
@@ -709,9 +699,7 @@ unsigned cw_ep_reap_all(struct ucp_worker *worker)
 
 void cw_ep_destroy(struct ucp_ep *ep)
 {
-    if (ep->handle != CW_HANDLE_RETIRED) {
-        ep->handle = CW_HANDLE_CLOSED;
-    }
+    ep->handle = CW_HANDLE_CLOSED;
     cw_ep_set_state(ep, CW_EP_FAILED);
     ep->status = UCS_ERR_CANCELED;
     close_conns(ep);

@@ -30,7 +30,7 @@ enum cw_ep_handle {
     CW_HANDLE_LENT,    /* as the reply_ep of a handler only (AMR-22) */
     CW_HANDLE_HELD,    /* it holds the handle */
     CW_HANDLE_CLOSED,  /* the program held the handle and closed it */
-    CW_HANDLE_RETIRED  /* it was LENT and has ended: on worker->retired */
+    CW_HANDLE_RETIRED  /* it was lent and has ended: core/ep_slots.h */
 };
 
 /* The two halves of closing: our side closed its end and told the peer; the peer closed its end. */
@@ -79,6 +79,8 @@ struct ucp_ep {
     uint8_t busy;                       /* operations that are on no list here are in progress, or may be */
     uint8_t tries_held;                 /* the next progress tries the requests on `held` */
     uint8_t has_user_data;              /* `user_data` is the program's USER_DATA (N22-50) */
+    uint8_t lent    : 1;                /* a handler got it as its reply_ep */
+    uint8_t in_slot : 1;                /* the peer opened it: core/ep_slots.h */
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
@@ -128,8 +130,10 @@ struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void 
 /* The endpoint of that number to that peer, or NULL. */
 struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t number);
 
-/* Makes an endpoint; no system call, no message. Takes a reference on the peer. NULL: no memory. */
+/* Makes an endpoint; no message. Takes a reference on the peer. NULL: no memory. cw_ep_new_of_peer: the peer opened it,
+ * so handlers may get it as their reply_ep before the program holds its handle. */
 struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
+struct ucp_ep *cw_ep_new_of_peer(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
 
 /* ucp_ep_create for a decoded worker address: adopts what the peer opened, or makes an idle one (EP-7, EP-8, EP-9). */
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,

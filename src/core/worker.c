@@ -13,6 +13,7 @@
 #include "base/counter.h"
 #include "base/log.h"
 #include "core/ep.h"
+#include "core/ep_slots.h"
 #include "core/failover.h"
 #include "mem/md.h"
 #include "os/memory.h"
@@ -216,6 +217,7 @@ static void release(struct ucp_worker *worker)
     if (worker->op_state != NULL) {
         worker->handlers->worker_cleanup(worker);
     }
+    cw_ep_slots_free(worker);
     free_peers(worker);
     cw_hash_cleanup(&worker->peers);
     cw_hash_cleanup(&worker->ep_index);
@@ -271,7 +273,6 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     cw_list_init(&worker->eps);
     cw_list_init(&worker->owing);
     cw_list_init(&worker->reap);
-    cw_list_init(&worker->retired);
     cw_list_init(&worker->jobs);
     cw_list_init(&worker->paced);
     cw_hash_init(&worker->peers, cw_random_u64());

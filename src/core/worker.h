@@ -108,8 +108,7 @@ struct ucp_worker {
     struct cw_request_pool requests;
     struct cw_list reap;                /* endpoints whose connections are to be closed or that are to be freed, from
                                          * progress */
-    struct cw_list retired;             /* failed endpoints that the program may still use, the oldest first */
-    unsigned num_retired;
+    struct cw_ep_slots *slots;          /* core/ep_slots.h; NULL: no peer has opened an endpoint */
     struct cw_list jobs;
     struct cw_list paced;               /* jobs that need not run in each round: now and then they go to `jobs` */
     unsigned todo;                      /* not 0 while any of these lists has work for progress */

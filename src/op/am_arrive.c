@@ -38,6 +38,7 @@ static CW_INLINE ucs_status_t call(const struct cw_am_handler *handler, const st
     if (reply_ep != NULL) {
         param.recv_attr |= UCP_AM_RECV_ATTR_FIELD_REPLY_EP;
         reply_ep->handle = (reply_ep->handle == CW_HANDLE_NONE) ? CW_HANDLE_LENT : reply_ep->handle;
+        reply_ep->lent   = 1;
     }
     if (handler->is_old) {
         return handler->old(handler->arg, message->data, message->length, reply_ep,

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The endpoint for replies that a handler of active messages gets is the own one of that connection: EP-10, R21. */
+/* The endpoint for replies that a handler of active messages gets is the own one of that connection (EP-10, R21), and
+ * stays that of this connection when the peer has gone (AMR-22). */
+#define _GNU_SOURCE
 #include "harness.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COUNT = 5, AM_ID = 3 };
@@ -88,9 +92,202 @@ static void test_ep10_reply_ep_is_the_own_handle(void **state)
     cw_pair_close(pair);
 }
 
+/* ---- after the end of the peer ---- */
+
+static ucp_ep_h last_reply_ep;
+static volatile int messages, answers;
+
+static ucs_status_t on_request(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                               const ucp_am_recv_param_t *param)
+{
+    (void)arg, (void)header, (void)header_length, (void)data, (void)length;
+    last_reply_ep = param->reply_ep;
+    messages++;
+    return UCS_OK;
+}
+
+static ucs_status_t on_answer(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                              const ucp_am_recv_param_t *param)
+{
+    (void)arg, (void)header, (void)header_length, (void)data, (void)length, (void)param;
+    answers++;
+    return UCS_OK;
+}
+
+static void set_handler(ucp_worker_h worker, ucp_am_recv_callback_t callback)
+{
+    ucp_am_handler_param_t handler;
+
+    memset(&handler, 0xff, sizeof(handler));
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
+    handler.id = AM_ID;
+    handler.cb = callback;
+    assert_int_equal(ucp_worker_set_am_recv_handler(worker, &handler), UCS_OK);
+}
+
+/* A client that asks; its end at the server. */
+static ucp_ep_h ask(struct cw_pair *pair, ucp_ep_h *client)
+{
+    static const struct cw_pair_config watched = {.peer_mode = true};
+    ucp_request_param_t param = cw_param_none();
+    const int before          = messages;
+
+    *client = cw_side_connect(pair->tx, pair->rx->worker, &watched);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_AM_SEND_FLAG_REPLY;
+    assert_int_equal(cw_pair_wait(pair, ucp_am_send_nbx(*client, AM_ID, NULL, 0, "?", 1, &param), "a question"),
+                     UCS_OK);
+    cw_pair_wait_count(pair, &messages, before + 1, "questions");
+    return last_reply_ep;
+}
+
+static void leave(struct cw_pair *pair, ucp_ep_h client)
+{
+    ucp_request_param_t param = cw_param_none();
+
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(client, &param), "close"), UCS_OK);
+    (void)cw_pair_progress(pair);
+}
+
+static void assert_refused(struct cw_pair *pair, ucs_status_ptr_t result, const char *what)
+{
+    const ucs_status_t status = cw_pair_wait(pair, result, what);
+
+    if (status != UCS_ERR_CONNECTION_RESET && status != UCS_ERR_NOT_CONNECTED) {
+        fail_msg("%s by an endpoint whose peer has gone: %s", what, ucs_status_string(status));
+    }
+}
+
+/* Whatever is called with the handle says that the peer has gone. */
+static void use_all_calls(struct cw_pair *pair, ucp_ep_h ep)
+{
+    static char buffer[200000];
+    ucp_dt_iov_t iov[2]             = {{buffer, 10}, {buffer + 100, 100000}};
+    ucp_request_param_t param       = cw_param_none(), two = cw_param_none(), force = cw_param_none();
+    ucp_ep_params_t modified        = {.field_mask = UCP_EP_PARAM_FIELD_USER_DATA};
+    ucp_ep_evaluate_perf_param_t of = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE, .message_size = 100};
+    ucp_ep_evaluate_perf_attr_t perf = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
+    ucp_ep_attr_t attr              = {.field_mask = UCP_EP_ATTR_FIELD_NAME};
+    ucp_mem_map_params_t map        = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                       .address    = buffer,
+                                       .length     = sizeof(buffer)};
+    uint64_t word = 1, reply = 1;
+    ucs_status_ptr_t result;
+    ucp_rkey_h key;
+    ucp_mem_h memh;
+    size_t size;
+    void *packed;
+    FILE *null;
+
+    two.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    two.datatype = ucp_dt_make_iov();
+    for (size_t length = 0; length < sizeof(buffer); length = 4 * length + 1) {
+        assert_refused(pair, ucp_tag_send_nbx(ep, buffer, length, 1, &param), "a send");
+        assert_refused(pair, ucp_tag_send_sync_nbx(ep, buffer, length, 1, &param), "a synchronous send");
+        assert_refused(pair, ucp_am_send_nbx(ep, AM_ID, "h", 1, buffer, length, &param), "an active message");
+        assert_refused(pair, ucp_am_send_nbx(ep, AM_ID, NULL, 0, buffer, length, &param), "an active message");
+        assert_refused(pair, ucp_stream_send_nbx(ep, buffer, length, &param), "a stream send");
+    }
+    assert_refused(pair, ucp_tag_send_nbx(ep, iov, 2, 1, &two), "a send");
+    assert_refused(pair, ucp_am_send_nbx(ep, AM_ID, NULL, 0, iov, 2, &two), "an active message");
+    assert_refused(pair, ucp_stream_send_nbx(ep, iov, 2, &two), "a stream send");
+    assert_refused(pair, ucp_stream_recv_nbx(ep, buffer, 10, &size, &param), "a stream receive");
+    result = ucp_stream_recv_data_nb(ep, &size);
+    assert_false(UCS_PTR_IS_PTR(result));
+    assert_refused(pair, ucp_ep_flush_nbx(ep, &param), "a flush");
+    assert_int_equal(ucp_mem_map(pair->rx->context, &map, &memh), UCS_OK);
+    assert_int_equal(ucp_rkey_pack(pair->rx->context, memh, &packed, &size), UCS_OK);
+    assert_int_equal(ucp_ep_rkey_unpack(ep, packed, &key), UCS_OK);
+    ucp_rkey_buffer_release(packed);
+    for (size_t length = 1; length < sizeof(buffer) / 2; length *= 4) {
+        assert_refused(pair, ucp_put_nbx(ep, buffer, length, (uintptr_t)buffer, key, &param), "a put");
+        assert_refused(pair, ucp_get_nbx(ep, buffer, length, (uintptr_t)buffer, key, &param), "a get");
+    }
+    two = cw_param_none();
+    two.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    two.datatype = ucp_dt_make_contig(8);
+    assert_refused(pair, ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)buffer, key, &two), "an atomic");
+    two.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    two.reply_buffer = &reply;
+    assert_refused(pair, ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)buffer, key, &two), "an atomic");
+    ucp_rkey_destroy(key);
+    assert_int_equal(ucp_mem_unmap(pair->rx->context, memh), UCS_OK);
+    null = fopen("/dev/null", "w");
+    assert_non_null(null);
+    ucp_ep_print_info(ep, null);
+    fclose(null);
+    (void)ucp_ep_evaluate_perf(ep, &of, &perf);
+    assert_int_equal(ucp_ep_query(ep, &attr), UCS_OK);
+    (void)cw_pair_wait(pair, ucp_ep_modify_nb(ep, &modified), "modify");
+    assert_int_equal(cw_pair_wait(pair, ucp_worker_flush_nbx(pair->rx->worker, &param), "a flush of all"), UCS_OK);
+    force.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    force.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    assert_refused(pair, ucp_ep_close_nbx(ep, &force), "a close by force");
+    assert_refused(pair, ucp_ep_close_nbx(ep, &param), "a close");
+    ucp_ep_destroy(ep);
+}
+
+/* Clients come and go; an answer for the first of them reaches none of those that live. */
+static void test_amr22_handle_is_never_anothers(void **state)
+{
+    static const struct cw_pair_config all = {
+        .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64,
+        .no_endpoints = true};
+    enum { LIVE = 8 };
+    struct cw_pair *pair      = *state;
+    const long gone           = cw_test_scaled(4200);
+    ucp_ep_h *handles         = calloc((size_t)gone + LIVE, sizeof(*handles));
+    ucp_ep_h clients[LIVE];
+
+    cw_test_skip_reference("it frees the endpoint with its connection");
+    cw_test_need_two_workers();
+    assert_non_null(handles);
+    cw_pair_open(pair, &all);
+    set_handler(pair->rx->worker, on_request);
+    set_handler(pair->tx->worker, on_answer);
+    for (long i = 0; i < gone; i++) {
+        ucp_ep_h client;
+
+        handles[i] = ask(pair, &client);
+        leave(pair, client);
+    }
+    cw_pair_settle(pair);
+    for (int i = 0; i < LIVE; i++) {
+        handles[gone + i] = ask(pair, &clients[i]);
+    }
+    for (long i = 0; i < gone; i++) {
+        ucp_request_param_t param = cw_param_none();
+
+        for (int k = 0; k < LIVE; k++) {
+            assert_ptr_not_equal(handles[i], handles[gone + k]);
+        }
+        assert_refused(pair, ucp_am_send_nbx(handles[i], AM_ID, NULL, 0, "!", 1, &param), "an answer");
+    }
+    use_all_calls(pair, handles[0]);
+    use_all_calls(pair, handles[gone / 2]);
+    use_all_calls(pair, handles[gone - 1]);
+    cw_pair_settle(pair);
+    assert_int_equal(answers, 0);
+    for (int i = 0; i < LIVE; i++) {
+        ucp_request_param_t param = cw_param_none();
+
+        assert_int_equal(cw_pair_wait(pair, ucp_am_send_nbx(handles[gone + i], AM_ID, NULL, 0, "!", 1, &param),
+                                      "an answer"), UCS_OK);
+    }
+    cw_pair_wait_count(pair, &answers, LIVE, "answers");
+    for (int i = 0; i < LIVE; i++) {
+        leave(pair, clients[i]);
+    }
+    free(handles);
+    cw_pair_close(pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_amr22_handle_is_never_anothers, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ep10_reply_ep_is_the_own_handle, cw_test_setup, cw_test_teardown),
     };
 

@@ -6,7 +6,9 @@
  */
 #include <endian.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "test_alone.h"
 #include "test_under.h"
@@ -431,26 +433,111 @@ static void test_left_streams_beyond_the_bound(void **state)
     ep->handle = CW_HANDLE_HELD;
 }
 
-/* Endpoints that the program knows from a handler only stay when their peer is gone, but the oldest makes room. */
-static void test_lent_endpoints_are_bounded(void **state)
+/* An endpoint that a peer opened. */
+static ucp_ep_h opened(uint64_t uid, int lent)
 {
-    enum { MOST = 4096, MORE = 3 };
+    ucp_ep_h made = cw_ep_new_of_peer(worker, cw_peer_get(worker, uid, NULL, 0), 0);
+
+    assert_non_null(made);
+    made->lent   = lent != 0;
+    made->handle = lent ? CW_HANDLE_LENT : CW_HANDLE_NONE;
+    return made;
+}
+
+static void ended(ucp_ep_h made)
+{
+    cw_ep_fail(made, UCS_ERR_ENDPOINT_TIMEOUT);
+    ucp_worker_progress(worker);
+}
+
+static int by_address(const void *first, const void *second)
+{
+    const uintptr_t a = *(const uintptr_t *)first, b = *(const uintptr_t *)second;
+
+    return (a > b) - (a < b);
+}
+
+/* Kilobytes that are in memory and belong to this process. */
+static long resident_kb(void)
+{
+    FILE *file = fopen("/proc/self/status", "r");
+    long kb = 0, one;
+    char line[256];
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "RssAnon: %ld", &one) == 1 || sscanf(line, "RssShmem: %ld", &one) == 1) {
+            kb += one;
+        }
+    }
+    fclose(file);
+    return kb;
+}
+
+/* Each of many peers that come and go has a handle of its own, which stays an error and costs next to nothing: at most
+ * 64 bytes. Some peers stay meanwhile. */
+static void test_lent_endpoints_are_never_reused(void **state)
+{
+    enum { MANY_PEERS = 100000, STAY = 50, BYTES = 64 };
+    static uintptr_t handles[MANY_PEERS + STAY];
+    static ucp_ep_h staying[STAY];
     uint64_t eps;
+    long before;
 
     (void)state;
     lose_ep();
     eps = worker->counts.values[CW_COUNT_EPS];
-    for (uint64_t uid = 1; uid <= MOST + MORE; uid++) {
-        ucp_ep_h lent = cw_ep_new(worker, cw_peer_get(worker, uid, NULL, 0), 0);
+    memset(handles, 1, sizeof(handles)); /* in memory before it is looked at */
+    before = resident_kb();
+    for (unsigned i = 0; i < MANY_PEERS; i++) {
+        ucp_ep_h lent = opened(UINT64_C(1) << 32 | i, 1);
 
-        lent->handle = CW_HANDLE_LENT;
-        cw_ep_fail(lent, UCS_ERR_CONNECTION_RESET);
-        ucp_worker_progress(worker);
+        handles[i] = (uintptr_t)lent;
+        if (i % (MANY_PEERS / STAY) == 1000) {
+            staying[i / (MANY_PEERS / STAY)] = opened(UINT64_C(2) << 32 | i, 1);
+        }
+        ended(lent);
     }
-    assert_int_equal(worker->num_retired, MOST);
-    assert_int_equal(worker->counts.values[CW_COUNT_EPS], eps + MOST);
-    assert_null(cw_hash_find(&worker->peers, MORE));
-    assert_non_null(cw_hash_find(&worker->peers, MORE + 1));
+    if (resident_kb() > 0) { /* the system tells */
+        assert_in_range(resident_kb() - before, 0, (long)MANY_PEERS * BYTES / 1024);
+    }
+    assert_int_equal(worker->counts.values[CW_COUNT_EPS], eps + STAY);
+    for (unsigned i = 0; i < STAY; i++) {
+        handles[MANY_PEERS + i] = (uintptr_t)staying[i];
+    }
+    for (unsigned i = 0; i < MANY_PEERS; i++) {
+        ucp_ep_h gone = (ucp_ep_h)handles[i];
+
+        assert_true(gone->worker == worker && gone->state == CW_EP_FAILED && gone->handle == CW_HANDLE_RETIRED);
+        assert_int_equal(gone->status, UCS_ERR_CONNECTION_RESET);
+    }
+    qsort(handles, MANY_PEERS + STAY, sizeof(handles[0]), by_address);
+    for (unsigned i = 1; i < MANY_PEERS + STAY; i++) {
+        assert_true(handles[i - 1] != handles[i]);
+    }
+    for (unsigned i = 0; i < STAY; i++) {
+        assert_int_equal(staying[i]->state, CW_EP_IDLE);
+        ended(staying[i]);
+    }
+    assert_int_equal(worker->counts.values[CW_COUNT_EPS], eps);
+    assert_null(cw_hash_find(&worker->peers, UINT64_C(1) << 32));
+}
+
+/* What no handler got is used again. */
+static void test_endpoints_that_nobody_knows(void **state)
+{
+    ucp_ep_h first;
+
+    (void)state;
+    lose_ep();
+    first = opened(1, 0);
+    ended(first);
+    for (uint64_t uid = 2; uid < 1000; uid++) {
+        ucp_ep_h next = opened(uid, 0);
+
+        assert_ptr_equal(next, first);
+        ended(next);
+    }
 }
 
 static struct cw_claim_pair *no_pair(struct cw_conn *conn, int ours, unsigned number)
@@ -500,7 +587,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_left_messages_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_streams_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_streams_beyond_the_bound, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_lent_endpoints_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lent_endpoints_are_never_reused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_endpoints_that_nobody_knows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_helpers_are_bounded, set_up, tear_down),
     };
     ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
