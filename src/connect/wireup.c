@@ -6,6 +6,8 @@
  */
 #include "connect/connect.h"
 
+#include <stdbool.h>
+
 #include "base/log.h"
 #include "connect/further.h"
 #include "connect/cm.h"
@@ -39,6 +41,20 @@ ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address 
     return UCS_ERR_UNREACHABLE;
 }
 
+/* What an endpoint fails with after a dial that ended so. It was made because some transport reaches the peer's address,
+ * so whatever a dial finds there (nobody, a stranger, a worker that ends) is a peer that is gone. */
+static ucs_status_t dial_status(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_ERR_UNREACHABLE:
+    case UCS_ERR_NOT_CONNECTED:
+    case UCS_ERR_CONNECTION_RESET:
+        return UCS_ERR_ENDPOINT_TIMEOUT;
+    default:
+        return status;
+    }
+}
+
 ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
 {
     struct ucp_worker *worker = ep->worker;
@@ -68,6 +84,7 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
         }
         cw_diag("cannot dial worker %016llx by %s/%s: %s", (unsigned long long)address.uid, cw_iface_name(path.iface),
                 cw_iface_device(path.iface), ucs_status_string(status));
+        status = dial_status(status);
     }
     return status;
 }
@@ -250,6 +267,7 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
 {
     enum cw_hello_answer answer = CW_HELLO_REFUSED;
     struct ucp_ep *ep           = conn->user;
+    bool gone;
 
     if (ep->lanes != NULL && ep->conn != conn) {
         cw_further_opened(conn, status, reply, reply_length);
@@ -276,7 +294,9 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
         cw_ep_set_state(ep, CW_EP_WAITING);
         cw_ep_reached(ep);
     } else {
-        dial_failed(ep, (status == UCS_ERR_REJECTED || status == UCS_OK) ? UCS_ERR_UNREACHABLE : status);
+        /* a refusal without a reply is the transport's: the sides do not agree on the protection */
+        gone = status == UCS_OK || (status == UCS_ERR_REJECTED && reply != NULL);
+        dial_failed(ep, gone ? UCS_ERR_ENDPOINT_TIMEOUT : dial_status(status));
     }
 }
 

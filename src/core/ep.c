@@ -549,7 +549,8 @@ static const char *advice(ucs_status_t status)
     case UCS_ERR_CONNECTION_RESET:
         return "what the peer's process wrote last may tell why it ended";
     case UCS_ERR_ENDPOINT_TIMEOUT:
-        return "see whether its machine is up and the network between carries packets of every size";
+        return "see whether its process and its machine are up, and whether the network between, with its firewalls, "
+               "lets packets of every size pass";
     case UCS_ERR_UNREACHABLE:
     case UCS_ERR_NOT_CONNECTED:
         return "see whether its process lives, and whether a firewall lets it be reached";
