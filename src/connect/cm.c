@@ -15,18 +15,6 @@
 #include "wire/hello.h"
 #include "wire/packet.h"
 
-struct cw_iface *cw_cm_iface(const struct ucp_worker *worker)
-{
-    unsigned i;
-
-    for (i = 0; i < worker->num_ifaces; i++) {
-        if (cw_iface_cm(worker->ifaces[i]) != NULL) {
-            return worker->ifaces[i];
-        }
-    }
-    return NULL;
-}
-
 static struct ucp_ep *ep_new(struct ucp_worker *worker, uint64_t number)
 {
     struct cw_peer *peer = cw_peer_get(worker, number, NULL, 0);
@@ -75,7 +63,7 @@ static ucs_status_t addresses_of(const ucp_ep_params_t *params, struct cw_net_ad
 ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
     const unsigned flags   = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
-    struct cw_iface *iface = cw_cm_iface(worker);
+    struct cw_iface *iface = cw_worker_cm_iface(worker);
     struct cw_net_address to, from;
     uint8_t bytes[CW_CM_REQUEST_LENGTH];
     struct cw_cm_request asked;
@@ -86,8 +74,7 @@ ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *para
         return status;
     }
     if (iface == NULL) {
-        cw_error("cannot connect to a socket address: servers are met by TCP, which UCX_TLS or UCX_NET_DEVICES "
-                 "excludes");
+        cw_error("cannot connect to a socket address: servers are met by TCP, which this worker cannot open");
         return UCS_ERR_UNREACHABLE;
     }
     asked = (struct cw_cm_request){.number    = cw_random_u64(),
@@ -114,30 +101,35 @@ ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *para
 
 /* ---- after the server's answer ---- */
 
-/* Starts to change to another transport. 0: none reaches the server. */
-static int move(struct ucp_ep *ep, const struct cw_address *address)
+/* Starts to change to another connection, by the next path to the server that was not tried yet. 0: there is none. */
+static int move(struct ucp_ep *ep)
 {
-    struct cw_conn *met         = ep->conn;
-    const struct cw_hello hello = {.source_uid = cw_ep_peer_uid(ep),
-                                   .target_uid = address->uid,
-                                   .number     = 1,
-                                   .err_mode   = ep->err_mode,
-                                   .flags      = CW_HELLO_CM};
-    uint8_t bytes[CW_HELLO_LENGTH];
+    struct cw_conn *met = ep->conn;
+    struct cw_address address;
     struct cw_path path;
+    uint8_t bytes[CW_HELLO_LENGTH];
+    struct cw_hello hello;
 
-    if (address->length == 0 || !cw_path_next(ep->worker, address, 0, met->iface, &path)) {
+    if (ep->cm->server_address == NULL || cw_address_decode(ep->cm->server_address, &address) != UCS_OK) {
         return 0;
     }
+    hello = (struct cw_hello){.source_uid = cw_ep_peer_uid(ep),
+                              .target_uid = address.uid,
+                              .number     = 1,
+                              .err_mode   = ep->err_mode,
+                              .flags      = CW_HELLO_CM};
     cw_hello_encode(&hello, bytes);
-    if (cw_lane_dial(path.iface, path.address, path.length, bytes, sizeof(bytes), ep, &ep->conn) != UCS_OK) {
+    while (cw_path_next(ep->worker, &address, ep->tried_path, ep->cm->carries ? met->iface : NULL, &path)) {
+        ep->tried_path = path.number;
+        if (cw_lane_dial(path.iface, path.address, path.length, bytes, sizeof(bytes), ep, &ep->conn) == UCS_OK) {
+            ep->loop_conn = met;
+            ep->cm->moves = 1;
+            cw_count(ep->worker, CW_COUNT_DIALS, 1);
+            return 1;
+        }
         ep->conn = met;
-        return 0;
     }
-    ep->loop_conn = met;
-    ep->cm->moves = 1;
-    cw_count(ep->worker, CW_COUNT_DIALS, 1);
-    return 1;
+    return 0;
 }
 
 /* Keeps the connection by which client and server met. */
@@ -154,6 +146,24 @@ static void stay(struct ucp_ep *ep)
     }
 }
 
+/* Chooses the connection that carries data. */
+static void choose(struct ucp_ep *ep)
+{
+    char text[CW_NET_TEXT_MAX];
+
+    if (move(ep)) {
+        return;
+    }
+    if (ep->cm->carries) {
+        stay(ep);
+        return;
+    }
+    cw_net_format(&ep->cm->remote, text);
+    cw_error("the server at %s accepted, but no transport that both sides allow leads there; check UCX_TLS and "
+             "UCX_NET_DEVICES of both", text);
+    cw_ep_fail(ep, UCS_ERR_UNREACHABLE);
+}
+
 static void moved(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status)
 {
     struct cw_conn *met = ep->loop_conn;
@@ -161,12 +171,11 @@ static void moved(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status)
     ep->cm->moves = 0;
     ep->loop_conn = NULL;
     if (status != UCS_OK) {
-        cw_diag("cannot move a connection to %s: %s; it stays on %s", cw_lane_name(conn), ucs_status_string(status),
-                cw_lane_name(met));
+        cw_diag("cannot move a connection to %s: %s", cw_lane_name(conn), ucs_status_string(status));
         cw_ep_drop_conn(ep);
         ep->conn = met;
         if (ep->cm->ended == UCS_OK) {
-            stay(ep);
+            choose(ep);
         } else {
             cw_ep_fail(ep, ep->cm->ended);
         }
@@ -194,16 +203,17 @@ static void met(struct ucp_ep *ep, const void *reply, size_t reply_length)
     enum cw_cm_verdict answer;
     struct cw_address address;
 
-    if (cw_cm_reply_decode(reply, reply_length, &answer, &address) != UCS_OK || answer != CW_CM_ACCEPTED) {
+    if (cw_cm_reply_decode(reply, reply_length, &answer, &address) != UCS_OK ||
+        (answer != CW_CM_ACCEPTED && answer != CW_CM_MEETS)) {
         cw_ep_fail(ep, UCS_ERR_IO_ERROR);
         return;
     }
     cw_cm_ends(cw_iface_cm(ep->conn->iface), ep->conn, &ep->cm->local, &ep->cm->remote);
     ep->cm->server_uid     = address.uid;
     ep->cm->server_address = copy_of(&address);
-    if (!move(ep, &address)) {
-        stay(ep);
-    }
+    ep->cm->carries        = answer == CW_CM_ACCEPTED &&
+                      cw_cm_carries(cw_iface_cm(ep->conn->iface), ep->conn, ep->conn->iface);
+    choose(ep);
 }
 
 static ucs_status_t refusal(const void *reply, size_t reply_length)

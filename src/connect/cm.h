@@ -28,11 +28,9 @@ struct ucp_conn_request {
     unsigned *waiting; /* the listener's count; its highest bit: the listener is gone */
 };
 
-/* The interface by which a worker listens and dials socket addresses, or NULL. */
 /* Reads the socket address that a program gave for `whose`. UCS_ERR_INVALID_PARAM, with a sentence in the log, if it is
  * no internet address or is shorter than one. */
 ucs_status_t cw_cm_address(const ucs_sock_addr_t *given, const char *whose, struct cw_net_address *address);
-struct cw_iface *cw_cm_iface(const struct ucp_worker *worker);
 
 ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
                                 struct ucp_listener **listener_p);

@@ -40,7 +40,7 @@ static int backlog_of(const struct ucp_worker *worker)
 ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
                                 struct ucp_listener **listener_p)
 {
-    struct cw_iface *iface = cw_cm_iface(worker);
+    struct cw_iface *iface = cw_worker_cm_iface(worker);
     struct ucp_listener *listener;
     struct cw_net_address address;
     ucs_status_t status = check_params(params, &address);
@@ -49,7 +49,7 @@ ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_pa
         return status;
     }
     if (iface == NULL) {
-        cw_error("cannot listen: clients are met by TCP, which UCX_TLS or UCX_NET_DEVICES excludes");
+        cw_error("cannot listen: clients are met by TCP, which this worker cannot open");
         return UCS_ERR_UNSUPPORTED;
     }
     listener = calloc(1, sizeof(*listener));
@@ -103,7 +103,7 @@ void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *reque
     uint8_t reply[CW_CM_REPLY_HEADER];
     size_t length = cw_cm_reply_encode(answer, NULL, 0, reply, sizeof(reply));
 
-    (void)cw_cm_answer(request->cm, request->conn, cw_cm_iface(worker), 0, reply, length);
+    (void)cw_cm_answer(request->cm, request->conn, cw_worker_cm_iface(worker), 0, reply, length);
     used_up(request);
 }
 
@@ -145,7 +145,7 @@ static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_requ
     return UCS_OK;
 }
 
-static size_t reply_with_address(struct ucp_worker *worker, uint8_t reply[CW_HELLO_MAX])
+static size_t reply_with_address(struct ucp_worker *worker, const struct ucp_ep *ep, uint8_t reply[CW_HELLO_MAX])
 {
     uint8_t address[CW_ADDRESS_MAX];
     size_t length = cw_worker_address(worker, CW_ADDRESS_ALL, address);
@@ -153,20 +153,20 @@ static size_t reply_with_address(struct ucp_worker *worker, uint8_t reply[CW_HEL
     if (length > CW_HELLO_MAX - CW_CM_REPLY_HEADER) {
         length = cw_worker_address(worker, CW_ADDRESS_TO_MOVE, address);
     }
-    return cw_cm_reply_encode(CW_CM_ACCEPTED, address, length, reply, CW_HELLO_MAX);
+    return cw_cm_reply_encode(ep->cm->carries ? CW_CM_ACCEPTED : CW_CM_MEETS, address, length, reply, CW_HELLO_MAX);
 }
 
 ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
                                const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
-    struct cw_iface *iface = cw_cm_iface(worker);
+    struct cw_iface *iface = cw_worker_cm_iface(worker);
     ucs_status_t status    = check_mode(request, params);
     uint8_t reply[CW_HELLO_MAX];
     struct cw_conn *conn;
     struct ucp_ep *ep;
 
     if (status == UCS_OK && iface == NULL) {
-        cw_error("this worker cannot accept clients: UCX_TLS or UCX_NET_DEVICES excludes TCP");
+        cw_error("this worker cannot accept clients: they are met by TCP, which it cannot open");
         status = UCS_ERR_UNREACHABLE;
     }
     status = (status == UCS_OK) ? ep_new(worker, request, &ep) : status;
@@ -174,9 +174,10 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
         cw_request_reject(worker, request, CW_CM_IMPOSSIBLE);
         return status;
     }
-    conn       = request->conn;
-    conn->user = ep;
-    status     = cw_cm_answer(request->cm, conn, iface, 1, reply, reply_with_address(worker, reply));
+    conn            = request->conn;
+    conn->user      = ep;
+    ep->cm->carries = cw_cm_carries(request->cm, conn, iface) != 0;
+    status          = cw_cm_answer(request->cm, conn, iface, 1, reply, reply_with_address(worker, ep, reply));
     used_up(request);
     if (status != UCS_OK) {
         cw_ep_destroy(ep);

@@ -34,7 +34,7 @@ static ucs_status_t prepare(struct ucp_worker *worker, const struct cw_iface *ex
     if (!cw_list_empty(&worker->reap) || !cw_list_empty(&worker->jobs) || !cw_list_empty(&worker->paced)) {
         return UCS_ERR_BUSY;
     }
-    for (i = 0; i < worker->num_ifaces; i++) {
+    for (i = 0; i < worker->num_progressed; i++) {
         iface = worker->ifaces[i];
         if (iface != except && cw_iface_arm(iface) != UCS_OK) {
             return UCS_ERR_BUSY;

@@ -56,6 +56,7 @@ struct cw_ep_cm {
     struct cw_net_address local;
     struct cw_net_address remote;
     uint8_t is_server;
+    uint8_t carries;                    /* data may go by the connection by which client and server met */
     uint8_t moves;                      /* the client dials by something faster; the first one is ep->loop_conn, */
     ucs_status_t ended;                 /* which the server has closed */
 };

@@ -18,6 +18,7 @@
 #include "mem/md.h"
 #include "os/memory.h"
 #include "os/random.h"
+#include "transport/registry.h"
 #include "wire/packet.h"
 
 /* Descriptors are looked at when the worker is idle for a while, and in one of this many busy rounds: a system call in
@@ -92,9 +93,10 @@ static void make_plan(struct ucp_worker *worker, struct cw_iface *iface, struct 
     iface->plan = plan;
 }
 
-static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resource *resources, unsigned count)
+/* Opens the next interface of the worker. `devices` is borrowed. */
+static ucs_status_t open_next(struct ucp_worker *worker, const struct cw_transport *transport,
+                              const struct cw_device *devices, unsigned count, struct cw_domain *domain)
 {
-    struct cw_device *devices = malloc(count * sizeof(*devices));
     struct cw_iface_params params = {.config      = worker->context->config,
                                      .upcalls     = (worker->trace != NULL) ? cw_trace_upcalls(worker) :
                                                     worker->handlers->upcalls,
@@ -102,11 +104,26 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
                                      .poller      = worker->poller,
                                      .devices     = devices,
                                      .num_devices = count,
-                                     .domain      = resources[0].domain,
+                                     .domain      = domain,
                                      .worker_uid  = worker->uid,
                                      .wakeup      = cw_worker_has(worker, UCP_FEATURE_WAKEUP),
                                      .peer_memory = cw_context_allows(worker->context, "cma")};
     struct cw_iface *iface;
+    ucs_status_t status = cw_iface_open(transport, &params, &iface);
+
+    if (status == UCS_OK) {
+        make_plan(worker, iface, &worker->plans[worker->num_progressed]);
+        worker->ifaces[worker->num_progressed++] = iface;
+        if (worker->trace != NULL) {
+            cw_trace_iface(worker, iface);
+        }
+    }
+    return status;
+}
+
+static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resource *resources, unsigned count)
+{
+    struct cw_device *devices = malloc(count * sizeof(*devices));
     ucs_status_t status;
     unsigned i;
 
@@ -116,20 +133,36 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
     for (i = 0; i < count; i++) {
         devices[i] = resources[i].device;
     }
-    status = cw_iface_open(resources[0].transport, &params, &iface);
+    status = open_next(worker, resources[0].transport, devices, count, resources[0].domain);
     if (status == UCS_OK) {
-        iface->device = &resources[0].device;
-        make_plan(worker, iface, &worker->plans[worker->num_ifaces]);
-        worker->ifaces[worker->num_ifaces++] = iface;
-        if (worker->trace != NULL) {
-            cw_trace_iface(worker, iface);
-        }
+        worker->num_ifaces                              = worker->num_progressed;
+        worker->ifaces[worker->num_progressed - 1]->device = &resources[0].device;
     } else {
         cw_warn("%s/%s cannot be used by worker %s: %s", resources[0].transport->name, resources[0].device.name,
                 worker->name, ucs_status_string(status));
     }
     free(devices);
     return status;
+}
+
+struct cw_iface *cw_worker_cm_iface(struct ucp_worker *worker)
+{
+    static const struct cw_device any = {.name = "any"};
+    unsigned i;
+
+    for (i = 0; i < worker->num_progressed; i++) {
+        if (worker->ifaces[i]->transport->cm != NULL) {
+            return worker->ifaces[i];
+        }
+    }
+    for (i = 0; i < cw_num_transports; i++) {
+        if (cw_transports[i]->cm != NULL && open_next(worker, cw_transports[i], NULL, 0, NULL) == UCS_OK) {
+            worker->ifaces[worker->num_progressed - 1]->device  = &any;
+            worker->ifaces[worker->num_progressed - 1]->counted = CW_COUNTERS_TRANSPORTS;
+            return worker->ifaces[worker->num_progressed - 1];
+        }
+    }
+    return NULL;
 }
 
 /* The number of devices from `first` on that one interface serves. */
@@ -153,8 +186,8 @@ static ucs_status_t open_ifaces(struct ucp_worker *worker)
     ucs_status_t status = UCS_OK, last = UCS_ERR_NO_DEVICE;
     unsigned first, count;
 
-    worker->ifaces = calloc(context->num_resources, sizeof(*worker->ifaces));
-    worker->plans  = calloc(context->num_resources, sizeof(*worker->plans));
+    worker->ifaces = calloc(context->num_resources + 1, sizeof(*worker->ifaces));
+    worker->plans  = calloc(context->num_resources + 1, sizeof(*worker->plans));
     if (worker->ifaces == NULL || worker->plans == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -207,9 +240,10 @@ static void release(struct ucp_worker *worker)
     if (worker->user_epoll_fd >= 0) {
         cw_poller_detach(worker->poller, worker->user_epoll_fd);
     }
-    while (worker->num_ifaces > 0) {
-        worker->num_ifaces--;
-        cw_iface_close(worker->ifaces[worker->num_ifaces]);
+    worker->num_ifaces = 0;
+    while (worker->num_progressed > 0) {
+        worker->num_progressed--;
+        cw_iface_close(worker->ifaces[worker->num_progressed]);
     }
     cw_failover_cleanup(worker, num_ifaces);
     free(worker->ifaces);
@@ -476,7 +510,7 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     worker->progress_depth = 1;
     worker->round++;
     idle = (cw_cell_peek(inbox) == 0 && !cw_cell_should_tell(inbox)) ? inbox->conn->iface : NULL;
-    for (i = 0; i < worker->num_ifaces; i++) {
+    for (i = 0; i < worker->num_progressed; i++) {
         if (worker->ifaces[i] != idle) {
             count += cw_iface_progress(worker->ifaces[i]);
         }
@@ -521,7 +555,7 @@ static CW_APART unsigned look_around(struct ucp_worker *worker, unsigned count)
 {
     unsigned i;
 
-    for (i = 0; i < worker->num_ifaces; i++) {
+    for (i = 0; i < worker->num_progressed; i++) {
         count += cw_iface_progress(worker->ifaces[i]);
     }
     return busy(worker, count);

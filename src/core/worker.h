@@ -89,6 +89,8 @@ struct ucp_worker {
     struct cw_iface **ifaces;           /* one for each transport and device, or for all devices (spans_devices) */
     struct cw_protocol_plan *plans;     /* of each interface */
     unsigned num_ifaces;
+    unsigned num_progressed;            /* num_ifaces, and 1 more for an interface behind these by which only socket
+                                         * addresses are met (cw_worker_cm_iface) */
     struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`; also
                                          * `no_inbox` where packets are traced */
     struct cw_consumer **outer_inbox;   /* `inbox`, for a caller outside the worker; `no_inbox` if calls take a lock */
@@ -143,6 +145,10 @@ struct ucp_worker {
     int page_fd;
     struct cw_counters counts;
 };
+
+/* The interface by which a worker listens and dials socket addresses. Where UCX_TLS or UCX_NET_DEVICES leave none, one is
+ * opened that serves nothing else. NULL: it cannot be opened. */
+struct cw_iface *cw_worker_cm_iface(struct ucp_worker *worker);
 
 ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_t *params,
                            const struct cw_worker_handlers *handlers, struct ucp_worker **worker_p);

@@ -43,7 +43,7 @@ static ucs_status_t peer_ended(struct ucp_ep *ep, const void *data CW_UNUSED, si
 
 static ucs_status_t stay(struct ucp_ep *ep, const void *data CW_UNUSED, size_t length CW_UNUSED)
 {
-    if (ep->cm == NULL || !ep->cm->is_server || ep->state != CW_EP_DIALING) {
+    if (ep->cm == NULL || !ep->cm->is_server || !ep->cm->carries || ep->state != CW_EP_DIALING) {
         return UCS_ERR_IO_ERROR;
     }
     cw_ep_opened(ep, ep->conn);

@@ -46,7 +46,8 @@ struct cw_transport_connect {
     void (*abandon)(struct cw_conn *conn);
 };
 
-/* Connections by socket addresses (docs/change/client-server.md); a transport has all five slots or none. */
+/* Connections by socket addresses (docs/change/client-server.md); a transport has all slots or none. It uses all devices
+ * of the machine for them, and an interface that was opened without devices has these connections only. */
 struct cw_transport_cm {
     /* Each peer that connects to that address and says a hello is handed up by `requested`, with `user`. The chosen
      * port is written to *address. Logs errors. UCS_ERR_BUSY: the address is in use. */
@@ -64,6 +65,9 @@ struct cw_transport_cm {
      * iface that requested it may be closed already, and another thread may be in it. */
     ucs_status_t (*answer)(struct cw_conn *conn, struct cw_iface *iface, int accepted, const void *reply,
                            size_t reply_length);
+    /* Whether the settings let data go by this connection, which belongs to `iface` or is about to: it uses one of the
+     * devices that the interface was opened with. */
+    int (*carries)(struct cw_conn *conn, struct cw_iface *iface);
     /* The addresses of both ends; family CW_NET_NONE when they are not known any more. */
     void (*ends)(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
 };

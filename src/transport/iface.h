@@ -130,7 +130,8 @@ struct cw_iface_params {
     void *owner;                        /* passed to accept */
     struct cw_poller *poller;           /* descriptors are registered here; their callbacks run inside the worker's
                                          * progress */
-    const struct cw_device *devices;    /* the devices that the configuration allows; at least one */
+    const struct cw_device *devices;    /* the devices that the configuration allows; none: the interface is for
+                                         * socket addresses only */
     unsigned num_devices;
     struct cw_domain *domain;           /* the device's domain, of the kind that `access` names. NULL: no access, or the
                                          * context has too many domains; limits.access stays 0 then */

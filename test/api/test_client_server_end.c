@@ -183,19 +183,14 @@ static void test_cs26_nobody_answers(void **state)
     close(fd);
 }
 
-static void test_cs35_excluded_devices(void **state)
+/* A device of this machine that leads to others; exits the test if there is none. */
+static const char *outer_device(void)
 {
-    struct cw_pair *pair = *state;
-    struct cw_pair_config config = {.features = CS_FEATURES};
-    ucs_status_ptr_t requests[KINDS];
-    struct cs_listener listener;
+    static char other[32];
     struct if_nameindex *names = if_nameindex();
-    struct cs_errors errors = {0};
-    char other[32] = "";
-    ucp_ep_h ep;
 
-    cw_test_skip_reference("it fails at once there");
     assert_non_null(names);
+    other[0] = 0;
     for (int i = 0; names[i].if_index != 0; i++) {
         if (strcmp(names[i].if_name, "eth0") == 0 || strncmp(names[i].if_name, "en", 2) == 0) {
             snprintf(other, sizeof(other), "%s", names[i].if_name);
@@ -206,17 +201,76 @@ static void test_cs35_excluded_devices(void **state)
         print_message("Skipped: this machine has no network device but the loopback\n");
         skip();
     }
-    setenv("UCX_NET_DEVICES", other, 1);
-    cw_side_open(&pair->sides[0], &config);
+    return other;
+}
+
+static void open_on(struct cw_side *side, const char *device)
+{
+    struct cw_pair_config config = {.features = CS_FEATURES};
+    char *before = strdup(getenv("UCX_TLS"));
+
+    setenv("UCX_TLS", "tcp,self", 1);
+    setenv("UCX_NET_DEVICES", device, 1);
+    cw_side_open(side, &config);
     unsetenv("UCX_NET_DEVICES");
-    cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
+    setenv("UCX_TLS", before, 1);
+    free(before);
+}
+
+/* No data goes by an excluded device, though client and server meet by it. */
+static void test_cs35_excluded_devices(void **state)
+{
+    const char *other = outer_device();
+    struct cw_pair *pair = *state;
+    ucs_status_ptr_t requests[KINDS];
+    struct cs_listener listener;
+    struct cs_errors errors = {0};
+    ucp_ep_h ep, server;
+
+    cw_test_skip_reference("it fails at once there");
+    open_on(&pair->sides[0], other);
+    open_on(&pair->sides[1], "lo");
     cs_workers[2] = pair->sides[0].worker;
+    cs_workers[3] = pair->sides[1].worker;
+    cs_listen(&listener, cs_workers[3], "127.0.0.1", false);
     ep = cs_connect(cs_workers[2], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &errors);
     post_all(ep, requests);
+    cs_until(&listener.num_requests, 1, "connection request");
+    assert_int_equal(cs_try_accept(cs_workers[3], listener.requests[0], CS_NO_MODE, NULL, &server), UCS_OK);
     all_fail_with(ep, requests, &errors, UCS_ERR_UNREACHABLE);
-    assert_int_equal(listener.num_requests, 0);
     ucp_listener_destroy(listener.handle);
-    cs_workers[2] = NULL;
+    cs_workers[2] = cs_workers[3] = NULL;
+}
+
+/* The server's settings count as much as the client's: it listens at the loopback, and data goes by the other device. */
+static void test_cs35_data_goes_by_an_allowed_device(void **state)
+{
+    const char *other = outer_device();
+    struct cw_pair *pair = *state;
+    struct cs_listener listener;
+    struct cs_errors errors = {0};
+    ucp_ep_h ep, server;
+
+    cw_test_skip_reference("it fails at once there");
+    for (int i = 0; i < 3; i++) { /* excluded at the client, at the server, at both */
+        open_on(&pair->sides[0], (i == 1) ? "all" : other);
+        open_on(&pair->sides[1], (i == 0) ? "all" : other);
+        cs_workers[2] = pair->sides[0].worker;
+        cs_workers[3] = pair->sides[1].worker;
+        cs_listen(&listener, cs_workers[3], "127.0.0.1", false);
+        ep = cs_connect(cs_workers[2], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &errors);
+        cs_until(&listener.num_requests, 1, "connection request");
+        server = cs_accept(cs_workers[3], listener.requests[0], NULL);
+        cs_talk(ep, cs_workers[3], 100000);
+        cs_talk(server, cs_workers[2], 100000);
+        assert_int_equal(errors.count, 0);
+        cs_wait(cs_close(ep, false), "close");
+        cs_settle();
+        ucp_listener_destroy(listener.handle);
+        cs_workers[2] = cs_workers[3] = NULL;
+        cw_side_destroy(&pair->sides[0]);
+        cw_side_destroy(&pair->sides[1]);
+    }
 }
 
 static void end_is_reported(struct cs_errors *errors, ucp_ep_h ep)
@@ -716,6 +770,7 @@ int main(int argc, char **argv)
         cs_test(test_cs26_no_route),
         cs_test(test_cs26_nobody_answers),
         cs_test(test_cs35_excluded_devices),
+        cs_test(test_cs35_data_goes_by_an_allowed_device),
         cs_test(test_cs29_err20_one_side_closes),
         cs_test(test_cs29_cls10_a_client_closes_at_every_stage),
         cs_test(test_cs29_a_server_closes_at_every_stage),

@@ -10,7 +10,7 @@
 ucp_context_h cs_context;
 ucp_worker_h cs_workers[4];
 
-ucp_worker_h cs_worker_new(ucs_thread_mode_t mode)
+static ucp_worker_h worker_new(ucp_context_h context, ucs_thread_mode_t mode)
 {
     ucp_worker_params_t params;
     ucp_worker_h worker;
@@ -19,8 +19,18 @@ ucp_worker_h cs_worker_new(ucs_thread_mode_t mode)
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_CLIENT_ID;
     params.thread_mode = mode;
     params.client_id = 0x1234567890abcdefull;
-    assert_int_equal(ucp_worker_create(cs_context, &params, &worker), UCS_OK);
+    assert_int_equal(ucp_worker_create(context, &params, &worker), UCS_OK);
     return worker;
+}
+
+ucp_worker_h cs_worker_new(ucs_thread_mode_t mode)
+{
+    return worker_new(cs_context, mode);
+}
+
+ucp_worker_h cs_worker_of(ucp_context_h context)
+{
+    return worker_new(context, UCS_THREAD_MODE_SINGLE);
 }
 
 int cs_setup(void **state)

@@ -47,6 +47,8 @@ int cs_setup(void **state);
 int cs_teardown(void **state);
 #define cs_test(function) cmocka_unit_test_setup_teardown(function, cs_setup, cs_teardown)
 ucp_worker_h cs_worker_new(ucs_thread_mode_t mode);
+/* One of another context, such as one with other settings. */
+ucp_worker_h cs_worker_of(ucp_context_h context);
 void cs_progress(void);
 void cs_settle(void);
 void cs_until(const volatile int *counter, int target, const char *what);

@@ -153,29 +153,54 @@ static void test_cs2_addresses_that_cannot_be_had(void **state)
     ucp_listener_destroy(second.handle);
 }
 
-static void test_cs2_no_connection_manager(void **state)
+/* CS-2, CS-20: meeting a server needs no transport that UCX_TLS or UCX_NET_DEVICES allow; what they allow carries data,
+ * and where none of it leads to the server, the endpoint says so. */
+static void test_cs2_listens_whatever_the_settings_allow(void **state)
 {
-    struct sockaddr_storage name = cs_name("127.0.0.1", 0);
-    char *before = strdup(getenv("UCX_TLS"));
+    static const char *const settings[][2] = {
+        {"UCX_TLS", "self"}, {"UCX_TLS", "self,rc"}, {"UCX_TLS", "self,shm"}, {"UCX_NET_DEVICES", "mlx5_0:1"}};
     struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct sockaddr_storage name = cs_name("127.0.0.1", 0);
+    struct cw_pair_config config = {.features = CS_FEATURES};
     struct cs_listener listener;
-    ucp_ep_params_t params;
-    ucs_status_t status;
-    ucp_ep_h ep;
+    char *before = strdup(getenv("UCX_TLS"));
+    ucp_ep_h ep, server;
 
-    cw_test_skip_reference("its connection managers do not depend on UCX_TLS");
-    setenv("UCX_TLS", "self", 1);
-    cw_side_open(side, NULL);
-    setenv("UCX_TLS", before, 1);
+    cw_test_skip_reference("only its listeners work without TCP");
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        const bool reaches = i >= 2; /* shared memory is left */
+        struct cs_errors errors = {0};
+
+        setenv("UCX_TLS", "self,shm,tcp", 1);
+        setenv(settings[i][0], settings[i][1], 1);
+        cw_side_open(side, &config);
+        unsetenv("UCX_NET_DEVICES");
+        setenv("UCX_TLS", before, 1);
+        cs_workers[2] = side->worker;
+        cs_workers[3] = cs_worker_of(side->context);
+        assert_int_equal(cs_try_listen(&listener, cs_workers[2], &name, false), UCS_OK);
+        ep = cs_connect(cs_workers[3], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &errors);
+        cs_until(&listener.num_requests, 1, "connection request");
+        assert_int_equal(cs_try_accept(cs_workers[2], listener.requests[0], CS_NO_MODE, NULL, &server), UCS_OK);
+        if (reaches) {
+            cs_talk(ep, cs_workers[2], 100000);
+            cs_talk(server, cs_workers[3], 100000);
+            assert_null(strstr(cs_transport(ep), "tcp"));
+            assert_null(strstr(cs_transport(server), "tcp"));
+            assert_int_equal(errors.count, 0);
+        } else {
+            assert_int_equal(cs_wait(cs_send(ep, "12345678", 8, 1), "send"), UCS_ERR_UNREACHABLE);
+            cs_until(&errors.count, 1, "failure");
+            assert_int_equal(errors.status, UCS_ERR_UNREACHABLE);
+        }
+        cs_wait(cs_close(ep, true), "close");
+        cs_settle();
+        ucp_listener_destroy(listener.handle);
+        ucp_worker_destroy(cs_workers[3]);
+        cs_workers[2] = cs_workers[3] = NULL;
+        cw_side_destroy(side);
+    }
     free(before);
-    status = cs_try_listen(&listener, side->worker, &name, false);
-    assert_true(status == UCS_ERR_UNSUPPORTED || status == UCS_ERR_UNREACHABLE);
-    memset(&params, 0xff, sizeof(params)); /* CS-20: only this fails at once */
-    params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
-    params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-    params.sockaddr.addr = (const struct sockaddr *)&name;
-    params.sockaddr.addrlen = sizeof(struct sockaddr_in);
-    assert_true(ucp_ep_create(side->worker, &params, &ep) < 0);
 }
 
 static void connect_at(struct cs_listener *listener, const struct sockaddr_storage *name)
@@ -719,7 +744,7 @@ int main(void)
         cs_test(test_cs1_wrong_parameters),
         cs_test(test_cs1_addresses_that_are_cut_short),
         cs_test(test_cs2_addresses_that_cannot_be_had),
-        cs_test(test_cs2_no_connection_manager),
+        cs_test(test_cs2_listens_whatever_the_settings_allow),
         cs_test(test_cs3_cs4_wildcard),
         cs_test(test_cs3_ipv6),
         cs_test(test_cs5_several_listeners),

@@ -61,10 +61,11 @@ unsigned cw_tcp_strangers_expire(struct cw_alarm *alarm)
 
 void cw_tcp_accept_resume(struct cw_tcp_iface *iface)
 {
-    if (!iface->paused || iface->listener.fd < 0) {
+    if (!iface->paused) {
         return;
     }
-    if (cw_tcp_cm_resume(iface) && cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
+    if (cw_tcp_cm_resume(iface) &&
+        (iface->listener.fd < 0 || cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK)) {
         iface->paused = 0;
         cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
     } else {
@@ -100,10 +101,10 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
                 strerror(error), is_shortage(error) ? "raise the limit of open files (ulimit -n) if it is too low" :
                 "let the process call accept4");
     }
-    if (!iface->paused) {
+    if (!iface->paused && iface->listener.fd >= 0) {
         cw_poller_remove(iface->poller, &iface->listener);
-        iface->paused = 1;
     }
+    iface->paused = 1;
     cw_tcp_cm_pause(iface);
     cw_poller_alarm_set(iface->poller, &iface->accept_again, now_ns + ACCEPT_PAUSE_NS);
     return 0;
@@ -347,6 +348,7 @@ void cw_tcp_listen_end(struct cw_tcp_iface *iface)
         iface->listener.fd = -1;
         cw_net_unlisten(fd);
     }
+    iface->paused = 0; /* nothing is resumed any more */
     while ((conn = oldest_stranger(iface)) != NULL) {
         cw_tcp_conn_free(conn);
     }

@@ -206,6 +206,18 @@ ucs_status_t cw_tcp_cm_dial(struct cw_iface *super, const struct cw_net_address 
     return UCS_OK;
 }
 
+int cw_tcp_cm_carries(struct cw_conn *super, struct cw_iface *by)
+{
+    const struct cw_tcp_iface *iface = cw_container_of(by, struct cw_tcp_iface, super);
+    struct cw_net_address local, peer;
+
+    if (iface->address_length == 0) {
+        return 0;
+    }
+    cw_net_ends(cw_tcp_conn_of(super)->item.fd, &local, &peer);
+    return cw_tcp_allows(&iface->settings, &local);
+}
+
 void cw_tcp_cm_ends(struct cw_conn *super, struct cw_net_address *local, struct cw_net_address *peer)
 {
     cw_net_ends(cw_tcp_conn_of(super)->item.fd, local, peer);

@@ -22,6 +22,7 @@ ucs_status_t cw_tcp_cm_dial(struct cw_iface *iface, const struct cw_net_address 
                             struct cw_conn **conn_p);
 ucs_status_t cw_tcp_cm_answer(struct cw_conn *conn, struct cw_iface *iface, int accepted, const void *reply,
                               size_t reply_length);
+int cw_tcp_cm_carries(struct cw_conn *conn, struct cw_iface *iface);
 void cw_tcp_cm_ends(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
 /* A stranger at a listener has sent its hello. */
 void cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length);

@@ -248,18 +248,10 @@ static void await_server(struct cw_tcp_conn *conn)
 static int greet(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
-    struct cw_net_address local, peer;
     const char *wrong;
 
     greeting->phase = 0;
     cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm);
-    if (greeting->is_cm) {
-        cw_net_ends(conn->item.fd, &local, &peer);
-        if (!cw_tcp_allows(&cw_tcp_iface_of(&conn->super)->settings, &local)) {
-            attempt_failed(conn, UCS_ERR_UNREACHABLE, "UCX_NET_DEVICES excludes the way there"); /* CS-35 */
-            return 0;
-        }
-    }
     conn->state = CW_TCP_GREETING;
     if (!cw_tcp_agreed(conn)) {
         wrong = cw_tcp_agree_begin(conn);

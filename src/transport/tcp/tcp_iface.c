@@ -88,7 +88,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     set_limits(&iface->super.limits, &iface->settings);
     iface->staging_size = CW_TCP_FRAME_HEADER + iface->settings.rx_seg_size;
     iface->tx_capacity  = CW_TCP_FRAME_HEADER + CW_TCP_PADDING_MAX + iface->settings.tx_seg_size;
-    if (iface->local.num_hosts == 0 && iface->local.loopback == 0) {
+    if (params->num_devices > 0 && iface->local.num_hosts == 0 && iface->local.loopback == 0) {
         cw_error(
             "cannot open the TCP transport: no address is left on device %s; it went down, or TCP_AF_PRIO excludes it",
             params->devices[0].name);
@@ -99,11 +99,13 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     if (status != UCS_OK) {
         goto fail;
     }
-    status = cw_tcp_listen(iface, &port, &listens);
-    if (status != UCS_OK) {
-        goto fail;
+    if (params->num_devices > 0) {
+        status = cw_tcp_listen(iface, &port, &listens);
+        if (status != UCS_OK) {
+            goto fail;
+        }
+        set_address(iface, port, listens);
     }
-    set_address(iface, port, listens);
     *iface_p = &iface->super;
     return UCS_OK;
 
@@ -277,6 +279,7 @@ static const struct cw_transport_cm tcp_cm = {
     .listen_end = cw_tcp_cm_listen_end,
     .dial_to    = cw_tcp_cm_dial,
     .answer     = cw_tcp_cm_answer,
+    .carries    = cw_tcp_cm_carries,
     .ends       = cw_tcp_cm_ends,
 };
 
