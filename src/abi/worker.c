@@ -7,6 +7,7 @@
 
 #include "abi/call.h"
 #include "base/cell_take.h"
+#include "connect/cm.h"
 #include "connect/connect.h"
 #include "op/am.h"
 #include "op/rma.h"
@@ -28,6 +29,7 @@ void ucp_worker_destroy(ucp_worker_h worker)
     }
     cw_worker_enter(worker);
     cw_worker_leave(worker); /* a thread that was inside has left; no other may enter any more */
+    cw_requests_end(worker);
     cw_worker_free(worker);
 }
 

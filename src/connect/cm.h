@@ -16,16 +16,20 @@ struct ucp_listener {
     struct cw_net_address address; /* as given, with the real port (CS-4) */
     ucp_listener_accept_handler_t accept;
     ucp_listener_conn_handler_t handler;
-    unsigned *waiting; /* requests that the program has not answered; shared with them, atomic */
 };
 
-/* Belongs to the program; touched by one thread at a time, with no worker entered. */
+/* Belongs to the program; touched by one thread at a time, with no worker entered. What the end of its listener or of
+ * that listener's worker touches is guarded by the context's requests_lock. */
 struct ucp_conn_request {
-    struct cw_conn *conn;             /* belongs to no worker until the program answers */
+    struct cw_list link;              /* context->conn_requests, until the program answers; first */
+    struct ucp_context *context;
+    struct ucp_worker *worker;        /* of the listener */
+    const struct ucp_listener *listener; /* NULL: it is gone */
+    struct cw_conn *conn;             /* belongs to no worker until the program answers; NULL: refused, as `worker`
+                                       * ended */
     const struct cw_transport_cm *cm; /* of the interface where the request came, which may be gone */
     struct cw_cm_request asked;
     struct cw_net_address client;
-    unsigned *waiting; /* the listener's count; its highest bit: the listener is gone */
 };
 
 /* Reads the socket address that a program gave for `whose`. UCS_ERR_INVALID_PARAM, with a sentence in the log, if it is
@@ -39,6 +43,9 @@ void cw_listener_destroy(struct ucp_listener *listener);
 ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
                                const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_cm_verdict answer);
+/* The worker ends: refuses the clients of its listeners that the program has not answered. Their requests stay the
+ * program's, which can do no more than give them up by either of the calls above. */
+void cw_requests_end(struct ucp_worker *worker);
 
 /* ucp_ep_create with UCP_EP_PARAMS_FLAGS_CLIENT_SERVER. */
 ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p);

@@ -10,8 +10,6 @@
 #include "connect/cm.h"
 #include "core/lane_cm.h"
 
-#define LISTENER_GONE 0x80000000u
-
 static ucs_status_t check_params(const ucp_listener_params_t *params, struct cw_net_address *address)
 {
     const uint64_t mask = params->field_mask;
@@ -53,8 +51,7 @@ ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_pa
         return UCS_ERR_UNSUPPORTED;
     }
     listener = calloc(1, sizeof(*listener));
-    if (listener == NULL || (listener->waiting = calloc(1, sizeof(*listener->waiting))) == NULL) {
-        free(listener);
+    if (listener == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     listener->worker  = worker;
@@ -67,7 +64,6 @@ ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_pa
     }
     status = cw_cm_listen(iface, &listener->address, backlog_of(worker), listener, &listener->listening);
     if (status != UCS_OK) {
-        free(listener->waiting);
         free(listener);
         return status;
     }
@@ -77,34 +73,72 @@ ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_pa
 
 void cw_listener_destroy(struct ucp_listener *listener)
 {
-    unsigned waiting;
+    struct ucp_context *context = listener->worker->context;
+    struct ucp_conn_request *request;
+    unsigned waiting = 0;
 
     cw_cm_listen_end(listener->iface, listener->listening);
-    waiting = __atomic_fetch_or(listener->waiting, LISTENER_GONE, __ATOMIC_ACQ_REL); /* pairs with used_up */
+    cw_lock_enter(&context->requests_lock);
+    cw_list_for_each(request, &context->conn_requests, struct ucp_conn_request, link) {
+        if (request->listener == listener) {
+            request->listener = NULL;
+            waiting++;
+        }
+    }
+    cw_lock_leave(&context->requests_lock);
     if (waiting > 0) {
-        cw_warn("a listener is destroyed while %u of its connection requests were neither accepted nor rejected",
-                waiting);
-    } else {
-        free(listener->waiting);
+        cw_warn("a listener is destroyed while %u of its connection requests were neither accepted nor rejected; the end "
+                "of its worker rejects them", waiting);
     }
     free(listener);
 }
 
-static void used_up(struct ucp_conn_request *request)
+/* Takes the request from the context's list, and its connection. NULL: the worker's end has refused it. */
+static struct cw_conn *take(struct ucp_conn_request *request)
 {
-    if (__atomic_sub_fetch(request->waiting, 1, __ATOMIC_ACQ_REL) == LISTENER_GONE) {
-        free(request->waiting);
-    }
-    free(request);
+    struct ucp_context *context = request->context;
+    struct cw_conn *conn;
+
+    cw_lock_enter(&context->requests_lock);
+    cw_list_remove(&request->link);
+    conn          = request->conn;
+    request->conn = NULL;
+    cw_lock_leave(&context->requests_lock);
+    return conn;
 }
 
-void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_cm_verdict answer)
+static void refuse(struct ucp_worker *worker, const struct cw_transport_cm *cm, struct cw_conn *conn,
+                   enum cw_cm_verdict answer)
 {
     uint8_t reply[CW_CM_REPLY_HEADER];
     size_t length = cw_cm_reply_encode(answer, NULL, 0, reply, sizeof(reply));
 
-    (void)cw_cm_answer(request->cm, request->conn, cw_worker_cm_iface(worker), 0, reply, length);
-    used_up(request);
+    (void)cw_cm_answer(cm, conn, cw_worker_cm_iface(worker), 0, reply, length);
+}
+
+void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_cm_verdict answer)
+{
+    struct cw_conn *conn = take(request);
+
+    if (conn != NULL) {
+        refuse(worker, request->cm, conn, answer);
+    }
+    free(request);
+}
+
+void cw_requests_end(struct ucp_worker *worker)
+{
+    struct ucp_context *context = worker->context;
+    struct ucp_conn_request *request;
+
+    cw_lock_enter(&context->requests_lock);
+    cw_list_for_each(request, &context->conn_requests, struct ucp_conn_request, link) {
+        if (request->worker == worker && request->conn != NULL) {
+            refuse(worker, request->cm, request->conn, CW_CM_REJECTED);
+            request->conn = NULL;
+        }
+    }
+    cw_lock_leave(&context->requests_lock);
 }
 
 static ucs_status_t check_mode(const struct ucp_conn_request *request, const ucp_ep_params_t *params)
@@ -119,7 +153,8 @@ static ucs_status_t check_mode(const struct ucp_conn_request *request, const ucp
 }
 
 /* The server's endpoint of a connection request; it opens when the client has chosen. */
-static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_request *request, struct ucp_ep **ep_p)
+static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_request *request, struct cw_conn *conn,
+                           struct ucp_ep **ep_p)
 {
     struct cw_peer *peer;
     struct ucp_ep *ep;
@@ -140,7 +175,7 @@ static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_requ
     }
     ep->err_mode      = request->asked.err_mode;
     ep->cm->is_server = 1;
-    cw_cm_ends(request->cm, request->conn, &ep->cm->local, &ep->cm->remote);
+    cw_cm_ends(request->cm, conn, &ep->cm->local, &ep->cm->remote);
     *ep_p = ep;
     return UCS_OK;
 }
@@ -162,23 +197,28 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
     struct cw_iface *iface = cw_worker_cm_iface(worker);
     ucs_status_t status    = check_mode(request, params);
     uint8_t reply[CW_HELLO_MAX];
-    struct cw_conn *conn;
+    struct cw_conn *conn   = take(request);
     struct ucp_ep *ep;
 
+    if (conn == NULL) {
+        cw_error("cannot accept a client: it was refused when the worker of its listener ended");
+        free(request);
+        return UCS_ERR_NOT_CONNECTED;
+    }
     if (status == UCS_OK && iface == NULL) {
         cw_error("this worker cannot accept clients: they are met by TCP, which it cannot open");
         status = UCS_ERR_UNREACHABLE;
     }
-    status = (status == UCS_OK) ? ep_new(worker, request, &ep) : status;
+    status = (status == UCS_OK) ? ep_new(worker, request, conn, &ep) : status;
     if (status != UCS_OK) {
-        cw_request_reject(worker, request, CW_CM_IMPOSSIBLE);
+        refuse(worker, request->cm, conn, CW_CM_IMPOSSIBLE);
+        free(request);
         return status;
     }
-    conn            = request->conn;
     conn->user      = ep;
     ep->cm->carries = cw_cm_carries(request->cm, conn, iface) != 0;
     status          = cw_cm_answer(request->cm, conn, iface, 1, reply, reply_with_address(worker, ep, reply));
-    used_up(request);
+    free(request);
     if (status != UCS_OK) {
         cw_ep_destroy(ep);
         return status;
@@ -209,10 +249,14 @@ void cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t
         return;
     }
     cw_count(listener->worker, CW_COUNT_CONN_REQUESTS, 1);
-    request->conn    = conn;
-    request->cm      = cw_iface_cm(listener->iface);
-    request->waiting = listener->waiting;
-    (void)__atomic_add_fetch(listener->waiting, 1, __ATOMIC_RELAXED);
+    request->context  = listener->worker->context;
+    request->worker   = listener->worker;
+    request->listener = listener;
+    request->conn     = conn;
+    request->cm       = cw_iface_cm(listener->iface);
+    cw_lock_enter(&request->context->requests_lock);
+    cw_list_add_tail(&request->context->conn_requests, &request->link);
+    cw_lock_leave(&request->context->requests_lock);
     cw_cm_ends(request->cm, conn, &local, &request->client);
     if (listener->handler.cb != NULL) {
         listener->handler.cb(request, listener->handler.arg);

@@ -364,6 +364,11 @@ uint64_t cw_context_memory_types(struct ucp_context *context)
 
 static void context_free(struct ucp_context *context)
 {
+    struct cw_list *link;
+
+    while ((link = cw_list_pop_head(&context->conn_requests)) != NULL) {
+        free(link);
+    }
     if (context->memory != NULL) {
         cw_mem_table_free(context->memory);
     }
@@ -381,6 +386,8 @@ ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *
     if (context == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
+    cw_lock_init(&context->requests_lock);
+    cw_list_init(&context->conn_requests);
     status =
         (config == NULL) ? cw_config_read(NULL, NULL, &context->config) : cw_config_clone(config, &context->config);
     if (status != UCS_OK) {

@@ -7,7 +7,9 @@
 #define CW_CORE_CONTEXT_H
 
 #include "config/config.h"
+#include "base/list.h"
 #include "core/api_level.h"
+#include "os/lock.h"
 #include "transport/transport.h"
 #include "ucp/api/ucp.h"
 
@@ -48,6 +50,9 @@ struct ucp_context {
     struct cw_domain *domains[CW_DOMAIN_MAX];   /* by their numbers, less 1 */
     struct cw_cache *caches[CW_DOMAIN_MAX];     /* of their registrations; NULL: none is kept */
     struct cw_device_regs *device_regs[CW_DOMAIN_MAX]; /* of memory of GPUs; NULL: none is registered */
+    struct cw_lock requests_lock;       /* comes after the lock of a worker */
+    struct cw_list conn_requests;       /* of connect/cm.h, each at the beginning of its memory; what is left when the
+                                         * context ends is freed */
     unsigned references;                /* workers, and the program until ucp_cleanup; atomic */
     uint32_t process;                   /* that made it; a forked child owns nothing of it */
 };

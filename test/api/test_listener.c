@@ -467,9 +467,9 @@ static void test_cs9_r25_on_another_worker(void **state)
     couple.client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &couple.client_errors);
     cs_until(&listener.num_requests, 2, "connection request");
     ucp_listener_destroy(listener.handle); /* nor need it live */
-    ucp_worker_destroy(cs_workers[0]);
-    cs_workers[0] = NULL;
     couple.server = cs_accept(cs_workers[2], listener.requests[1], &couple.server_errors);
+    ucp_worker_destroy(cs_workers[0]); /* nor the worker, once the request is answered */
+    cs_workers[0] = NULL;
     cs_talk(couple.client, cs_workers[2], 1000);
     cs_part(&couple);
 }
@@ -638,6 +638,57 @@ static void test_cs12_destroyed_with_requests(void **state)
 }
 
 /* EP-18, WRK-21. */
+/* CS-8, CS-12, CS-24: the end of the listener's worker refuses the clients that nobody answered, and keeps nothing of
+ * theirs. The program may still hold their requests, and give these up by whatever call. */
+static void test_cs12_the_worker_ends_with_requests(void **state)
+{
+    enum { CLIENTS = 3 };
+    struct cs_errors errors[CLIENTS];
+    struct cs_listener listener, other;
+    ucp_ep_h clients[CLIENTS], server;
+    int fds;
+
+    (void)state;
+    cw_test_skip_reference("such clients wait for ever there");
+    cs_listen(&other, cs_workers[0], "127.0.0.1", false);
+    for (int round = 0; round < 3; round++) {
+        memset(errors, 0, sizeof(errors));
+        fds = cw_process_fds();
+        cs_workers[2] = cs_worker_new(UCS_THREAD_MODE_SINGLE);
+        cs_listen(&listener, cs_workers[2], "127.0.0.1", false);
+        for (int i = 0; i < CLIENTS; i++) {
+            clients[i] = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &errors[i]);
+        }
+        cs_until(&listener.num_requests, CLIENTS, "connection request");
+        if (round == 1) { /* one is answered by another worker, and stays */
+            server = cs_accept(cs_workers[0], listener.requests[0], NULL);
+        }
+        ucp_listener_destroy(listener.handle);
+        ucp_worker_destroy(cs_workers[2]);
+        cs_workers[2] = NULL;
+        for (int i = (round == 1); i < CLIENTS; i++) {
+            cs_until(&errors[i].count, 1, "refusal");
+            assert_int_equal(errors[i].status, UCS_ERR_REJECTED);
+            cs_wait(cs_close(clients[i], false), "close");
+        }
+        if (round == 1) {
+            cs_talk(clients[0], cs_workers[0], 8);
+            cs_talk(server, cs_workers[1], 8);
+            assert_int_equal(errors[0].count, 0);
+            cs_wait(cs_close(server, false), "close");
+            cs_until(&errors[0].count, 1, "end");
+            cs_wait(cs_close(clients[0], false), "close");
+        }
+        if (round == 2) {
+            assert_true(cs_try_accept(cs_workers[0], listener.requests[0], CS_NO_MODE, NULL, &server) < 0);
+            assert_int_equal(ucp_listener_reject(other.handle, listener.requests[1]), UCS_OK);
+        }
+        cs_settle();
+        assert_int_equal(cw_process_fds(), fds);
+    }
+    ucp_listener_destroy(other.handle);
+}
+
 static void test_cs13_hundreds_at_once(void **state)
 {
     const int count = (int)cw_test_scaled(400);
@@ -756,6 +807,7 @@ int main(void)
         cs_test(test_cs9_on_a_worker_of_another_thread),
         cs_test(test_cs11_query_of_a_request),
         cs_test(test_cs12_destroyed_with_requests),
+        cs_test(test_cs12_the_worker_ends_with_requests),
         cs_test(test_cs13_hundreds_at_once),
         cs_test(test_cs14_a_sleeping_server_is_woken),
         cs_test(test_cs32_ipv6_link_local_with_scope),

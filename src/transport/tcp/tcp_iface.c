@@ -121,6 +121,9 @@ static void tcp_close(struct cw_iface *super)
 
     assert(cw_list_empty(&iface->pending) && iface->num_hot == 0);
     cw_tcp_listen_end(iface);
+    while (!cw_list_empty(&iface->listenings)) { /* the program forgot them */
+        cw_tcp_cm_listen_end(cw_list_head(&iface->listenings, struct cw_listening, link));
+    }
     cw_tcp_lingering_end(iface);
     assert(!cw_tcp_owes(super));
     assert(!cw_alarm_is_set(&iface->hello_deadline) && !cw_alarm_is_set(&iface->linger_deadline) &&
