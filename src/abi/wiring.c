@@ -25,7 +25,6 @@ static const struct cw_upcalls upcalls = {
     .unplaced  = cw_op_unplaced,
     .accept    = cw_wireup_accept,
     .opened    = cw_wireup_opened,
-    .seen      = cw_wireup_seen,
     .room      = cw_wireup_room,
     .requested = cw_cm_requested,
     .awaits    = cw_wireup_awaits,

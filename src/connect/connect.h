@@ -31,7 +31,6 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep);
 ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
                               size_t *reply_length);
 void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
-void cw_wireup_seen(struct cw_conn *conn);
 void cw_wireup_room(struct cw_conn *conn);
 void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status);
 int cw_wireup_awaits(const struct cw_conn *conn);

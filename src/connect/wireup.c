@@ -292,20 +292,10 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
     } else if (status == UCS_ERR_REJECTED && answer == CW_HELLO_LOST) {
         cw_ep_drop_conn(ep);
         cw_ep_set_state(ep, CW_EP_WAITING);
-        cw_ep_reached(ep);
     } else {
         /* a refusal without a reply is the transport's: the sides do not agree on the protection */
         gone = status == UCS_OK || (status == UCS_ERR_REJECTED && reply != NULL);
         dial_failed(ep, gone ? UCS_ERR_ENDPOINT_TIMEOUT : dial_status(status));
-    }
-}
-
-void cw_wireup_seen(struct cw_conn *conn)
-{
-    struct ucp_ep *ep = conn->user;
-
-    if (ep->conn == conn && ep->state == CW_EP_DIALING && ep->cm == NULL) {
-        cw_ep_reached(ep);
     }
 }
 

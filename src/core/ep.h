@@ -202,8 +202,6 @@ static inline void cw_ep_waited(struct cw_request *request)
 
 /* Starts to connect an idle endpoint. The endpoint fails if that is impossible. */
 void cw_ep_dial(struct ucp_ep *ep);
-/* The peer's system accepts the connection that is dialled: ends the flushes that wait for this (ep_close.c). */
-void cw_ep_reached(struct ucp_ep *ep);
 /* Puts a request behind all that were posted before, and starts to connect if that is needed. */
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
 

@@ -209,15 +209,8 @@ static CW_INLINE int is_idle(const struct ucp_ep *ep)
                               (cw_likely(ep->lanes == NULL) || ep->lanes->num_kept == 0)));
 }
 
-/* The peer's worker, or the system of the peer's machine, has answered. */
-static int is_reached(const struct ucp_ep *ep)
-{
-    return ep->state == CW_EP_WAITING || (ep->conn != NULL && !cw_lane_is_unanswered(ep->conn));
-}
-
-/* There is no connection yet. If nothing was posted, the flush asks whether the peer is there (FLU-5). With error
- * handling only an open connection answers that; without it, an answer of the peer's system is enough, so that a peer
- * that computes does not delay the flush where its system answers dials. Direct stores are complete and need no
+/* There is no connection yet, and the flush waits for it (FLU-5). Without error handling it asks no more than whether the
+ * peer is there, and a transport may know that before the peer makes progress. Direct stores are complete and need no
  * connection (RMA-9). */
 static CW_APART ucs_status_ptr_t flush_unopened(struct ucp_ep *ep, const ucp_request_param_t *param)
 {
@@ -232,24 +225,10 @@ static CW_APART ucs_status_ptr_t flush_unopened(struct ucp_ep *ep, const ucp_req
     if (ep->state == CW_EP_FAILED) {
         return UCS_STATUS_PTR(ep->status);
     }
-    return (unused && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE && ep->cm == NULL && is_reached(ep))
+    return (unused && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE && ep->cm == NULL && ep->conn != NULL &&
+            cw_lane_is_there(ep->conn))
                ? NULL
                : start(ep, param, flush_send, 1);
-}
-
-void cw_ep_reached(struct ucp_ep *ep)
-{
-    struct cw_request *request;
-
-    while (ep->err_mode == UCP_ERR_HANDLING_MODE_NONE && !cw_list_empty(&ep->pending)) {
-        request = cw_list_head(&ep->pending, struct cw_request, link);
-        if (request->send != flush_send) {
-            break;
-        }
-        cw_list_remove(&request->link);
-        cw_ep_waited(request);
-        cw_request_complete(request, UCS_OK);
-    }
 }
 
 ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param)

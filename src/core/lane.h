@@ -160,12 +160,12 @@ static inline int cw_lane_is_unseen(const struct cw_conn *lane)
     return connect->is_unseen != NULL && connect->is_unseen(lane);
 }
 
-/* Whether it is not known yet that somebody is at the other end of a dialled lane. */
-static inline int cw_lane_is_unanswered(const struct cw_conn *lane)
+/* Whether somebody is known to be at the other end of a lane that is dialled and not accepted yet. */
+static inline int cw_lane_is_there(const struct cw_conn *lane)
 {
     const struct cw_transport_connect *connect = lane->iface->transport->connect;
 
-    return (connect->is_unanswered != NULL) ? connect->is_unanswered(lane) : cw_lane_is_unseen(lane);
+    return connect->is_there != NULL && connect->is_there(lane);
 }
 
 static inline void cw_lane_close(struct cw_conn *lane)

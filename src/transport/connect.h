@@ -28,9 +28,8 @@ struct cw_transport_connect {
     /* Whether the peer cannot have seen the hello of a dial yet; a transport with it has `abandon` too. NULL: the peer
      * may always have seen it. */
     int (*is_unseen)(const struct cw_conn *conn);
-    /* Whether nothing has answered a dial yet, neither the peer nor the system of its machine. Until something does,
-     * the peer may be dead. NULL: as `is_unseen` says. */
-    int (*is_unanswered)(const struct cw_conn *conn);
+    /* Whether a dial that is not accepted yet has shown that the peer's process lives. NULL: only `opened` shows it. */
+    int (*is_there)(const struct cw_conn *conn);
     /* Ends a connection in any state and frees it. Packets that were taken before are still delivered if the peer lives
      * (the transport hands them to the system first). Outstanding completions are called inside with UCS_ERR_CANCELED.
      * Never called from inside an upcall of this iface. */

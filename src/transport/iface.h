@@ -92,8 +92,6 @@ struct cw_upcalls {
     /* The dialled connection is open (UCS_OK), was refused (UCS_ERR_REJECTED, with the acceptor's reply) or failed (any
      * other status; reply NULL). After a status other than UCS_OK the core still calls close_conn(). */
     void (*opened)(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
-    /* The peer has seen a dial that was is_unseen before. */
-    void (*seen)(struct cw_conn *conn);
     /* The header of a packet of send_placed came in; `length` bytes follow. The core fills `iov` (at most
      * CW_PLACE_MAX_IOV entries) with the place of these bytes, which has exactly `length` bytes and stays valid until
      * `placed` or the end of the connection, and returns the number of entries. 0: the core abandoned the connection,

@@ -118,7 +118,6 @@ static void on_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
     end->opened_status = status;
     cw_check(status == UCS_OK || UCS_STATUS_IS_ERR(status), "`opened` with status %d", status);
     if (status == UCS_OK || status == UCS_ERR_REJECTED) {
-        cw_check(!end->was_unseen || end->seen == 1, "`opened` came, and it was never `seen`");
         if (!cw_check(reply_length <= CW_HELLO_MAX, "a reply of %zu bytes came", reply_length)) {
             return;
         }
@@ -159,17 +158,6 @@ static void on_placed(struct cw_conn *conn, uint8_t id, const void *header, size
 
     if (end != NULL && cw_check(end->on_placed != NULL, "`placed` came although `place` refuses")) {
         end->on_placed(end, id, header, length);
-    }
-}
-
-static void on_seen(struct cw_conn *conn)
-{
-    const struct cw_transport_connect *connect = conn->iface->transport->connect;
-    struct cw_end *end                         = upcall_begin(conn, "seen");
-
-    if (end != NULL) {
-        cw_check(!end->opened && end->seen++ == 0, "`seen` came again, or behind `opened`");
-        cw_check(connect->is_unseen != NULL && !connect->is_unseen(conn), "`seen` of a dial that is unseen");
     }
 }
 
@@ -218,7 +206,6 @@ static void on_dry(void *owner)
 static const struct cw_upcalls upcalls = {.packet = on_packet,
                                           .accept = on_accept,
                                           .opened = on_opened,
-                                          .seen   = on_seen,
                                           .place  = on_place,
                                           .placed = on_placed,
                                           .room   = on_room,
@@ -398,8 +385,6 @@ struct cw_end *cw_end_dial_raw(struct cw_side *from, const void *address, size_t
 
     *status_p =
         cw_subject.transport->connect->dial(from->iface, address, length, copy.data, copy.length, end, &end->conn);
-    end->was_unseen = *status_p == UCS_OK && cw_subject.transport->connect->is_unseen != NULL &&
-                      cw_subject.transport->connect->is_unseen(end->conn);
     memset(copy.data, 0xee, sizeof(copy.data));
     cw_check(from->upcalls == upcalls_before, "dial made an upcall");
     if (*status_p != UCS_OK) {

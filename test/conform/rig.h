@@ -63,8 +63,6 @@ struct cw_end {
     int has_reply;
     unsigned is_acceptor;
     unsigned opened;                   /* upcalls seen; 1 from the start for an acceptor */
-    unsigned was_unseen;               /* when it was dialled */
-    unsigned seen;
     ucs_status_t opened_status;
     unsigned closed;
     ucs_status_t closed_status;

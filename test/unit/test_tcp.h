@@ -20,7 +20,7 @@
 #include "config/config.h"
 #include "os/clock.h"
 #include "test_tcp_bytes.h"
-#include "test_tcp_seen.h"
+#include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp.h"
 
 #define TIMEOUT_NS  UINT64_C(20000000000)
@@ -168,7 +168,7 @@ static inline void on_closed(struct cw_conn *conn, ucs_status_t status)
 }
 
 static const struct cw_upcalls upcalls = {.packet = on_packet, .accept = on_accept, .opened = on_opened,
-                                          .seen = on_seen, .room = on_room, .closed = on_closed};
+                                          .room = on_room, .closed = on_closed};
 
 static inline void node_configure(struct node *node)
 {

@@ -125,7 +125,6 @@ static void on_ordered_placed(struct cw_conn *conn, uint8_t id, const void *head
 static const struct cw_upcalls ordered_upcalls = {.packet = on_ordered_packet,
                                                   .accept = on_accept,
                                                   .opened = on_opened,
-                                                  .seen   = on_seen,
                                                   .place  = on_place,
                                                   .placed = on_ordered_placed,
                                                   .room   = on_room,

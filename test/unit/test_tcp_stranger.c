@@ -368,7 +368,6 @@ static void on_placed(struct cw_conn *conn, uint8_t id, const void *header, size
 static const struct cw_upcalls placing_upcalls = {.packet = on_packet,
                                                   .accept = on_accept,
                                                   .opened = on_opened,
-                                                  .seen   = on_seen,
                                                   .place  = on_place,
                                                   .placed = on_placed,
                                                   .room   = on_room,

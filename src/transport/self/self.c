@@ -286,6 +286,11 @@ static ucs_status_t self_dial(struct cw_iface *super, const void *address, size_
     return UCS_OK;
 }
 
+static int self_is_there(const struct cw_conn *super CW_UNUSED)
+{
+    return 1;
+}
+
 static void self_close_conn(struct cw_conn *super)
 {
     struct self_conn *conn   = self_conn_of(super);
@@ -507,6 +512,7 @@ static ucs_status_t self_arm(struct cw_iface *super)
 
 static const struct cw_transport_connect self_connect = {
     .dial       = self_dial,
+    .is_there   = self_is_there,
     .close_conn = self_close_conn,
 };
 

@@ -214,6 +214,8 @@ void cw_shm_close_conn(struct cw_conn *conn);
 /* shm_dial.c */
 ucs_status_t cw_shm_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p);
+/* The peer's socket has taken the hello, so its process lives. */
+int cw_shm_is_there(const struct cw_conn *conn);
 /* Dials again the connections whose listener was busy. */
 unsigned cw_shm_dial_waiting(struct cw_alarm *alarm);
 /* The acceptor answered, or its end of the socket was closed. */

@@ -105,6 +105,11 @@ ucs_status_t cw_shm_dial(struct cw_iface *super, const void *address, size_t add
     return UCS_OK;
 }
 
+int cw_shm_is_there(const struct cw_conn *super)
+{
+    return cw_container_of(super, const struct shm_conn, super)->state == SHM_CONN_DIALLED;
+}
+
 static void dial_ended(struct shm_conn *conn, ucs_status_t status, const void *reply, size_t length)
 {
     conn->state = SHM_CONN_BROKEN;

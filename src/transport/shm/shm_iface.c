@@ -173,6 +173,7 @@ static int shm_reachable(struct cw_iface *super, const void *address, size_t len
 
 static const struct cw_transport_connect shm_connect = {
     .dial       = cw_shm_dial,
+    .is_there   = cw_shm_is_there,
     .close_conn = cw_shm_close_conn,
 };
 

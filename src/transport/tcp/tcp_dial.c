@@ -122,18 +122,9 @@ static void attempt_silent(struct cw_tcp_conn *conn)
     attempt_over(conn);
 }
 
-/* From progress, after an attempt may have sent the greeting: tells the core if so. */
-static unsigned tell_seen(struct cw_tcp_conn *conn)
-{
-    if (!cw_tcp_is_unseen(&conn->super)) {
-        conn->super.iface->upcalls->seen(&conn->super);
-    }
-    return 0;
-}
-
 static unsigned next_or_fail(struct cw_tcp_conn *conn)
 {
-    return cw_tcp_dial_next(conn) ? tell_seen(conn) : cw_tcp_dial_failed(conn);
+    return cw_tcp_dial_next(conn) ? 0 : cw_tcp_dial_failed(conn);
 }
 
 /* The share of this candidate has ended. */
@@ -385,7 +376,7 @@ static unsigned agree(struct cw_tcp_conn *conn)
     if (!done) {
         return 0;
     }
-    return send_greeting(conn) ? tell_seen(conn) : next_or_fail(conn);
+    return send_greeting(conn) ? 0 : next_or_fail(conn);
 }
 
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
@@ -405,7 +396,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         } else if (ret < 0) {
             attempt_failed(conn, error_status(greeting, -ret), strerror(-ret));
         }
-        return (ret == 0 && greet(conn)) ? tell_seen(conn) : next_or_fail(conn);
+        return (ret == 0 && greet(conn)) ? 0 : next_or_fail(conn);
     }
     if (!cw_tcp_agreed(conn)) {
         return agree(conn);

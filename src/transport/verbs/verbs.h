@@ -247,7 +247,6 @@ unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc 
 /* verbs_cm.c */
 ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
                            size_t hello_length, void *user, struct cw_conn **conn_p);
-int cw_verbs_is_unanswered(const struct cw_conn *super);
 int cw_verbs_reachable(struct cw_iface *super, const void *address, size_t length, const char **why);
 unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *datagram,
                            const struct ibv_wc *wc, const uint8_t *grh);

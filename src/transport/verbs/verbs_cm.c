@@ -171,11 +171,6 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     return UCS_OK;
 }
 
-int cw_verbs_is_unanswered(const struct cw_conn *super)
-{
-    return cw_container_of(super, const struct cw_verbs_conn, super)->state == CW_VERBS_DIALLING;
-}
-
 /* Whether the system can make the way to the peer without waiting for the link address of the neighbour. */
 static int knows_neighbour(const struct cw_verbs_conn *conn)
 {

@@ -406,7 +406,6 @@ static ucs_status_t verbs_arm(struct cw_iface *super)
 
 static const struct cw_transport_connect verbs_connect = {
     .dial          = cw_verbs_dial,
-    .is_unanswered = cw_verbs_is_unanswered,
     .close_conn    = cw_verbs_close_conn,
     .watch         = cw_verbs_watch,
     .abandon       = cw_verbs_abandon,
