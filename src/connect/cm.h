@@ -18,8 +18,8 @@ struct ucp_listener {
     ucp_listener_conn_handler_t handler;
 };
 
-/* Belongs to the program; touched by one thread at a time, with no worker entered. What the end of its listener or of
- * that listener's worker touches is guarded by the context's requests_lock. */
+/* Belongs to the program; touched by one thread at a time, with no worker entered. The ends of its listener and of that
+ * listener's worker touch it under the context's requests_lock. */
 struct ucp_conn_request {
     struct cw_list link;              /* context->conn_requests, until the program answers; first */
     struct ucp_context *context;

@@ -87,8 +87,8 @@ void cw_listener_destroy(struct ucp_listener *listener)
     }
     cw_lock_leave(&context->requests_lock);
     if (waiting > 0) {
-        cw_warn("a listener is destroyed while %u of its connection requests were neither accepted nor rejected; the end "
-                "of its worker rejects them", waiting);
+        cw_warn("a listener is destroyed while %u of its connection requests were neither accepted nor rejected; the "
+                "end of its worker rejects them", waiting);
     }
     free(listener);
 }

@@ -209,9 +209,9 @@ static CW_INLINE int is_idle(const struct ucp_ep *ep)
                               (cw_likely(ep->lanes == NULL) || ep->lanes->num_kept == 0)));
 }
 
-/* There is no connection yet, and the flush waits for it (FLU-5). Without error handling it asks no more than whether the
- * peer is there, and a transport may know that before the peer makes progress. Direct stores are complete and need no
- * connection (RMA-9). */
+/* There is no connection yet, and the flush waits for it. Without error handling it asks no more than whether the peer
+ * is there, and a transport may know that before the peer makes progress. Direct stores are complete and need no
+ * connection. */
 static CW_APART ucs_status_ptr_t flush_unopened(struct ucp_ep *ep, const ucp_request_param_t *param)
 {
     const int unused = is_unused(ep);

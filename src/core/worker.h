@@ -146,8 +146,8 @@ struct ucp_worker {
     struct cw_counters counts;
 };
 
-/* The interface by which a worker listens and dials socket addresses. Where UCX_TLS or UCX_NET_DEVICES leave none, one is
- * opened that serves nothing else. NULL: it cannot be opened. */
+/* The interface by which a worker listens and dials socket addresses. Where the settings leave none, one is opened that
+ * serves nothing else. NULL: it cannot be opened. */
 struct cw_iface *cw_worker_cm_iface(struct ucp_worker *worker);
 
 ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_t *params,

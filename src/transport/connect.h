@@ -45,8 +45,8 @@ struct cw_transport_connect {
     void (*abandon)(struct cw_conn *conn);
 };
 
-/* Connections by socket addresses (docs/change/client-server.md); a transport has all slots or none. It uses all devices
- * of the machine for them, and an interface that was opened without devices has these connections only. */
+/* Connections by socket addresses (docs/change/client-server.md); a transport has all slots or none. It uses all
+ * devices of the machine for them, and an interface that was opened without devices has these connections only. */
 struct cw_transport_cm {
     /* Each peer that connects to that address and says a hello is handed up by `requested`, with `user`. The chosen
      * port is written to *address. Logs errors. UCS_ERR_BUSY: the address is in use. */

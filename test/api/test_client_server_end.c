@@ -242,7 +242,7 @@ static void test_cs35_excluded_devices(void **state)
     cs_workers[2] = cs_workers[3] = NULL;
 }
 
-/* The server's settings count as much as the client's: it listens at the loopback, and data goes by the other device. */
+/* The server's settings count as much as the client's: it listens at the loopback, and data goes by another device. */
 static void test_cs35_data_goes_by_an_allowed_device(void **state)
 {
     const char *other = outer_device();

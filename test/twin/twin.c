@@ -294,8 +294,8 @@ static void tell_library(void)
 int main(int argc, char **argv)
 {
     static const struct twin_case *const lists[] = {
-        twin_config_cases, twin_context_cases, twin_worker_cases, twin_ep_cases,  twin_listen_cases, twin_gone_cases, twin_memory_cases,
-        twin_tag_cases,    twin_stream_cases,  twin_am_cases,     twin_rma_cases, twin_old_cases};
+        twin_config_cases, twin_context_cases, twin_worker_cases, twin_ep_cases,  twin_listen_cases, twin_gone_cases,
+        twin_memory_cases, twin_tag_cases,     twin_stream_cases, twin_am_cases, twin_rma_cases,    twin_old_cases};
     size_t i, k;
     int out;
 

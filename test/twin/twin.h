@@ -41,8 +41,8 @@ struct twin_mask {
 };
 
 extern const struct twin_case twin_config_cases[], twin_context_cases[], twin_worker_cases[], twin_ep_cases[],
-    twin_listen_cases[], twin_gone_cases[], twin_memory_cases[], twin_tag_cases[], twin_stream_cases[], twin_am_cases[], twin_rma_cases[],
-    twin_old_cases[];
+    twin_listen_cases[], twin_gone_cases[], twin_memory_cases[], twin_tag_cases[], twin_stream_cases[],
+    twin_am_cases[], twin_rma_cases[], twin_old_cases[];
 
 /* A line of the report: the name of the case is put before it. */
 void twin_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));

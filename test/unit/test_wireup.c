@@ -173,8 +173,8 @@ static void what_the_peer_has_not_seen_it_never_sees(void **state)
     }
 }
 
-/* FLU-5: a flush of an unused endpoint waits for the connection, also when the peer has taken the hello. Only a transport
- * that knows the peer to be there spares one without error handling that wait. */
+/* FLU-5: a flush of an unused endpoint waits for the connection, also when the peer's system has taken the dial. Only a
+ * transport that knows the peer to be there spares one without error handling that wait. */
 static void a_flush_waits_for_the_connection(void **state)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
