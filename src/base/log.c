@@ -262,12 +262,14 @@ static void sink_open(void)
         prefix_length = (size_t)make_prefix(
             prefix, &(struct head){COMPONENT, cw_log_level_name(CW_LOG_ERROR), CW_LOG_SOURCE, __LINE__});
         length        = lay_out(line, sizeof(line), prefix, prefix_length, text);
-        write_stream(stdout, line, length);
+        write_stream(cw_env_stdout(), line, length);
     }
 }
 
 static void sink_write(int is_fatal, const char *data, size_t length)
 {
+    FILE *const errors = cw_env_stderr(); /* before the lock: the loader may be asked */
+    FILE *const output = cw_env_stdout();
     struct cw_write_signals signals;
 
     cw_write_signals_hold(&signals);
@@ -279,9 +281,9 @@ static void sink_write(int is_fatal, const char *data, size_t length)
         sink_rotate();
     }
     if (sink.kind == SINK_STDERR || is_fatal) {
-        write_stream(stderr, data, length);
+        write_stream(errors, data, length);
     } else if (sink.kind == SINK_STDOUT) {
-        write_stream(stdout, data, length);
+        write_stream(output, data, length);
     }
     if (sink.kind == SINK_FILE && cw_file_write_all(sink.fd, data, length) == 0) {
         sink.size += length;

@@ -15,21 +15,68 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#define PATH_SIZE  4096
+#define MOST_LINKS 8 /* symbolic links that lead from one to the next */
+
+bool cw_env_is_secure(void)
+{
+    return getauxval(AT_SECURE) != 0;
+}
+
 const char *cw_env_get(const char *name)
 {
-    return getenv(name);
+    return cw_env_is_secure() ? NULL : getenv(name);
+}
+
+/*
+ * The address of a variable of libc. A program that is not position independent has its own copy of the variables it
+ * names, which libc then uses, too; a library that was loaded with RTLD_DEEPBIND finds that of libc, which nobody keeps
+ * up. `own` is what this library finds by name, for programs in which the other search cannot be made. Each thread may
+ * search: none waits for another one that waits for the loader.
+ */
+static void *variable_of_libc(_Atomic(void *) *found, const char *name, void *own)
+{
+    void *address = atomic_load_explicit(found, memory_order_relaxed);
+    void *program;
+
+    if (address == NULL) {
+        program = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+        address = (program == NULL) ? NULL : dlsym(program, name);
+        address = (address == NULL) ? own : address;
+        atomic_store_explicit(found, address, memory_order_relaxed);
+        if (program != NULL) {
+            (void)dlclose(program);
+        }
+    }
+    return address;
 }
 
 char *const *cw_env_all(void)
 {
-    return environ;
+    static _Atomic(void *) found;
+
+    return cw_env_is_secure() ? NULL : *(char ***)variable_of_libc(&found, "__environ", &environ);
+}
+
+FILE *cw_env_stdout(void)
+{
+    static _Atomic(void *) found;
+
+    return *(FILE **)variable_of_libc(&found, "stdout", (void *)&stdout);
+}
+
+FILE *cw_env_stderr(void)
+{
+    static _Atomic(void *) found;
+
+    return *(FILE **)variable_of_libc(&found, "stderr", (void *)&stderr);
 }
 
 int cw_env_pid(void)
@@ -87,7 +134,8 @@ void cw_env_user(char *text, size_t size)
 
 void cw_env_program(char *text, size_t size)
 {
-    const char *name = program_invocation_short_name;
+    static _Atomic(void *) found;
+    const char *name = *(char **)variable_of_libc(&found, "__progname", (void *)&program_invocation_short_name);
 
     (void)snprintf(text, size, "%s", (name == NULL || name[0] == '\0') ? "?" : name);
 }
@@ -120,6 +168,18 @@ ucs_status_t cw_env_library_path(char *path, size_t size)
     return (length < 0 || (size_t)length >= size) ? UCS_ERR_NO_ELEM : UCS_OK;
 }
 
+unsigned cw_env_library_owner(void)
+{
+    const char *path = library_path;
+    struct stat info;
+    Dl_info found;
+
+    if (path == NULL) {
+        path = (dladdr(&library_path, &found) == 0) ? NULL : found.dli_fname;
+    }
+    return (path == NULL || stat(path, &info) != 0) ? 0 : (unsigned)info.st_uid;
+}
+
 static ucs_status_t read_to_end(int fd, char *text, size_t size, size_t *length_p)
 {
     size_t length = 0;
@@ -140,11 +200,33 @@ static ucs_status_t read_to_end(int fd, char *text, size_t size, size_t *length_
     return UCS_OK;
 }
 
-ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *length_p)
+/* The whole of a regular file, about which fstat(2) told this. */
+static ucs_status_t read_file(int fd, const struct stat *info, size_t max, char **text_p, size_t *length_p)
 {
     ucs_status_t status;
-    struct stat info;
     char *text;
+
+    if (info->st_size < 0 || (uint64_t)info->st_size > max) {
+        return UCS_ERR_EXCEEDS_LIMIT;
+    }
+    text = malloc((size_t)info->st_size + 1);
+    if (text == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    status = read_to_end(fd, text, (size_t)info->st_size, length_p);
+    if (status != UCS_OK) {
+        free(text);
+        return status;
+    }
+    text[*length_p] = '\0';
+    *text_p         = text;
+    return UCS_OK;
+}
+
+ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *length_p)
+{
+    ucs_status_t status = UCS_ERR_NO_ELEM;
+    struct stat info;
     int fd;
 
     /* Non-blocking, so that a FIFO of that name cannot hold the caller up. */
@@ -152,29 +234,134 @@ ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *l
     if (fd < 0) {
         return UCS_ERR_NO_ELEM;
     }
-    status = UCS_ERR_NO_ELEM;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        goto out_close;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+        status = read_file(fd, &info, max, text_p, length_p);
     }
-    status = UCS_ERR_EXCEEDS_LIMIT;
-    if (info.st_size < 0 || (uint64_t)info.st_size > max) {
-        goto out_close;
-    }
-    status = UCS_ERR_NO_MEMORY;
-    text   = malloc((size_t)info.st_size + 1);
-    if (text == NULL) {
-        goto out_close;
-    }
-    status = read_to_end(fd, text, (size_t)info.st_size, length_p);
-    if (status != UCS_OK) {
-        free(text);
-        goto out_close;
-    }
-    text[*length_p] = '\0';
-    *text_p         = text;
-out_close:
     (void)close(fd);
     return status;
+}
+
+/* In a program with more rights than its user, files of that user are a stranger's. */
+static bool is_trusted(uid_t owner, unsigned other)
+{
+    const bool is_own = owner == geteuid() && !(cw_env_is_secure() && owner == getuid());
+
+    return owner == 0 || owner == other || is_own;
+}
+
+/* Puts the target of a symbolic link, seen from where the link is, in place of its path. The link is looked at and read
+ * through one descriptor, so that it cannot be another one in between. 0, or errno; EPERM: a stranger made it. */
+static int follow(char *path, unsigned other, struct stat *info)
+{
+    const int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    const char *slash;
+    char *target = NULL;
+    size_t before;
+    ssize_t length;
+    int error = EPERM;
+
+    if (fd < 0 || fstat(fd, info) != 0) {
+        error = errno;
+    } else if (!S_ISLNK(info->st_mode)) {
+        error = EAGAIN;
+    } else if (is_trusted(info->st_uid, other)) {
+        target = malloc(PATH_SIZE);
+        error  = ENOMEM;
+    }
+    if (target != NULL) {
+        length = readlinkat(fd, "", target, PATH_SIZE - 1);
+        error  = (length < 0) ? errno : 0;
+        slash  = strrchr(path, '/');
+        before = (slash == NULL || target[0] == '/') ? 0 : (size_t)(slash - path) + 1;
+        if (error == 0 && before + (size_t)length >= PATH_SIZE) {
+            error = ENAMETOOLONG;
+        } else if (error == 0) {
+            memcpy(path + before, target, (size_t)length);
+            path[before + (size_t)length] = '\0';
+        }
+        free(target);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return error;
+}
+
+/* A descriptor, or -1 and errno; EPERM with *info: a symbolic link of a stranger leads there. */
+static int open_unsuspected(const char *path, unsigned other, struct stat *info)
+{
+    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
+    char *place;
+    int fd, i, error = 0;
+
+    fd = open(path, flags);
+    if (fd >= 0 || errno != ELOOP) {
+        return fd;
+    }
+    place = malloc(PATH_SIZE);
+    if (place == NULL) {
+        return -1;
+    }
+    (void)snprintf(place, PATH_SIZE, "%s", path);
+    for (i = 0; i < MOST_LINKS && fd < 0 && error == 0; i++) {
+        error = follow(place, other, info);
+        fd    = (error == 0) ? open(place, flags) : -1;
+        error = (error == 0 && fd < 0 && errno != ELOOP) ? errno : error;
+    }
+    free(place);
+    errno = (error == 0) ? ELOOP : error;
+    return fd;
+}
+
+ucs_status_t cw_file_read_trusted(const char *path, size_t max, unsigned other, char **text_p, size_t *length_p,
+                                  char *why, size_t size)
+{
+    struct stat info    = {0};
+    const int fd        = open_unsuspected(path, other, &info);
+    const int error     = errno;
+    ucs_status_t status = UCS_ERR_REJECTED;
+
+    if (fd < 0 && (error == ENOENT || error == ENOTDIR || error == ENOMEM)) {
+        return (error == ENOMEM) ? UCS_ERR_NO_MEMORY : UCS_ERR_NO_ELEM;
+    }
+    if (fd < 0 && error == EPERM && S_ISLNK(info.st_mode)) {
+        (void)snprintf(why, size, "user %u made it a symbolic link; it must be a file of this user (%u) or of root",
+                       (unsigned)info.st_uid, (unsigned)geteuid());
+    } else if (fd < 0 || fstat(fd, &info) != 0) {
+        (void)snprintf(why, size, "it cannot be read: %s", strerror((fd < 0) ? error : errno));
+    } else if (!S_ISREG(info.st_mode)) {
+        (void)snprintf(why, size, "%s", "it is no regular file");
+    } else if (!is_trusted(info.st_uid, other)) {
+        (void)snprintf(why, size, "it belongs to user %u; it must belong to this user (%u) or to root",
+                       (unsigned)info.st_uid, (unsigned)geteuid());
+    } else if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        (void)snprintf(why, size, "%s", "others than its owner may write it; take that away with chmod go-w");
+    } else {
+        status = read_file(fd, &info, max, text_p, length_p);
+        if (status == UCS_ERR_EXCEEDS_LIMIT) {
+            (void)snprintf(why, size, "it is longer than %zu bytes", max);
+        } else if (status == UCS_ERR_NO_ELEM) {
+            (void)snprintf(why, size, "%s", "it cannot be read");
+        }
+        status = (status == UCS_OK || status == UCS_ERR_NO_MEMORY) ? status : UCS_ERR_REJECTED;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return status;
+}
+
+int cw_directory_check(const char *path)
+{
+    struct stat info;
+    char *inside;
+    int error = ENOMEM;
+
+    if (asprintf(&inside, "%s/.", path) >= 0) {
+        error = (stat(inside, &info) != 0) ? errno : 0;
+        free(inside);
+    }
+    return error;
 }
 
 int cw_file_id_get(const char *path, struct cw_file_id *id)
@@ -194,6 +381,10 @@ int cw_file_open_append(const char *path, uint64_t *size_p)
     struct stat info;
     int fd;
 
+    if (cw_env_is_secure()) {
+        errno = EPERM;
+        return -1;
+    }
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd >= 0) {
         *size_p = (fstat(fd, &info) == 0 && info.st_size > 0) ? (uint64_t)info.st_size : 0;
@@ -203,6 +394,10 @@ int cw_file_open_append(const char *path, uint64_t *size_p)
 
 int cw_file_create(const char *path)
 {
+    if (cw_env_is_secure()) {
+        errno = EPERM;
+        return -1;
+    }
     return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 }
 

@@ -8,16 +8,27 @@
 #define CW_OS_ENV_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "ucs/type/status.h"
 
-/* As getenv: NULL when unset. The string is borrowed, and a setenv of the program may change it. */
+/* Whether the program has rights that the one who started it lacks (set-user-id, set-group-id, file capabilities). Its
+ * environment, HOME and current directory are then a stranger's. */
+bool cw_env_is_secure(void);
+
+/* As getenv: NULL when unset, and in a secure program. The string is borrowed, and a setenv of the program may change
+ * it. */
 const char *cw_env_get(const char *name);
-/* The "NAME=value" strings, NULL at the end; NULL when there is no environment. A setenv of the program may change
- * them. */
+/* The "NAME=value" strings, NULL at the end; NULL when there is no environment, and in a secure program. A setenv of
+ * the program may change them. */
 char *const *cw_env_all(void);
+
+/* The program's stdout and stderr, however this library was loaded. */
+FILE *cw_env_stdout(void);
+FILE *cw_env_stderr(void);
 
 int cw_env_pid(void);
 /* 0 for the thread that asked first, then 1, 2 ...; stable for the life of a thread. */
@@ -36,10 +47,23 @@ ucs_status_t cw_env_library_path(char *path, size_t size);
 /* For a program that has the library linked in and stands for another file: cw_env_library_path returns this path from
  * now on. The string is borrowed and must live for ever. To be called before any other function. */
 void cw_env_library_set(const char *path);
+/* The user who owns that file, and can change what the library does; 0 (root) when unknown. */
+unsigned cw_env_library_owner(void);
 
 /* The whole of a regular file, NUL-terminated, in *text_p to be freed by the caller. UCS_ERR_NO_ELEM: missing,
  * unreadable or no regular file; UCS_ERR_EXCEEDS_LIMIT: longer than `max`; UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *length_p);
+
+/*
+ * Like cw_file_read, for a file that may steer this process: one that belongs to the effective user, to root or to the
+ * user `other`, who alone may write it. Whoever made a symbolic link that leads there counts as an owner. In a secure
+ * program the effective user counts only if the real one is another. UCS_ERR_NO_ELEM: there is none; UCS_ERR_REJECTED:
+ * there is one that is not used, for the reason that is written to `why`, a clause about "it"; UCS_ERR_NO_MEMORY.
+ */
+ucs_status_t cw_file_read_trusted(const char *path, size_t max, unsigned other, char **text_p, size_t *length_p,
+                                  char *why, size_t size);
+/* 0: names can be looked up in this directory; otherwise errno. */
+int cw_directory_check(const char *path);
 
 /* Two paths with equal numbers lead to one file. cw_file_id_get answers 0 where a path leads to none. */
 struct cw_file_id {
@@ -48,7 +72,8 @@ struct cw_file_id {
 };
 int cw_file_id_get(const char *path, struct cw_file_id *id);
 
-/* Descriptor for appending, close-on-exec, created when missing, with its present size; -1 and errno. */
+/* Descriptor for appending, close-on-exec, created when missing, with its present size; -1 and errno. In a secure
+ * program this call and cw_file_create fail with EPERM. */
 int cw_file_open_append(const char *path, uint64_t *size_p);
 /* cw_file_write_all calls write(2) until all bytes are written, also after EINTR (ABU-28). 0, or -1 and errno. */
 /* Also -1, with errno, for a name that exists already. No other user of this machine may read the file. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "os/env.h"
 #include "os/signals.h"
 
 #define FILE_NAME "libfabric.so.1"
@@ -103,6 +104,11 @@ static void open_library(void)
 
 static const struct cw_libfabric *get(const char **why)
 {
+    if (cw_env_is_secure()) { /* FI_PROVIDER_PATH names code that it loads */
+        *why = "libfabric obeys its user's environment, which does not suit a program that has more rights than its "
+               "user (set-user-id, set-group-id or file capabilities)";
+        return NULL;
+    }
     if (tried == 0) {
         open_library();
     }

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "os/env.h"
+
 #define DEVICES       "/sys/class/infiniband"
 #define FORK_UNNEEDED 2 /* IBV_FORK_UNNEEDED, which older headers lack */
 
@@ -98,6 +100,11 @@ const struct cw_verbs_library *cw_verbs_library(const char **why_p)
     *why_p = why;
     if (!has_device()) {
         *why_p = "The kernel lists no RDMA device in " DEVICES ".";
+        return NULL;
+    }
+    if (cw_env_is_secure()) { /* its drivers open files that the environment names */
+        *why_p = "libibverbs obeys its user's environment, which does not suit a program that has more rights than "
+                 "its user (set-user-id, set-group-id or file capabilities).";
         return NULL;
     }
     pthread_mutex_lock(&lock);
