@@ -7,6 +7,7 @@
 
 #include <fnmatch.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,43 @@ static void store(struct cw_config *config, const struct cw_setting *setting, co
     config->sources[setting - cw_settings] = (unsigned char)source;
 }
 
+/* The value that no line of a file can give this setting, or NULL. */
+static const char *nothing_for(const struct cw_setting *setting)
+{
+    return ((setting->flags & CW_SETTING_PROTECTS) != 0) ? setting->spec.default_text : NULL;
+}
+
+static bool is_at_default(const struct cw_config *config, const struct cw_setting *setting)
+{
+    struct cw_text text = {0};
+    bool equal;
+
+    cw_value_print(&setting->spec, const_member_of(config, setting), &text);
+    equal = strcmp(cw_text_get(&text), setting->spec.default_text) == 0;
+    cw_text_free(&text);
+    return equal;
+}
+
+/* Once per process: a line of a file that would switch off what another place, or a weaker form of the name, set. */
+static void warn_kept(const struct cw_config *config, const struct cw_setting *setting,
+                      const struct cw_config_sources *sources, const char *variable)
+{
+    static atomic_bool told;
+    const struct cw_config_variable *ignored;
+    struct cw_text place = {0};
+    enum cw_config_source source;
+
+    ignored = cw_config_sources_find(sources, variable, NULL, &source);
+    if (ignored == NULL || source != CW_SOURCE_FILE || !cw_string_equal_nocase(ignored->value, nothing_for(setting)) ||
+        is_at_default(config, setting) || atomic_exchange(&told, true)) {
+        return;
+    }
+    cw_config_variable_place(ignored, " in ", "", &place);
+    cw_warn("%s=%s%s is ignored: no configuration file switches off protection that is set elsewhere; the environment "
+            "can do that", variable, ignored->value, cw_text_get(&place));
+    cw_text_free(&place);
+}
+
 /* Applies one variable if it is set. UCS_ERR_INVALID_PARAM: malformed, and logged. */
 static ucs_status_t apply_variable(struct cw_config *config, const struct cw_setting *setting,
                                    const struct cw_config_sources *sources, enum cw_name_form form, const char *name)
@@ -65,15 +103,15 @@ static ucs_status_t apply_variable(struct cw_config *config, const struct cw_set
         !cw_config_variable_name(form, sources->prefix, name, variable, sizeof(variable))) {
         return UCS_OK;
     }
-    found = cw_config_sources_find(sources, variable, &source);
-    if (found == NULL) {
-        return UCS_OK;
-    }
-    status = cw_value_parse(&setting->spec, found->value, &parsed);
-    if (status == UCS_OK) {
+    found  = cw_config_sources_find(sources, variable, nothing_for(setting), &source);
+    status = (found == NULL) ? UCS_OK : cw_value_parse(&setting->spec, found->value, &parsed);
+    if (found != NULL && status == UCS_OK) {
         store(config, setting, &parsed, source);
     } else if (status == UCS_ERR_INVALID_PARAM) {
         log_invalid(setting, variable, found->value, found);
+    }
+    if (nothing_for(setting) != NULL) {
+        warn_kept(config, setting, sources, variable);
     }
     return status;
 }
@@ -147,7 +185,7 @@ static void warn_retired_variables(const struct cw_config_sources *sources)
             if (cw_config_sources_may_have(sources, retired->name) &&
                 cw_config_variable_name((enum cw_name_form)form, sources->prefix, retired->name, variable,
                                         sizeof(variable)) &&
-                cw_config_sources_find(sources, variable, &source) != NULL) {
+                cw_config_sources_find(sources, variable, NULL, &source) != NULL) {
                 warn_retired(retired, variable);
             }
         }
@@ -465,7 +503,7 @@ static const struct cw_config_variable *find_in_files(const struct cw_config *co
         for (form = CW_FORM_COUNT - 1; form >= 0 && found == NULL; --form) {
             if (cw_config_variable_name((enum cw_name_form)form, config->prefix, setting->name, variable,
                                         sizeof(variable))) {
-                found = cw_config_variables_match(files, variable);
+                found = cw_config_variables_match(files, variable, nothing_for(setting));
             }
         }
     }

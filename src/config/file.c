@@ -7,10 +7,12 @@
 
 #include <fnmatch.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "os/env.h"
 
 #ifndef CW_SYSCONFDIR
@@ -29,6 +31,8 @@ void cw_config_variables_free(struct cw_config_variables *variables)
         free(variables->items[i].name);
     }
     free(variables->items);
+    free(variables->slots);
+    free(variables->patterns);
     *variables = (struct cw_config_variables){0};
 }
 
@@ -38,32 +42,60 @@ struct place {
     unsigned line;
 };
 
-static struct cw_config_variable *find_variable(const struct cw_config_variables *variables, const char *name)
+static uint64_t hash_of(const char *name)
 {
-    size_t i;
+    uint64_t hash = 0;
 
-    for (i = 0; i < variables->count; ++i) {
-        if (strcmp(variables->items[i].name, name) == 0) {
-            return &variables->items[i];
-        }
+    for (; *name != '\0'; ++name) {
+        hash = cw_hash_mix(hash ^ (unsigned char)*name);
     }
-    return NULL;
+    return hash;
+}
+
+/* The slot of a name: it holds the number of the newest variable of that name, or 0. There are slots. */
+static uint32_t *slot_of(const struct cw_config_variables *variables, const char *name)
+{
+    size_t slot = hash_of(name) & (variables->num_slots - 1);
+
+    while (variables->slots[slot] != 0 && strcmp(variables->items[variables->slots[slot] - 1].name, name) != 0) {
+        slot = (slot + 1) & (variables->num_slots - 1);
+    }
+    return &variables->slots[slot];
+}
+
+/* A value that `nothing` (which may be NULL) says is none. */
+static bool says_nothing(const struct cw_config_variable *variable, const char *nothing)
+{
+    return nothing != NULL && cw_string_equal_nocase(variable->value, nothing);
+}
+
+static const struct cw_config_variable *find_variable(const struct cw_config_variables *variables, const char *name,
+                                                      const char *nothing)
+{
+    uint32_t number = (variables->num_slots == 0) ? 0 : *slot_of(variables, name);
+
+    while (number != 0 && says_nothing(&variables->items[number - 1], nothing)) {
+        number = variables->items[number - 1].older;
+    }
+    return (number == 0) ? NULL : &variables->items[number - 1];
 }
 
 const struct cw_config_variable *cw_config_variables_get(const struct cw_config_variables *variables, const char *name)
 {
-    return find_variable(variables, name);
+    return find_variable(variables, name, NULL);
 }
 
 const struct cw_config_variable *cw_config_variables_match(const struct cw_config_variables *variables,
-                                                           const char *name)
+                                                           const char *name, const char *nothing)
 {
-    const struct cw_config_variable *found = find_variable(variables, name);
+    const struct cw_config_variable *found = find_variable(variables, name, nothing);
+    const struct cw_config_variable *pattern;
     size_t i;
 
-    for (i = variables->count; i-- > 0 && found == NULL;) {
-        if (strpbrk(variables->items[i].name, "*?") != NULL && fnmatch(variables->items[i].name, name, 0) == 0) {
-            found = &variables->items[i];
+    for (i = variables->num_patterns; i-- > 0 && found == NULL;) {
+        pattern = &variables->items[variables->patterns[i]];
+        if (fnmatch(pattern->name, name, 0) == 0 && !says_nothing(pattern, nothing)) {
+            found = pattern;
         }
     }
     return found;
@@ -77,11 +109,34 @@ void cw_config_variable_place(const struct cw_config_variable *variable, const c
     }
 }
 
-const char *cw_config_variables_find(const struct cw_config_variables *variables, const char *name)
+/* Makes room for one more of each, with at least two slots for each variable. */
+static ucs_status_t make_room(struct cw_config_variables *variables)
 {
-    const struct cw_config_variable *variable = find_variable(variables, name);
+    const size_t capacity = (variables->capacity == 0) ? 16 : 2 * variables->capacity;
+    struct cw_config_variable *items;
+    uint32_t *patterns, *slots;
+    size_t i;
 
-    return (variable == NULL) ? NULL : variable->value;
+    if (variables->count < variables->capacity) {
+        return UCS_OK;
+    }
+    items            = realloc(variables->items, capacity * sizeof(*items));
+    variables->items = (items == NULL) ? variables->items : items;
+    patterns         = realloc(variables->patterns, capacity * sizeof(*patterns));
+    variables->patterns = (patterns == NULL) ? variables->patterns : patterns;
+    slots               = calloc(2 * capacity, sizeof(*slots));
+    if (items == NULL || patterns == NULL || slots == NULL) {
+        free(slots);
+        return UCS_ERR_NO_MEMORY;
+    }
+    free(variables->slots);
+    variables->slots     = slots;
+    variables->num_slots = 2 * capacity;
+    variables->capacity  = capacity;
+    for (i = 0; i < variables->count; ++i) {
+        *slot_of(variables, items[i].name) = (uint32_t)i + 1;
+    }
+    return UCS_OK;
 }
 
 static ucs_status_t add_variable(struct cw_config_variables *variables, const char *name, size_t name_length,
@@ -89,10 +144,11 @@ static ucs_status_t add_variable(struct cw_config_variables *variables, const ch
 {
     const size_t path_size = strlen(place->path) + 1;
     struct cw_config_variable variable;
-    struct cw_config_variable *items;
-    struct cw_config_variable *old;
-    size_t capacity;
+    uint32_t *slot;
 
+    if (make_room(variables) != UCS_OK) {
+        return UCS_ERR_NO_MEMORY;
+    }
     variable.name = malloc(name_length + value_length + 2 + path_size);
     if (variable.name == NULL) {
         return UCS_ERR_NO_MEMORY;
@@ -105,23 +161,13 @@ static ucs_status_t add_variable(struct cw_config_variables *variables, const ch
     variable.path = memcpy(variable.value + value_length + 1, place->path, path_size);
     variable.line = place->line;
 
-    old = find_variable(variables, variable.name);
-    if (old != NULL) {
-        free(old->name);
-        *old = variable;
-        return UCS_OK;
-    }
-    if (variables->count == variables->capacity) {
-        capacity = (variables->capacity == 0) ? 16 : 2 * variables->capacity;
-        items    = realloc(variables->items, capacity * sizeof(*items));
-        if (items == NULL) {
-            free(variable.name);
-            return UCS_ERR_NO_MEMORY;
-        }
-        variables->items    = items;
-        variables->capacity = capacity;
+    slot           = slot_of(variables, variable.name);
+    variable.older = *slot;
+    if (strpbrk(variable.name, "*?") != NULL) {
+        variables->patterns[variables->num_patterns++] = (uint32_t)variables->count;
     }
     variables->items[variables->count++] = variable;
+    *slot                                = (uint32_t)variables->count;
     return UCS_OK;
 }
 
@@ -234,18 +280,25 @@ static ucs_status_t parse_text(const char *text, size_t length, const char *path
     return UCS_OK;
 }
 
-ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *variables, struct cw_text *problems)
+static void add_problem(struct cw_text *problems, const char *before, const char *path, const char *after)
+{
+    cw_text_addf(problems, "%s%s '%s'%s", (problems->length == 0) ? "" : "\n", before, path, after);
+}
+
+/* `other`: a user whose file it may be as well, see cw_file_read_trusted. */
+static ucs_status_t parse_file(const char *path, unsigned other, struct cw_config_variables *variables,
+                               struct cw_text *problems)
 {
     unsigned bad_line = 0;
     ucs_status_t status;
+    char why[256];
     size_t length;
     char *text;
 
-    status = cw_file_read(path, FILE_SIZE_MAX, &text, &length);
-    if (status == UCS_ERR_EXCEEDS_LIMIT) {
-        cw_text_addf(problems, "%sconfiguration file '%s' is ignored: it is longer than %zu bytes",
-                     (problems->length == 0) ? "" : "\n", path, FILE_SIZE_MAX);
-        return UCS_OK;
+    status = cw_file_read_trusted(path, FILE_SIZE_MAX, other, &text, &length, why, sizeof(why));
+    if (status == UCS_ERR_REJECTED) {
+        add_problem(problems, "configuration file", path, " is ignored: ");
+        cw_text_add(problems, why);
     }
     if (status != UCS_OK) {
         return (status == UCS_ERR_NO_MEMORY) ? status : UCS_OK;
@@ -253,11 +306,15 @@ ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *
     status = parse_text(text, length, path, variables, &bad_line);
     free(text);
     if (bad_line != 0) {
-        cw_text_addf(problems,
-                     "%scannot parse configuration file '%s' at line %u: expected NAME = value; the line is ignored",
-                     (problems->length == 0) ? "" : "\n", path, bad_line);
+        add_problem(problems, "cannot parse configuration file", path, "");
+        cw_text_addf(problems, " at line %u: expected NAME = value; the line is ignored", bad_line);
     }
     return status;
+}
+
+ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *variables, struct cw_text *problems)
+{
+    return parse_file(path, 0, variables, problems);
 }
 
 ucs_status_t cw_config_environment_take(struct cw_config_variables *variables)
@@ -314,55 +371,73 @@ static int file_in_directory(const char *directory, const char *below, char *pat
     return length > 0 && length < PATH_SIZE;
 }
 
-static int file_of_library(char *path)
-{
-    char library[PATH_SIZE];
-
-    return cw_env_library_path(library, sizeof(library)) == UCS_OK && cw_config_library_file(library, path, PATH_SIZE);
-}
-
 /* The places of CFG-4, the weakest first. */
 enum { AT_SYSTEM, AT_LIBRARY, AT_HOME, AT_CONFIG_DIR, AT_CURRENT, NUM_PLACES };
 
+/* Two texts of PATH_SIZE, which a small stack has no room for. */
+struct paths {
+    char file[PATH_SIZE];
+    char library[PATH_SIZE];
+};
+
 /* 0: there is no such place. */
-static int file_at(int place, char *path)
+static int file_at(int place, struct paths *paths)
 {
     switch (place) {
     case AT_SYSTEM:
-        return file_in_directory(CW_SYSCONFDIR, "/ucx", path);
+        return file_in_directory(CW_SYSCONFDIR, "/ucx", paths->file);
     case AT_LIBRARY:
-        return file_of_library(path);
+        return cw_env_library_path(paths->library, PATH_SIZE) == UCS_OK &&
+               cw_config_library_file(paths->library, paths->file, PATH_SIZE);
     case AT_HOME:
-        return file_in_directory(cw_env_get("HOME"), "", path);
+        return file_in_directory(cw_env_get("HOME"), "", paths->file);
     case AT_CONFIG_DIR:
-        return file_in_directory(cw_env_get("UCX_CONFIG_DIR"), "", path);
+        return file_in_directory(cw_env_get("UCX_CONFIG_DIR"), "", paths->file);
     default:
-        return file_in_directory(".", "", path);
+        return !cw_env_is_secure() && file_in_directory(".", "", paths->file);
+    }
+}
+
+/* It was named in order to be read. */
+static void check_config_dir(struct cw_text *problems)
+{
+    const char *directory = cw_env_get("UCX_CONFIG_DIR");
+    const int error       = (directory == NULL || directory[0] == '\0') ? 0 : cw_directory_check(directory);
+
+    if (error != 0) {
+        add_problem(problems, "no configuration file is read from UCX_CONFIG_DIR, the directory", directory, ": ");
+        cw_text_add(problems, strerror(error));
     }
 }
 
 /* All files. A directory that occurs twice, such as HOME as current directory, counts last. A path is written anew when
- * its file is read, because paths have room for 4 KiB each and nearly no process has such a file. */
+ * its file is read, because paths have room for 4 KiB each and nearly no process has such a file. Whoever owns the
+ * library may configure it, as he could change it. */
 static ucs_status_t parse_all(struct cw_config_variables *variables, struct cw_text *problems)
 {
+    struct paths *const paths = malloc(sizeof(*paths));
     struct cw_file_id ids[NUM_PLACES];
-    int is_there[NUM_PLACES];
-    char path[PATH_SIZE];
+    int is_known[NUM_PLACES]; /* ids[] holds its number */
     ucs_status_t status = UCS_OK;
-    int place, later;
+    int place, later, again;
 
+    if (paths == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    check_config_dir(problems);
     for (place = 0; place < NUM_PLACES; ++place) {
-        is_there[place] = file_at(place, path) && cw_file_id_get(path, &ids[place]);
+        is_known[place] = file_at(place, paths) && cw_file_id_get(paths->file, &ids[place]);
     }
     for (place = 0; place < NUM_PLACES && status == UCS_OK; ++place) {
-        for (later = place + 1; is_there[place] && later < NUM_PLACES; ++later) {
-            is_there[place] =
-                !is_there[later] || ids[place].device != ids[later].device || ids[place].number != ids[later].number;
+        for (again = 0, later = place + 1; is_known[place] && later < NUM_PLACES; ++later) {
+            again |= is_known[later] && ids[place].device == ids[later].device &&
+                     ids[place].number == ids[later].number;
         }
-        if (is_there[place] && file_at(place, path)) {
-            status = cw_config_file_parse(path, variables, problems);
+        if (!again && file_at(place, paths)) {
+            status = parse_file(paths->file, (place <= AT_LIBRARY) ? cw_env_library_owner() : 0, variables, problems);
         }
     }
+    free(paths);
     return status;
 }
 

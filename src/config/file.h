@@ -7,6 +7,7 @@
 #define CW_CONFIG_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/string.h"
 #include "ucs/type/status.h"
@@ -16,31 +17,36 @@ struct cw_config_variable {
     char *value;
     const char *path;       /* "": of the environment */
     unsigned line;
+    uint32_t older;         /* number of the one of this name that it replaces: its index + 1; 0: none */
 };
 
-/* Starts as {0}. */
+/* Starts as {0}. All that were read stay, the newest last. */
 struct cw_config_variables {
     struct cw_config_variable *items;
     size_t count;
     size_t capacity;
+    uint32_t *slots;        /* hash table: numbers of the newest of each name, 0 for none */
+    size_t num_slots;       /* a power of 2, or 0 */
+    uint32_t *patterns;     /* indices of those whose name has * or ? */
+    size_t num_patterns;
 };
 
 void cw_config_variables_free(struct cw_config_variables *variables);
-/* NULL when there is none of that name. Borrowed. */
+/* The newest of that name, or NULL. Borrowed. */
 const struct cw_config_variable *cw_config_variables_get(const struct cw_config_variables *variables, const char *name);
-/* As before; where no name is that one, the last pattern that it fits (N22-136). For files. */
+/* As before; where no name is that one, the last pattern that it fits (N22-136). For files. Variables with the value
+ * `nothing`, if that is not NULL, are passed over. */
 const struct cw_config_variable *cw_config_variables_match(const struct cw_config_variables *variables,
-                                                           const char *name);
-const char *cw_config_variables_find(const struct cw_config_variables *variables, const char *name);
+                                                           const char *name, const char *nothing);
 
 /* Adds where it stands, between these; nothing for the environment. */
 void cw_config_variable_place(const struct cw_config_variable *variable, const char *before, const char *after,
                               struct cw_text *text);
 
 /*
- * Adds the assignments of one file, replacing earlier ones of the same name. A file that cannot be read is passed
- * over (CFG-5). Each error in a file appends one line to `problems`; its correct lines count.
- * UCS_ERR_NO_MEMORY.
+ * Adds the assignments of one file, which replace earlier ones of the same name. A missing file is passed over. One
+ * that cannot be read, or that others than this user and root may have written, is passed over with a line in
+ * `problems`. The first error in a file gets such a line, too; its correct lines count. UCS_ERR_NO_MEMORY.
  */
 ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *variables, struct cw_text *problems);
 

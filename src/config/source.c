@@ -55,7 +55,7 @@ void cw_config_sources_close(struct cw_config_sources *sources)
 }
 
 const struct cw_config_variable *cw_config_sources_find(const struct cw_config_sources *sources, const char *variable,
-                                                        enum cw_config_source *source_p)
+                                                        const char *nothing, enum cw_config_source *source_p)
 {
     const struct cw_config_variable *found = cw_config_variables_get(&sources->environment, variable);
 
@@ -63,9 +63,9 @@ const struct cw_config_variable *cw_config_sources_find(const struct cw_config_s
         *source_p = CW_SOURCE_ENVIRONMENT;
         return found;
     }
-    found = cw_config_variables_match(&sources->file, variable);
+    found = cw_config_variables_match(&sources->file, variable, nothing);
     if (found == NULL) {
-        found = cw_config_variables_match(sources->files, variable);
+        found = cw_config_variables_match(sources->files, variable, nothing);
     }
     if (found != NULL) {
         *source_p = CW_SOURCE_FILE;

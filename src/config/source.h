@@ -37,9 +37,10 @@ static inline int cw_config_sources_may_have(const struct cw_config_sources *sou
     return name[0] == '\0' || (sources->beginnings & cw_config_beginning(name)) != 0;
 }
 
-/* Exactly this variable from the strongest source, or NULL; borrowed. */
+/* Exactly this variable from the strongest source, or NULL; borrowed. In files the value `nothing`, if that is not
+ * NULL, is passed over. */
 const struct cw_config_variable *cw_config_sources_find(const struct cw_config_sources *sources, const char *variable,
-                                                        enum cw_config_source *source_p);
+                                                        const char *nothing, enum cw_config_source *source_p);
 
 /* The ways of putting UCX and the prefix in front of a name, weakest first. */
 enum cw_name_form {

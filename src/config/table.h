@@ -9,7 +9,8 @@
 
 enum cw_setting_flags {
     CW_SETTING_READ_ONLY = 1, /* of the process, not changed by ucp_config_modify (CFG-16) */
-    CW_SETTING_MM        = 2  /* also known by MM_ in place of the group's prefix (VAR-74) */
+    CW_SETTING_MM        = 2, /* also known by MM_ in place of the group's prefix (VAR-74) */
+    CW_SETTING_PROTECTS  = 4  /* its default switches protection off, which no line of a file may do */
 };
 
 struct cw_setting {

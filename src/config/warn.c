@@ -63,18 +63,27 @@ static int is_of_other_prefix(const char *prefix, const char *variable)
     return found;
 }
 
+#define MOST_UNUSED 20u /* that are named */
+
 /* Names as they were found, as text. */
 struct sorted {
     struct cw_text used;
     struct cw_text environment;     /* unused variables of the environment ... */
     struct cw_text files;           /* ... and of files */
     unsigned num_environment;
+    unsigned num_files;
 };
 
-static void add_unused(const char *name, const struct cw_config_variable *variable, struct cw_text *unused)
+/* A guess looks at all names there are. */
+static void add_unused(const char *name, const struct cw_config_variable *variable, struct cw_text *unused,
+                       unsigned *count)
 {
-    const char *guess = cw_setting_guess(name);
+    const char *guess;
 
+    if ((*count)++ >= MOST_UNUSED) {
+        return;
+    }
+    guess = cw_setting_guess(name);
     cw_text_addf(unused, "%s%s", (unused->length == 0) ? "" : "; ", variable->name);
     cw_config_variable_place(variable, " in ", "", unused);
     if (guess != NULL && cw_setting_find_global(guess) != NULL) {
@@ -102,22 +111,31 @@ static void sort_variable(const char *prefix, const struct cw_config_variable *v
     if (is_read(variable, name) && (form == CW_FORM_PLAIN || cw_setting_find_global(name) == NULL)) {
         cw_text_addf(&sorted->used, "%s%s", (sorted->used.length == 0) ? "" : "; ", variable->name);
     } else if (variable->path[0] == '\0') {
-        add_unused(name, variable, &sorted->environment);
-        ++sorted->num_environment;
+        add_unused(name, variable, &sorted->environment, &sorted->num_environment);
     } else {
-        add_unused(name, variable, &sorted->files);
+        add_unused(name, variable, &sorted->files, &sorted->num_files);
     }
 }
 
 static void sort_variables(const char *prefix, const struct cw_config_variables *variables,
                            const struct cw_config_variables *except, struct sorted *sorted)
 {
+    const struct cw_config_variable *variable;
     size_t i;
 
     for (i = 0; i < variables->count; ++i) {
-        if (except == NULL || cw_config_variables_get(except, variables->items[i].name) == NULL) {
-            sort_variable(prefix, &variables->items[i], sorted);
+        variable = &variables->items[i];
+        if (cw_config_variables_get(variables, variable->name) == variable &&
+            (except == NULL || cw_config_variables_get(except, variable->name) == NULL)) {
+            sort_variable(prefix, variable, sorted);
         }
+    }
+}
+
+static void add_unnamed(struct cw_text *unused, unsigned count)
+{
+    if (count > MOST_UNUSED) {
+        cw_text_addf(unused, "; and %u more", count - MOST_UNUSED);
     }
 }
 
@@ -125,6 +143,8 @@ static void warn_unused(struct sorted *sorted)
 {
     struct cw_text lines = {0};
 
+    add_unnamed(&sorted->environment, sorted->num_environment);
+    add_unnamed(&sorted->files, sorted->num_files);
     if (sorted->environment.length > 0 && !sorted->environment.failed) {
         cw_text_addf(&lines, "unused environment variable%s: %s\n", (sorted->num_environment == 1) ? "" : "s",
                      cw_text_get(&sorted->environment));
