@@ -5,6 +5,7 @@
  */
 #include "test_config_child.h"
 
+#include <stdbool.h>
 #include <sys/auxv.h>
 #include <sys/un.h>
 
