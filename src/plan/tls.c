@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Only aliases with a member that exists here; the others (dc ...) select nothing. Names of UCX for datagrams of
- * InfiniBand and names for its connections both mean the one transport here, which uses connections. */
+/* Only aliases with a member that exists here. All names of UCX for RDMA, be it for connections (rc), datagrams (ud),
+ * or what single makers of devices have (dc, srd, and names in mlx5 and _x), mean the transport that there is here. */
 static const struct {
     const char *alias;
     const char *members[6];
@@ -16,9 +16,17 @@ static const struct {
     {"rc", {"verbs", NULL}},
     {"rc_v", {"verbs", NULL}},
     {"rc_verbs", {"verbs", NULL}},
+    {"rc_x", {"verbs", NULL}},
+    {"rc_mlx5", {"verbs", NULL}},
     {"ud", {"verbs", NULL}},
     {"ud_v", {"verbs", NULL}},
     {"ud_verbs", {"verbs", NULL}},
+    {"ud_x", {"verbs", NULL}},
+    {"ud_mlx5", {"verbs", NULL}},
+    {"dc", {"verbs", NULL}},
+    {"dc_x", {"verbs", NULL}},
+    {"dc_mlx5", {"verbs", NULL}},
+    {"srd", {"verbs", "ofi", NULL}},
     {"sm", {"posix", "sysv", "xpmem", "knem", "cma", NULL}},
     {"shm", {"posix", "sysv", "xpmem", "knem", "cma", NULL}},
     {"mm", {"posix", "sysv", "xpmem", NULL}},
@@ -31,6 +39,9 @@ static const struct {
 };
 
 static const char *const memory_family[] = {"posix", "sysv", "xpmem", "knem", "cma", NULL};
+static const char *const rdma_family[]   = {"gga_mlx5", "rc_gda", NULL};
+/* Without one of the other names for RDMA, UCX still has its connections by verbs. */
+static const char *const connections[] = {"verbs", "ib", "rc", "rc_v", "rc_verbs", NULL};
 static const char *const cuda_family[]   = {"cuda_copy", "cuda_ipc", "gdr_copy", NULL};
 static const char *const rocm_family[]   = {"rocm_copy", "rocm_ipc", "rocm_gdr", NULL};
 
@@ -69,6 +80,9 @@ int cw_plan_tls_selects(const char *entry, const char *transport)
 /* ofi without one of its providers still has the others, so it reads the list itself. */
 int cw_plan_tls_excludes(const char *entry, const char *transport)
 {
+    if (strcmp(transport, "verbs") == 0 && !listed(entry + (entry[0] == '\\'), connections)) {
+        return 0;
+    }
     return (strcmp(transport, "ofi") == 0) ? strcmp(entry + (entry[0] == '\\'), transport) == 0 :
            stands_for(entry, transport);
 }
@@ -79,6 +93,7 @@ int cw_plan_tls_covered(const char *entry, const char *transport)
 
     return (suffix != NULL && strcmp(suffix, ":aux") == 0) ||
            (strcmp(transport, "posix") == 0 && listed(entry + (entry[0] == '\\'), memory_family)) ||
+           (strcmp(transport, "verbs") == 0 && listed(entry + (entry[0] == '\\'), rdma_family)) ||
            (strcmp(transport, "cuda_copy") == 0 && listed(entry + (entry[0] == '\\'), cuda_family)) ||
            (strcmp(transport, "rocm_copy") == 0 && listed(entry + (entry[0] == '\\'), rocm_family));
 }
@@ -89,7 +104,7 @@ const char *cw_plan_tls_aliases(const char *transport)
         return "ofi, efa, cxi, opx, psm3";
     }
     if (strcmp(transport, "verbs") == 0) {
-        return "ib, rc, rc_v, rc_verbs, ud, ud_v, ud_verbs, verbs";
+        return "dc, ib, rc, srd, ud, verbs";
     }
     return (strcmp(transport, "posix") == 0) ? "mm, posix, shm, sm" : transport;
 }

@@ -50,6 +50,33 @@ static const struct {
     {"mm", "tcp", 0, 0, 0},
     {"ib", "tcp", 0, 0, 0},
     {"ib", "posix", 0, 0, 0},
+    {"dc_x", "tcp", 0, 0, 0},
+    {"srd", "tcp", 0, 0, 0},
+
+    /* all names for RDMA mean the transport for it; without the names of others than its own it stays */
+    {"verbs", "verbs", 1, 1, 0},
+    {"ib", "verbs", 1, 1, 0},
+    {"rc", "verbs", 1, 1, 0},
+    {"rc_v", "verbs", 1, 1, 0},
+    {"rc_verbs", "verbs", 1, 1, 0},
+    {"rc_x", "verbs", 1, 0, 0},
+    {"rc_mlx5", "verbs", 1, 0, 0},
+    {"ud", "verbs", 1, 0, 0},
+    {"ud_v", "verbs", 1, 0, 0},
+    {"ud_verbs", "verbs", 1, 0, 0},
+    {"ud_x", "verbs", 1, 0, 0},
+    {"ud_mlx5", "verbs", 1, 0, 0},
+    {"dc", "verbs", 1, 0, 0},
+    {"dc_x", "verbs", 1, 0, 0},
+    {"dc_mlx5", "verbs", 1, 0, 0},
+    {"srd", "verbs", 1, 0, 0},
+    {"srd", "ofi", 1, 0, 0},
+    {"gga_mlx5", "verbs", 0, 0, 1},
+    {"rc_gda", "verbs", 0, 0, 1},
+    {"\\rc", "verbs", 0, 0, 0},
+    {"\\verbs", "verbs", 1, 1, 0},
+    {"rc_", "verbs", 0, 0, 0},
+    {"dc_verbs", "verbs", 0, 0, 0},
     {"cuda", "self", 0, 0, 0},
     {"cuda", "cuda_copy", 1, 1, 0},
     {"rocm", "rocm_copy", 1, 1, 0},
@@ -133,7 +160,7 @@ static void the_table_holds(void **state)
 /* A warning advises these names: each must help. */
 static void the_aliases_of_a_warning_select(void **state)
 {
-    static const char *const transports[] = {"posix", "tcp", "self", "sim"};
+    static const char *const transports[] = {"posix", "tcp", "self", "sim", "verbs", "ofi"};
     char text[64], *name, *rest;
     unsigned names = 0;
     size_t i;
@@ -148,7 +175,7 @@ static void the_aliases_of_a_warning_select(void **state)
             names++;
         }
     }
-    assert_int_equal(names, 7);
+    assert_int_equal(names, 18);
 }
 
 /* Whether shared memory may copy between processes. */

@@ -70,8 +70,9 @@ static int is_wanted(const struct cw_config *config, const char *provider)
     const struct cw_allow_list *tls = &config->tls;
     const int is_named              = is_one_of(provider, named, sizeof(named) / sizeof(named[0]));
 
-    if (tls->mode == CW_LIST_ALLOW) {
-        return has(&tls->list, "ofi") || (is_named && has(&tls->list, provider));
+    if (tls->mode == CW_LIST_ALLOW) { /* srd is what UCX drives the devices of efa by */
+        return has(&tls->list, "ofi") || (is_named && has(&tls->list, provider)) ||
+               (strcmp(provider, "efa") == 0 && has(&tls->list, "srd"));
     }
     if (tls->mode == CW_LIST_EXCEPT && (has(&tls->list, "ofi") || has(&tls->list, provider))) {
         return 0;
