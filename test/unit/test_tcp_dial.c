@@ -226,6 +226,85 @@ static void test_ports_come_from_the_range(void **state)
     node_close(&nodes[2]);
 }
 
+static int listen_error;      /* 0: listening works */
+static int allowed_port = -1; /* works always */
+
+int __wrap_cw_net_listen(const struct cw_net_address *address, int reuse, const struct cw_net_options *options,
+                         uint16_t *port_p);
+int __real_cw_net_listen(const struct cw_net_address *address, int reuse, const struct cw_net_options *options,
+                         uint16_t *port_p);
+
+int __wrap_cw_net_listen(const struct cw_net_address *address, int reuse, const struct cw_net_options *options,
+                         uint16_t *port_p)
+{
+    const int error = (address->port == allowed_port) ? 0 : listen_error;
+
+    return (error != 0) ? -error : __real_cw_net_listen(address, reuse, options, port_p);
+}
+
+static ucs_status_t open_in_range(struct node *node, unsigned first, unsigned last, int error)
+{
+    ucs_status_t status;
+
+    node_configure(node);
+    node->config.tcp_port_range.first = first;
+    node->config.tcp_port_range.last  = last;
+    listen_error                      = error;
+    log_count_begin();
+    status = node_try_open(node, NULL);
+    log_count_end();
+    listen_error = 0;
+    return status;
+}
+
+/* Setting, value, cause and remedy. */
+static void test_a_range_without_a_port_is_named(void **state)
+{
+    static const struct {
+        unsigned first, last;
+        int error;
+        ucs_status_t status;
+        const char *text;
+    } cases[] = {
+        {80, 81, EACCES, UCS_ERR_IO_ERROR, " on any port of UCX_TCP_PORT_RANGE=80-81: Permission denied; this user may "
+                                           "not take them, so choose ports from 1024 on"},
+        {80, 80, EADDRINUSE, UCS_ERR_BUSY, " on the port of UCX_TCP_PORT_RANGE=80: Address already in use; each worker "
+                                           "needs one, so widen the range"},
+        {80, 81, EMFILE, UCS_ERR_IO_ERROR, " on any port of UCX_TCP_PORT_RANGE=80-81: Too many open files; raise the "
+                                           "limit of open files (ulimit -n)"},
+        {0, 0, EMFILE, UCS_ERR_IO_ERROR, ": Too many open files; raise the limit of open files (ulimit -n)"},
+    };
+    const char *before = "cannot listen for TCP connections";
+    struct node node;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(open_in_range(&node, cases[i].first, cases[i].last, cases[i].error), cases[i].status);
+        assert_int_equal(log_lines, 1);
+        assert_memory_equal(log_text, before, strlen(before));
+        assert_string_equal(log_text + strlen(before), cases[i].text);
+    }
+}
+
+/* Some ports of a range may be closed to this user, and others not. The search begins anywhere. */
+static void test_a_port_that_may_not_be_taken_is_passed_over(void **state)
+{
+    unsigned port = 20000u + (unsigned)getpid() % 10000u, tries, place;
+    struct node node;
+
+    (void)state;
+    for (tries = place = 0; place < 5; tries++, port++) {
+        assert_true(tries < 100);
+        allowed_port = (int)port;
+        if (open_in_range(&node, port - place, port - place + 4, EACCES) == UCS_OK) {
+            node_close(&node);
+            place++;
+        }
+    }
+    allowed_port = -1;
+}
+
 static void test_ipv6_is_used_alone(void **state)
 {
     static char *families[] = {"inet6"};
@@ -281,6 +360,8 @@ int main(void)
         test_on(nothing, test_a_dead_candidate_is_followed_by_the_next),
         test_on(opened, test_a_dial_may_be_closed_at_any_stage),
         test_on(nothing, test_ports_come_from_the_range),
+        test_on(nothing, test_a_range_without_a_port_is_named),
+        test_on(nothing, test_a_port_that_may_not_be_taken_is_passed_over),
         test_on(nothing, test_ipv6_is_used_alone),
         test_on(nothing, test_loopback_alone_reaches_nobody_else),
     };

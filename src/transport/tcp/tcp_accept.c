@@ -11,6 +11,8 @@
 #include "transport/tcp/tcp_send.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,6 +305,34 @@ static int listen_on_port(struct cw_tcp_iface *iface, uint16_t port, uint16_t *p
     return fd;
 }
 
+static const char *remedy(int error, bool of_range)
+{
+    switch (error) {
+    case EADDRINUSE:
+        return of_range ? "; each worker needs one, so widen the range" : "";
+    case EACCES:
+        return of_range ? "; this user may not take them, so choose ports from 1024 on" : "";
+    case EMFILE:
+        return "; raise the limit of open files (ulimit -n)";
+    default:
+        return "";
+    }
+}
+
+/* `error` is that of the port that was tried last. */
+static void complain(const struct cw_tcp_settings *settings, int error)
+{
+    char range[64] = "";
+
+    if (settings->port_first != 0 && settings->port_first == settings->port_last) {
+        (void)snprintf(range, sizeof(range), " on the port of UCX_TCP_PORT_RANGE=%u", settings->port_first);
+    } else if (settings->port_first != 0) {
+        (void)snprintf(range, sizeof(range), " on any port of UCX_TCP_PORT_RANGE=%u-%u", settings->port_first,
+                       settings->port_last);
+    }
+    cw_error("cannot listen for TCP connections%s: %s%s", range, strerror(error), remedy(error, range[0] != '\0'));
+}
+
 ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigned *listens_p)
 {
     const unsigned first = iface->settings.port_first;
@@ -312,19 +342,12 @@ ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigne
     ucs_status_t status;
     unsigned i;
 
-    for (i = 0; i < count && fd == -EADDRINUSE; i++) {
+    for (i = 0; i < count && (fd == -EADDRINUSE || fd == -EACCES); i++) {
         fd = listen_on_port(iface, (uint16_t)(first + (start + i) % count), port_p, listens_p);
     }
-    if (fd == -EADDRINUSE && first != 0) {
-        cw_error("cannot listen for TCP connections: all ports from %u to %u are in use; each worker needs one, so "
-                 "widen TCP_PORT_RANGE",
-                 first, first + count - 1);
-        return UCS_ERR_BUSY;
-    }
     if (fd < 0) {
-        cw_error("cannot listen for TCP connections: %s%s", strerror(-fd),
-                 (fd == -EMFILE) ? "; raise the limit of open files (ulimit -n)" : "");
-        return UCS_ERR_IO_ERROR;
+        complain(&iface->settings, -fd);
+        return (fd == -EADDRINUSE && first != 0) ? UCS_ERR_BUSY : UCS_ERR_IO_ERROR;
     }
     iface->listener.fd    = fd;
     iface->listener.ready = listener_ready;

@@ -89,9 +89,11 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->staging_size = CW_TCP_FRAME_HEADER + iface->settings.rx_seg_size;
     iface->tx_capacity  = CW_TCP_FRAME_HEADER + CW_TCP_PADDING_MAX + iface->settings.tx_seg_size;
     if (params->num_devices > 0 && iface->local.num_hosts == 0 && iface->local.loopback == 0) {
-        cw_error(
-            "cannot open the TCP transport: no address is left on device %s; it went down, or TCP_AF_PRIO excludes it",
-            params->devices[0].name);
+        cw_error("cannot open the TCP transport: no address is left on device %s; it went down, or "
+                 "UCX_TCP_AF_PRIO=%s%s%s leaves out its family", params->devices[0].name,
+                 iface->settings.use_ipv4 ? "inet" : "",
+                 (iface->settings.use_ipv4 && iface->settings.use_ipv6) ? "," : "",
+                 iface->settings.use_ipv6 ? "inet6" : "");
         status = UCS_ERR_NO_DEVICE;
         goto fail;
     }
