@@ -18,7 +18,7 @@
 
 #define PATH_SIZE   1024
 #define PREFIX_SIZE 384
-#define STACK_SIZE  2048
+#define STACK_SIZE  640 /* of a text, and of a record with its prefix; longer ones get memory of their own */
 #define COMPONENT   "UCX"
 
 enum sink_kind { SINK_STDOUT, SINK_STDERR, SINK_FILE };
@@ -219,8 +219,9 @@ static void write_stream(FILE *stream, const char *data, size_t length)
     (void)fflush(stream);
 }
 
-/* The last file that fits the number falls out, each other moves up by one; with rotate 0 the file starts again. */
-static void sink_rotate(void)
+/* The last file that fits the number falls out, each other moves up by one; with rotate 0 the file starts again. Not
+ * inline, as its names would take room on the stack of each record. */
+static CW_COLD void sink_rotate(void)
 {
     char from[PATH_SIZE + 16];
     char to[PATH_SIZE + 16];
@@ -244,11 +245,11 @@ static void sink_rotate(void)
 }
 
 /* Called with the lock held; leaves sink.kind at SINK_STDOUT when the file cannot be had. */
-static void sink_open(void)
+static CW_COLD void sink_open(void)
 {
     char prefix[PREFIX_SIZE];
+    char line[PATH_SIZE + PREFIX_SIZE + 256];
     char text[PATH_SIZE + 256];
-    char line[STACK_SIZE];
     size_t prefix_length;
     size_t length;
 

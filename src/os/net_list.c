@@ -14,12 +14,14 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MAX_TRIES 4 /* reads of a list that changes while it is read */
+#define ANSWER_SIZE 8192u
+#define MAX_TRIES   4 /* reads of a list that changes while it is read */
 
 struct listing {
     struct cw_net_interface *list;
@@ -126,14 +128,14 @@ static int read_addresses(struct listing *listing)
         struct ifaddrmsg message;
     } question = {.header = {.nlmsg_len = sizeof(question), .nlmsg_type = RTM_GETADDR,
                              .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP, .nlmsg_seq = 1}};
-    _Alignas(struct nlmsghdr) char buffer[8192];
-    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    int status   = (fd < 0 || send(fd, &question, sizeof(question), 0) < 0) ? -errno : 0;
+    char *const buffer = malloc(ANSWER_SIZE); /* a thread with a small stack has no room for it */
+    const int fd       = (buffer == NULL) ? -1 : socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    int status         = (fd < 0 || send(fd, &question, sizeof(question), 0) < 0) ? -errno : 0;
     ssize_t got;
 
     while (status == 0) { /* the kernel answers at once, so this loop does not wait */
-        got = recv(fd, buffer, sizeof(buffer), MSG_TRUNC);
-        if (got <= 0 || (size_t)got > sizeof(buffer)) {
+        got = recv(fd, buffer, ANSWER_SIZE, MSG_TRUNC);
+        if (got <= 0 || (size_t)got > ANSWER_SIZE) {
             status = (got < 0 && errno == EINTR) ? 0 : (got < 0) ? -errno : -EIO;
         } else {
             status = take_answers(listing, buffer, (size_t)got);
@@ -142,6 +144,7 @@ static int read_addresses(struct listing *listing)
     if (fd >= 0) {
         close(fd);
     }
+    free(buffer);
     return status;
 }
 

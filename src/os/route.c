@@ -9,11 +9,13 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define MAX_QUESTIONS 16u
+#define ANSWER_SIZE   8192u
 
 struct question {
     struct nlmsghdr header;
@@ -102,11 +104,7 @@ static void take_answers(const void *buffer, size_t length, unsigned count, stru
 
 void cw_routes_find(const struct cw_net_address *to, unsigned count, struct cw_route *routes)
 {
-    union {
-        struct nlmsghdr header;
-        struct question questions[MAX_QUESTIONS];
-        char bytes[8192];
-    } buffer;
+    char *const bytes = malloc(ANSWER_SIZE); /* a thread with a small stack has no room for it */
     struct question question;
     size_t length = 0;
     ssize_t got;
@@ -115,19 +113,22 @@ void cw_routes_find(const struct cw_net_address *to, unsigned count, struct cw_r
 
     memset(routes, 0, count * sizeof(*routes));
     count = (count < MAX_QUESTIONS) ? count : MAX_QUESTIONS;
+    if (bytes == NULL) {
+        return;
+    }
     for (i = 0; i < count; i++) {
         ask(&to[i], i, &question);
-        memcpy(buffer.bytes + length, &question, sizeof(question));
+        memcpy(bytes + length, &question, sizeof(question));
         length += NLMSG_ALIGN(question.header.nlmsg_len);
     }
     fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    if (fd < 0) {
-        return;
-    }
-    if (count > 0 && send(fd, buffer.bytes, length, 0) == (ssize_t)length) {
-        while ((got = recv(fd, buffer.bytes, sizeof(buffer.bytes), MSG_DONTWAIT)) > 0) {
-            take_answers(buffer.bytes, (size_t)got, count, routes);
+    if (fd >= 0 && count > 0 && send(fd, bytes, length, 0) == (ssize_t)length) {
+        while ((got = recv(fd, bytes, ANSWER_SIZE, MSG_DONTWAIT)) > 0) {
+            take_answers(bytes, (size_t)got, count, routes);
         }
     }
-    close(fd);
+    if (fd >= 0) {
+        close(fd);
+    }
+    free(bytes);
 }

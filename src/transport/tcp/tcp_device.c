@@ -4,6 +4,8 @@
  */
 #include "transport/tcp/tcp.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -13,11 +15,13 @@
 
 #define MAX_INTERFACES 256u
 
-/* Lists all interfaces of the families that the settings allow, in the system's order. */
-static unsigned list_interfaces(const struct cw_tcp_settings *settings, struct cw_net_interface *list)
+/* All interfaces of the families that the settings allow, in the system's order, to be freed. NULL: none is known. A
+ * thread with a small stack has no room for them. */
+static struct cw_net_interface *list_interfaces(const struct cw_tcp_settings *settings, unsigned *num_p)
 {
-    const int all  = cw_net_interfaces(list, MAX_INTERFACES);
-    unsigned count = 0;
+    struct cw_net_interface *list = malloc(MAX_INTERFACES * sizeof(*list));
+    const int all                 = (list == NULL) ? -ENOMEM : cw_net_interfaces(list, MAX_INTERFACES);
+    unsigned count                = 0;
     int i;
 
     if (all < 0) {
@@ -29,7 +33,8 @@ static unsigned list_interfaces(const struct cw_tcp_settings *settings, struct c
         }
         list[count++] = list[i];
     }
-    return count;
+    *num_p = count;
+    return list;
 }
 
 /* Whether an earlier entry has that name and that family (CW_NET_NONE: any family). */
@@ -71,14 +76,14 @@ static unsigned keep_devices(const struct cw_tcp_settings *settings, struct cw_n
 
 unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
-    struct cw_net_interface list[MAX_INTERFACES];
     char preferred[CW_NET_NAME_MAX] = "";
     struct cw_tcp_settings settings;
+    struct cw_net_interface *list;
     unsigned num, count = 0, round, i;
     int rank;
 
     cw_tcp_settings_load(config, &settings);
-    num = list_interfaces(&settings, list);
+    list = list_interfaces(&settings, &num);
     if (keep_devices(&settings, list, &num) > 1 && settings.prefer_default) {
         cw_net_default_interface(preferred);
     }
@@ -95,15 +100,15 @@ unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *
             count++;
         }
     }
+    free(list);
     return count;
 }
 
 void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_device *devices, unsigned num_devices,
                        struct cw_tcp_local *local)
 {
-    struct cw_net_interface list[MAX_INTERFACES];
-    const unsigned num = list_interfaces(settings, list);
-    unsigned round, device, i;
+    unsigned num, round, device, i;
+    struct cw_net_interface *const list = list_interfaces(settings, &num);
 
     *local            = (struct cw_tcp_local){0};
     local->netns      = cw_host_netns_id();
@@ -124,6 +129,7 @@ void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_d
             }
         }
     }
+    free(list);
 }
 
 void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_tcp_address *peer,
@@ -142,20 +148,20 @@ void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_
 
 int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_address *local)
 {
-    struct cw_net_interface list[MAX_INTERFACES];
-    const struct cw_name_list *only = settings->only_devices;
-    const int loopback              = cw_net_is_loopback(local);
-    int num                         = (only == NULL) ? 0 : cw_net_interfaces(list, MAX_INTERFACES), known = 0, i;
+    const struct cw_name_list *only     = settings->only_devices;
+    struct cw_net_interface *const list = (only == NULL) ? NULL : malloc(MAX_INTERFACES * sizeof(*list));
+    const int loopback                  = cw_net_is_loopback(local);
+    int num                             = (list == NULL) ? 0 : cw_net_interfaces(list, MAX_INTERFACES);
+    int known = 0, allowed = 0, i;
 
-    for (i = 0; i < num; i++) {
+    for (i = 0; i < num && !allowed; i++) {
         if (loopback ? !list[i].loopback : (list[i].address.family != local->family ||
                                             memcmp(list[i].address.bytes, local->bytes, sizeof(local->bytes)) != 0)) {
             continue;
         }
-        known = 1;
-        if (cw_name_list_has(only, list[i].name)) {
-            return 1;
-        }
+        known   = 1;
+        allowed = cw_name_list_has(only, list[i].name);
     }
-    return !known;
+    free(list);
+    return allowed || !known;
 }

@@ -47,7 +47,7 @@ static int tls_handshake(struct cw_tcp_filter *filter)
 
 /* The bytes from *at_p and *offset_p on that make the next record: in place, or collected in the buffer. After a write
  * that took none it returns equal bytes again. */
-static const char *next_bytes(const struct iovec *iov, unsigned count, unsigned at, size_t offset, char buffer[RECORD],
+static const char *next_bytes(const struct iovec *iov, unsigned count, unsigned at, size_t offset, char *buffer,
                               size_t *length_p)
 {
     size_t length = 0, part;
@@ -71,26 +71,38 @@ static const char *next_bytes(const struct iovec *iov, unsigned count, unsigned 
 static ssize_t openssl_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
 {
     size_t total = 0, offset = 0, length;
-    char buffer[RECORD];
+    char *buffer = NULL; /* a thread with a small stack has no room for it */
     const char *bytes;
-    unsigned at = 0;
-    ssize_t sent;
+    unsigned at  = 0;
+    ssize_t sent = 0;
 
     for (;;) {
         while (at < count && offset >= iov[at].iov_len) {
             offset -= iov[at++].iov_len;
         }
         if (at == count) {
-            return (ssize_t)total;
+            break;
+        }
+        if (buffer == NULL && at + 1 < count) {
+            buffer = malloc(RECORD);
+        }
+        sent = 0;
+        if (buffer == NULL && at + 1 < count) { /* tried again, with equal bytes */
+            break;
         }
         bytes = next_bytes(iov, count, at, offset, buffer, &length);
         sent  = cw_tls_write(tls_of(filter), bytes, length);
         if (sent <= 0) {
-            return (total > 0) ? (ssize_t)total : (sent == 0) ? -EAGAIN : sent;
+            break;
         }
         total += (size_t)sent;
         offset += (size_t)sent;
     }
+    free(buffer);
+    if (at < count && total == 0) {
+        return (sent == 0) ? -EAGAIN : sent;
+    }
+    return (ssize_t)total;
 }
 
 static ssize_t openssl_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)

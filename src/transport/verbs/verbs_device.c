@@ -310,13 +310,13 @@ static unsigned list_ports(const struct cw_verbs_settings *settings, struct cw_v
 
 unsigned cw_verbs_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
-    struct cw_verbs_port ports[MAX_PORTS];
+    struct cw_verbs_port *const ports = malloc(MAX_PORTS * sizeof(*ports)); /* a small stack has no room for them */
     struct cw_verbs_settings settings;
     unsigned num, count = 0, i;
     const char *why;
 
     cw_verbs_settings_load(config, &settings);
-    num = list_ports(&settings, ports, &why);
+    num = (ports == NULL) ? 0 : list_ports(&settings, ports, &why);
     for (i = 0; i < num; i++) {
         if (ports[i].why[0] != '\0') {
             cw_debug("verbs: %s is not used: %s", ports[i].name, ports[i].why);
@@ -327,20 +327,21 @@ unsigned cw_verbs_query_devices(const struct cw_config *config, struct cw_device
         }
         count++;
     }
+    free(ports);
     return count;
 }
 
 void cw_verbs_explain(const struct cw_config *config, struct cw_text *text)
 {
-    struct cw_verbs_port ports[MAX_PORTS];
+    struct cw_verbs_port *const ports = malloc(MAX_PORTS * sizeof(*ports));
     struct cw_verbs_settings settings;
     struct cw_verbs_settings fitted;
-    const char *why = NULL;
+    const char *why = "There is no memory to list them.";
     char gid[CW_VERBS_GID_TEXT];
     unsigned num, i, j;
 
     cw_verbs_settings_load(config, &settings);
-    num = list_ports(&settings, ports, &why);
+    num = (ports == NULL) ? 0 : list_ports(&settings, ports, &why);
     if (num == 0) {
         cw_text_addf(text, "%s\n", why);
     }
@@ -365,6 +366,7 @@ void cw_verbs_explain(const struct cw_config *config, struct cw_text *text)
                      "device's; a worker has %u receives of %zu bytes (UCX_RC_RX_QUEUE_LEN, UCX_IB_SEG_SIZE)\n",
                      ports[i].name, fitted.sends, conn_bytes(fitted.sends), fitted.receives, fitted.segment);
     }
+    free(ports);
 }
 
 struct ibv_context *cw_verbs_device_open(const struct cw_verbs_library *lib, const struct cw_verbs_settings *settings,
