@@ -71,7 +71,9 @@ static void write_configuration(const char *directory)
     FILE *file;
 
     (void)snprintf(path, sizeof(path), "%s/ucx.conf", directory);
-    must(mkdir(directory, 0755) == 0 && chmod(directory, 0755) == 0 && (file = fopen(path, "w")) != NULL);
+    must(mkdir(directory, 0755) == 0 && chmod(directory, 0755) == 0);
+    file = fopen(path, "w");
+    must(file != NULL);
     must(fprintf(file, "UCX_SEG_SIZE=1k\nUCX_LOG_FILE=%s/written/of_file.log\n", top) > 0 && fclose(file) == 0);
     must(chmod(path, 0644) == 0);
 }
