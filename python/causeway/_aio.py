@@ -364,14 +364,13 @@ class Endpoint:
 
     async def _atomic(self, operation: int, operand: int, other: int, address: int, key: _core.RemoteKey,
                       width: int, fetch: bool = True) -> int:
-        limit = (1 << 8 * width) - 1
-        answer = self._core.atomic(operation, operand & limit, other & limit, address, key, width, fetch)
+        answer = self._core.atomic(operation, operand, other, address, key, width, fetch)
         if type(answer) is _core.Request:
             answer = await answer
         return int(answer)
 
     async def fetch_add(self, operand: int, address: int, key: _core.RemoteKey, *, width: int = 8) -> int:
-        """Add to a remote word; gives its old value."""
+        """Add to a remote word; gives its old value. Operands may have a sign or not, old values have none."""
         return await self._atomic(0, operand, 0, address, key, width)
 
     async def swap(self, operand: int, address: int, key: _core.RemoteKey, *, width: int = 8) -> int:

@@ -80,7 +80,7 @@ static bool cuda_get(PyObject *object, PyObject *interface, bool writable, Buffe
         PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: data must be a pair of an address and a bool");
         return false;
     }
-    void *address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
+    void *address = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(data, 0));
     int read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1));
     Py_DECREF(data);
     if (PyErr_Occurred() || !cuda_contiguous(interface, (size_t)length)) {

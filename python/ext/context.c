@@ -38,12 +38,12 @@ static bool configure(PyObject *settings, ucp_config_t *config)
 static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"features", "settings", "name", NULL};
-    unsigned long long features;
+    uint64_t features;
     PyObject *settings   = NULL;
     const char *name     = "python";
     ucp_config_t *config = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "K|Oz", names, &features, &settings, &name)) {
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|Oz", names, cw_to_uint64, &features, &settings, &name)) {
         return NULL;
     }
     if (settings != NULL && settings != Py_None && !PyDict_Check(settings)) {

@@ -155,6 +155,9 @@ PyObject *cw_raise_closed(const char *what);
 PyObject *cw_raise_forked(void);
 bool cw_address_of(PyObject *host_port, struct sockaddr_storage *address, socklen_t *length);
 PyObject *cw_address_tuple(const struct sockaddr_storage *address);
+/* Converters for "O&" of PyArg_Parse*(). The formats of Python for unsigned numbers cut what does not fit. */
+int cw_to_uint32(PyObject *number, void *value);
+int cw_to_uint64(PyObject *number, void *value);
 
 /* buffer.c */
 bool cw_buffer_get(PyObject *object, bool writable, Buffer *buffer);

@@ -190,12 +190,12 @@ static Request *request_for(Endpoint *self, enum result kind, PyObject *buffer, 
 
 static PyObject *endpoint_am_send(Endpoint *self, PyObject *args)
 {
-    unsigned id, flags;
+    uint32_t id, flags;
     PyObject *header_object, *payload;
     Buffer header;
     ucp_request_param_t param;
 
-    if (!PyArg_ParseTuple(args, "IOOI", &id, &header_object, &payload, &flags)) {
+    if (!PyArg_ParseTuple(args, "O&OOO&", cw_to_uint32, &id, &header_object, &payload, cw_to_uint32, &flags)) {
         return NULL;
     }
     if (!PyObject_CheckBuffer(header_object)) {
@@ -220,11 +220,11 @@ static PyObject *endpoint_am_send(Endpoint *self, PyObject *args)
 static PyObject *endpoint_tag_send(Endpoint *self, PyObject *args)
 {
     PyObject *buffer;
-    unsigned long long tag;
+    uint64_t tag;
     int sync;
     ucp_request_param_t param;
 
-    if (!PyArg_ParseTuple(args, "OKp", &buffer, &tag, &sync)) {
+    if (!PyArg_ParseTuple(args, "OO&p", &buffer, cw_to_uint64, &tag, &sync)) {
         return NULL;
     }
     Request *request = request_for(self, RESULT_NONE, buffer, false, &param);
@@ -290,10 +290,10 @@ static RemoteKey *key_for(Endpoint *self, PyObject *object)
 static PyObject *put_or_get(Endpoint *self, PyObject *args, bool get)
 {
     PyObject *buffer, *object;
-    unsigned long long address;
+    uint64_t address;
     ucp_request_param_t param;
 
-    if (!PyArg_ParseTuple(args, "OKO", &buffer, &address, &object)) {
+    if (!PyArg_ParseTuple(args, "OO&O", &buffer, cw_to_uint64, &address, &object)) {
         return NULL;
     }
     Request *request = request_for(self, RESULT_NONE, buffer, get, &param);
@@ -320,18 +320,44 @@ static PyObject *endpoint_get(Endpoint *self, PyObject *args)
     return put_or_get(self, args, true);
 }
 
+/* A word of 4 or 8 bytes, of a number that fits it with a sign or without. */
+static bool word_of(PyObject *number, int width, uint64_t *word)
+{
+    PyObject *index = PyNumber_Index(number);
+    int overflow    = 0;
+
+    if (index == NULL) {
+        return false;
+    }
+    long long with_sign = PyLong_AsLongLongAndOverflow(index, &overflow);
+    *word               = overflow > 0 ? PyLong_AsUnsignedLongLong(index) : (uint64_t)with_sign;
+    Py_DECREF(index);
+    if (PyErr_Occurred()) {
+        return false;
+    }
+    if (overflow < 0 || (width == 4 && (overflow > 0 || with_sign > UINT32_MAX || with_sign < INT32_MIN))) {
+        PyErr_Format(PyExc_OverflowError, "int too big to convert to a word of %d bytes", width);
+        return false;
+    }
+    return true;
+}
+
 static PyObject *endpoint_atomic(Endpoint *self, PyObject *args)
 {
     int operation, width, fetch;
-    unsigned long long operand, other, address;
-    PyObject *object;
+    uint64_t operand, other, address;
+    PyObject *object, *operand_object, *other_object;
     ucp_request_param_t param;
 
-    if (!PyArg_ParseTuple(args, "iKKKOip", &operation, &operand, &other, &address, &object, &width, &fetch)) {
+    if (!PyArg_ParseTuple(args, "iOOO&Oip", &operation, &operand_object, &other_object, cw_to_uint64, &address, &object,
+                          &width, &fetch)) {
         return NULL;
     }
     if ((width != 4 && width != 8) || operation < 0 || operation >= UCP_ATOMIC_OP_LAST) {
         PyErr_SetString(PyExc_ValueError, "atomics are for words of 4 or 8 bytes");
+        return NULL;
+    }
+    if (!word_of(operand_object, width, &operand) || !word_of(other_object, width, &other)) {
         return NULL;
     }
     Request *request = request_for(self, fetch ? RESULT_OLD : RESULT_NONE, NULL, false, &param);

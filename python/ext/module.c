@@ -46,22 +46,49 @@ PyObject *cw_raise_forked(void)
     return raise_named("ForkedError", "the object was made before fork(); a child makes a context of its own");
 }
 
+int cw_to_uint64(PyObject *number, void *value)
+{
+    PyObject *index = PyNumber_Index(number);
+
+    if (index == NULL) {
+        return 0;
+    }
+    *(uint64_t *)value = PyLong_AsUnsignedLongLong(index);
+    Py_DECREF(index);
+    return !PyErr_Occurred();
+}
+
+int cw_to_uint32(PyObject *number, void *value)
+{
+    uint64_t wide;
+
+    if (!cw_to_uint64(number, &wide)) {
+        return 0;
+    }
+    if (wide > UINT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "int too big to convert to 32 bits");
+        return 0;
+    }
+    *(uint32_t *)value = (uint32_t)wide;
+    return 1;
+}
+
 bool cw_address_of(PyObject *host_port, struct sockaddr_storage *address, socklen_t *length)
 {
     const char *host;
-    unsigned port;
+    uint64_t port;
     struct sockaddr_in *four = (struct sockaddr_in *)address;
     struct sockaddr_in6 *six = (struct sockaddr_in6 *)address;
 
     memset(address, 0, sizeof(*address));
-    if (!PyTuple_Check(host_port) || !PyArg_ParseTuple(host_port, "sI", &host, &port)) {
+    if (!PyTuple_Check(host_port) || !PyArg_ParseTuple(host_port, "sO&", &host, cw_to_uint64, &port)) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_TypeError, "an address is a tuple (host, port)");
         }
         return false;
     }
     if (port > 65535) {
-        PyErr_SetString(PyExc_ValueError, "a port is a number from 0 to 65535");
+        PyErr_SetString(PyExc_OverflowError, "a port is a number from 0 to 65535");
         return false;
     }
     if (inet_pton(AF_INET, host, &four->sin_addr) == 1) {

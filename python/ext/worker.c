@@ -296,10 +296,10 @@ static void free_handler_arg(PyObject *capsule)
 
 static PyObject *worker_set_handler(Worker *self, PyObject *args)
 {
-    unsigned id;
+    uint32_t id;
     PyObject *handler;
 
-    if (!PyArg_ParseTuple(args, "IO", &id, &handler) || !cw_worker_usable(self)) {
+    if (!PyArg_ParseTuple(args, "O&O", cw_to_uint32, &id, &handler) || !cw_worker_usable(self)) {
         return NULL;
     }
     ucp_am_handler_param_t param = {
@@ -338,10 +338,10 @@ static PyObject *worker_set_handler(Worker *self, PyObject *args)
 static PyObject *worker_tag_recv(Worker *self, PyObject *args)
 {
     PyObject *buffer;
-    unsigned long long tag, mask;
+    uint64_t tag, mask;
     ucp_request_param_t param;
 
-    if (!PyArg_ParseTuple(args, "OKK", &buffer, &tag, &mask) || !cw_worker_usable(self)) {
+    if (!PyArg_ParseTuple(args, "OO&O&", &buffer, cw_to_uint64, &tag, cw_to_uint64, &mask) || !cw_worker_usable(self)) {
         return NULL;
     }
     Request *request = cw_request_new(self, RESULT_TAG, buffer, true, &param);
@@ -355,10 +355,10 @@ static PyObject *worker_tag_recv(Worker *self, PyObject *args)
 
 static PyObject *worker_tag_probe(Worker *self, PyObject *args)
 {
-    unsigned long long tag, mask;
+    uint64_t tag, mask;
     ucp_tag_recv_info_t info;
 
-    if (!PyArg_ParseTuple(args, "KK", &tag, &mask) || !cw_worker_usable(self)) {
+    if (!PyArg_ParseTuple(args, "O&O&", cw_to_uint64, &tag, cw_to_uint64, &mask) || !cw_worker_usable(self)) {
         return NULL;
     }
     if (ucp_tag_probe_nb(self->handle, tag, mask, 0, &info) == NULL) {

@@ -65,7 +65,7 @@ class Border(base.Pair):
         await self.fails(causeway.ClosedError, self.client.tag_send(Closes(self.near), 1))
 
     async def test_addresses(self):
-        for host, port, error in (("no address", 1, ValueError), ("127.0.0.1", 65536, ValueError),
+        for host, port, error in (("no address", 1, ValueError), ("127.0.0.1", 65536, OverflowError),
                                   (5, 1, TypeError), ("127.0.0.1", "x", TypeError)):
             await self.fails(error, self.near.connect(host, port))
         for bad in (b"", b"x", bytes(100), b"\xff" * 100):
