@@ -6,6 +6,7 @@
 #include "core/ep.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,6 +139,7 @@ static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint
     cw_ep_give(ep, params);
     ep->worker->handlers->ep_user_changed(ep);
     if (ep->state == CW_EP_FAILED) {
+        ep->error_reported = 0;
         cw_ep_reap_later(ep); /* progress tells the new owner of the failure */
     }
     return UCS_OK;
@@ -572,13 +574,20 @@ static void log_failure(const struct ucp_ep *ep)
            (ep->end != NULL) ? ": " : "", (ep->end != NULL) ? ep->end : "", advice(ep->status));
 }
 
-/* ERR-4, ERR-5: the failure is reported once, from progress, and not after close. In mode NONE the orderly end of the
- * peer is no error (ERR-20). */
+/* In mode NONE the orderly end of the peer is no error (ERR-20). A handle that is lent ends with it in any mode, which
+ * is for an error handler of its own to tell. */
+static bool wants_report(const struct ucp_ep *ep)
+{
+    if (ep->handle == CW_HANDLE_LENT) {
+        return ep->err_cb != NULL;
+    }
+    return cw_ep_has_user(ep) && !(ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE);
+}
+
+/* ERR-4, ERR-5: the failure is reported once, from progress, and not after close. */
 static void report_failure(struct ucp_ep *ep)
 {
-    int expected = ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE;
-
-    if (ep->error_reported || !cw_ep_has_user(ep) || expected) {
+    if (ep->error_reported || !wants_report(ep)) {
         return;
     }
     ep->error_reported = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The endpoint for replies that a handler of active messages gets is the own one of that connection (EP-10, R21), and
- * stays that of this connection when the peer has gone (AMR-22). */
+ * stays that of this connection when the peer has gone (AMR-22), which its error handler is told. */
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -284,10 +284,89 @@ static void test_amr22_handle_is_never_anothers(void **state)
     cw_pair_close(pair);
 }
 
+struct lent {
+    ucp_ep_h ep, ended;
+    ucs_status_t status;
+    volatile int calls, ends;
+};
+
+static void note_end(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    struct lent *lent = arg;
+
+    lent->ended = ep;
+    lent->status = status;
+    lent->ends++;
+}
+
+static ucs_status_t ask_for_the_end(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                                    const ucp_am_recv_param_t *param)
+{
+    struct lent *lent = arg;
+    ucp_ep_params_t params;
+
+    (void)header;
+    (void)header_length;
+    (void)data;
+    (void)length;
+    memset(&params, 0xff, sizeof(params));
+    params.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.err_handler.cb = note_end;
+    params.err_handler.arg = lent;
+    lent->ep = param->reply_ep;
+    assert_null(ucp_ep_modify_nb(lent->ep, &params));
+    lent->calls++;
+    return UCS_OK;
+}
+
+/* The program does not close a reply_ep, so only its error handler can tell that the peer has. */
+static void ends(struct cw_pair *pair, bool peer_mode)
+{
+    struct lent lent = {.calls = 0};
+    struct cw_pair_config watched = config;
+    ucp_request_param_t reply = cw_param_none(), none = cw_param_none();
+    ucp_am_handler_param_t handler;
+    ucs_status_ptr_t late;
+    ucp_ep_h ep;
+
+    watched.peer_mode = peer_mode;
+    cw_pair_open(pair, &watched);
+    memset(&handler, 0xff, sizeof(handler));
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    handler.id = AM_ID;
+    handler.cb = ask_for_the_end;
+    handler.arg = &lent;
+    assert_int_equal(ucp_worker_set_am_recv_handler(pair->rx->worker, &handler), UCS_OK);
+    ep = cw_side_connect(pair->tx, pair->rx->worker, &watched);
+    reply.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    reply.flags = UCP_AM_SEND_FLAG_REPLY;
+    assert_int_equal(cw_pair_wait(pair, ucp_am_send_nbx(ep, AM_ID, NULL, 0, NULL, 0, &reply), "AM send"), UCS_OK);
+    cw_pair_wait_count(pair, &lent.calls, 1, "the active message");
+    assert_int_equal(lent.ends, 0);
+    assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(ep, &none), "close"), UCS_OK);
+    cw_pair_wait_count(pair, &lent.ends, 1, "the end of the handle");
+    assert_ptr_equal(lent.ended, lent.ep);
+    assert_int_equal(lent.status, UCS_ERR_CONNECTION_RESET);
+    late = ucp_am_send_nbx(lent.ep, AM_ID, NULL, 0, NULL, 0, &none);
+    assert_int_equal(UCS_PTR_RAW_STATUS(late), UCS_ERR_CONNECTION_RESET);
+    cw_pair_settle(pair);
+    assert_int_equal(lent.ends, 1);
+    cw_pair_close(pair);
+}
+
+static void test_end_of_a_lent_handle(void **state)
+{
+    cw_test_need_two_workers();
+    cw_test_skip_reference("it tells nobody");
+    ends(*state, true);
+    ends(*state, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_amr22_handle_is_never_anothers, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_end_of_a_lent_handle, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ep10_reply_ep_is_the_own_handle, cw_test_setup, cw_test_teardown),
     };
 

@@ -117,7 +117,8 @@ ucs_status_ptr_t ucp_disconnect_nb(ucp_ep_h ep);
 ucs_status_ptr_t ucp_ep_close_nb(ucp_ep_h ep, unsigned mode);
 
 /**
- * Change the error handler or the user data of an endpoint (EP-37).
+ * Change the error handler or the user data of an endpoint (EP-37). The error handler of a reply_ep is called when the
+ * peer ends the connection, in any error handling mode: the handle must not be used afterwards.
  *
  * @param ep      The endpoint.
  * @param params  Fields ERR_HANDLER and USER_DATA. Any of REMOTE_ADDRESS, SOCK_ADDR, ERR_HANDLING_MODE is refused.
