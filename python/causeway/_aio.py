@@ -62,21 +62,28 @@ class _Inbox:
 
     def __init__(self) -> None:
         self.messages: Deque[_core.Message] = collections.deque()
-        self.waiters: Deque[_core.Request] = collections.deque()
+        self.waiters: "collections.OrderedDict[_core.Request, None]" = collections.OrderedDict()
 
     def put(self, message: _core.Message) -> None:
-        while self.waiters:
-            waiter = self.waiters.popleft()
-            if not waiter.done:
-                waiter.set(message)
-                return
-        self.messages.append(message)
+        if not self._complete_first(message):
+            self.messages.append(message)
+
+    def put_back(self, message: _core.Message) -> None:
+        """Of a task that was given the message and does not take it."""
+        if not self._complete_first(message):
+            self.messages.appendleft(message)
 
     def fail(self, error: BaseException) -> None:
+        while self._complete_first(error):
+            pass
+
+    def _complete_first(self, value: object) -> bool:
         while self.waiters:
-            waiter = self.waiters.popleft()
+            waiter, _ = self.waiters.popitem(last=False)
             if not waiter.done:
-                waiter.set(error)
+                waiter.set(value)
+                return True
+        return False
 
 
 class Message:
@@ -103,7 +110,8 @@ class Message:
 
     @property
     def endpoint(self) -> Optional["Endpoint"]:
-        """An endpoint to the sender, if that wants a reply."""
+        """An endpoint to the sender, if that wants a reply. What is sent through it when the sender has ended the
+        connection raises what that ended with."""
         core = self._core.endpoint
         return None if core is None else self._worker._endpoint_of(core)
 
@@ -218,12 +226,13 @@ class Worker:
         if inbox.messages:
             return Message(self, inbox.messages.popleft())
         waiter = self._core.waiter()
-        inbox.waiters.append(waiter)
+        inbox.waiters[waiter] = None
         try:
             return Message(self, await waiter)
-        except asyncio.CancelledError:
+        except BaseException:  # also GeneratorExit, of a task that is dropped
+            inbox.waiters.pop(waiter, None)
             if type(waiter.value) is _core.Message:
-                inbox.messages.appendleft(waiter.value)
+                inbox.put_back(waiter.value)
             raise
 
     async def tag_recv(self, buffer: Buffer, tag: int = ANY_TAG, mask: Optional[int] = None) -> Tuple[int, int]:

@@ -4,7 +4,8 @@
  *
  * The interpreter lock is held in every call and never given up, so a worker (thread mode SERIALIZED) is used by one
  * thread at a time whatever Python does. No Python code runs inside a callback of the library: callbacks put what
- * happened into lists of the worker, and cw_worker_drain() turns it into objects when the library has returned.
+ * happened into lists of the worker, and cw_worker_drain() tells Python when the library has returned. Python may close
+ * anything there, so the lists refer to endpoints by their objects, never by handles.
  */
 #ifndef CW_PYTHON_CORE_H
 #define CW_PYTHON_CORE_H
@@ -12,6 +13,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <ucp/api/ucp.h>
+#include <ucp/api/ucp_compat.h>
 #include <stdbool.h>
 
 typedef struct Context {
@@ -36,10 +38,9 @@ typedef struct Arrival {
     bool rendezvous;     /* data is a descriptor. */
     void *data;          /* Of the library; NULL: there is none. */
     size_t length;       /* Of the payload. */
-    ucp_ep_h ep;         /* To the sender, or which one failed. */
     ucs_status_t status; /* Of the failure. */
     ucp_conn_request_h client;
-    PyObject *owner; /* The listener or the endpoint: a reference. */
+    PyObject *owner; /* The listener, the endpoint that failed, or that to the sender (NULL: none): a reference. */
     size_t header_length;
     char header[];
 } Arrival;
@@ -55,23 +56,22 @@ typedef struct Worker {
     bool inside;         /* run() is under way, which looks at the lists again by itself. */
     bool direct;         /* No task is under way: those that waited make their next step at once. */
     bool ending;         /* ucp_worker_destroy() is under way. */
-    bool lost;           /* A callback had no memory for what it was told. */
     size_t told, posted; /* During run(): who was told something, and what they posted then. */
     size_t exports;      /* Views of payloads that exist. */
     Child *children[3];  /* Listeners and clients; messages and endpoints; keys: in the order of their ends. */
     Request *pending;    /* Posted. */
     Request *done, **done_end;
     Arrival *arrived, **arrived_end;
-    PyObject *handlers;  /* Identifier to callable. */
-    PyObject *endpoints; /* Handle to Endpoint, both as numbers. */
+    PyObject *handlers; /* Identifier to callable. */
+    void *endpoints;    /* A tree (tsearch) by handle: one Endpoint for each handle that may be used. */
 } Worker;
 
 typedef struct Endpoint {
     PyObject_HEAD Child child;
     Worker *worker;
-    ucp_ep_h handle; /* NULL: closed. */
-    bool borrowed;   /* The library made it, to answer a sender. */
-    ucs_status_t status;
+    ucp_ep_h handle;     /* NULL: closed, or borrowed and at its end. */
+    bool borrowed;       /* The library made it, to answer a sender, and ends it when the peer does. */
+    ucs_status_t status; /* What it failed with. */
     PyObject *on_error;
 } Endpoint;
 
@@ -177,7 +177,8 @@ void cw_child_remove(Child *child);
 
 /* endpoint.c */
 PyObject *cw_endpoint_new(Worker *worker, ucp_ep_params_t *params, PyObject *on_error);
-PyObject *cw_endpoint_for(Worker *worker, ucp_ep_h handle); /* That of the sender of a message. */
+PyObject *cw_endpoint_for(Worker *worker,
+                          ucp_ep_h handle); /* To the sender of a message, in its callback; NULL: no memory. */
 
 /* listener.c */
 PyObject *cw_client_new(Listener *listener, ucp_conn_request_h handle);

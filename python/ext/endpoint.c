@@ -2,30 +2,52 @@
 /* Endpoints and what is sent through them. */
 #include "core.h"
 
+#include <search.h>
+
+static int compare(const void *one, const void *other)
+{
+    uintptr_t a = (uintptr_t)((const Endpoint *)one)->handle;
+    uintptr_t b = (uintptr_t)((const Endpoint *)other)->handle;
+
+    return (a > b) - (a < b);
+}
+
+/* The object of a handle, or NULL. */
+static Endpoint *find(const Worker *worker, ucp_ep_h handle)
+{
+    const Endpoint wanted = {.handle = handle};
+    Endpoint **found      = tfind(&wanted, &worker->endpoints, compare);
+
+    return found != NULL ? *found : NULL;
+}
+
+/* From now on the handle is not used. */
+static void forget(Endpoint *self)
+{
+    cw_child_remove(&self->child);
+    tdelete(self, &self->worker->endpoints, compare);
+    self->handle = NULL;
+}
+
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
-    Endpoint *self   = arg;
-    Arrival *arrival = calloc(1, sizeof(*arrival));
+    Worker *worker = arg;
+    Endpoint *self = find(worker, ep);
 
-    (void)ep;
+    if (self == NULL) {
+        return; /* A borrowed one that Python has closed. */
+    }
     self->status = status;
+    if (self->borrowed) {
+        forget(self);
+    }
+    Arrival *arrival = self->on_error != NULL ? calloc(1, sizeof(*arrival)) : NULL;
     if (arrival != NULL) {
         arrival->kind   = ARRIVAL_FAILURE;
         arrival->status = status;
-        arrival->owner  = Py_NewRef(self);
-        cw_worker_told(self->worker, arrival);
+        arrival->owner  = Py_NewRef((PyObject *)self);
+        cw_worker_told(worker, arrival);
     }
-}
-
-static void forget(Endpoint *self)
-{
-    PyObject *key = PyLong_FromVoidPtr(self->handle);
-
-    if (key == NULL || PyDict_DelItem(self->worker->endpoints, key) != 0) {
-        PyErr_Clear();
-    }
-    Py_XDECREF(key);
-    self->handle = NULL;
 }
 
 /* Closes it; what is left of that is done by progress. */
@@ -48,74 +70,80 @@ static void end_endpoint(Child *child)
     close_now((Endpoint *)((char *)child - offsetof(Endpoint, child)), UCP_EP_CLOSE_FLAG_FORCE);
 }
 
-static Endpoint *make(Worker *worker, PyObject *on_error)
+static Endpoint *make(Worker *worker)
 {
     Endpoint *self = PyObject_New(Endpoint, &cw_endpoint_type);
 
     if (self != NULL) {
         memset((char *)self + sizeof(PyObject), 0, sizeof(*self) - sizeof(PyObject));
         self->worker    = (Worker *)Py_NewRef(worker);
-        self->on_error  = on_error == Py_None ? NULL : Py_XNewRef(on_error);
         self->child.end = end_endpoint;
     }
     return self;
 }
 
+/* False: no memory. */
 static bool adopt(Endpoint *self, ucp_ep_h handle)
 {
-    PyObject *key   = PyLong_FromVoidPtr(handle);
-    PyObject *value = key != NULL ? PyLong_FromVoidPtr(self) : NULL;
-    bool good       = value != NULL && PyDict_SetItem(self->worker->endpoints, key, value) == 0;
-
     self->handle = handle;
     cw_child_add(self->worker, 1, &self->child);
-    Py_XDECREF(key);
-    Py_XDECREF(value);
-    return good;
+    return tsearch(self, &self->worker->endpoints, compare) != NULL;
+}
+
+/* What the library is asked to call when the endpoint fails; the object is found by the handle. */
+static void ask_for_failures(Worker *worker, ucp_ep_params_t *params)
+{
+    params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_USER_DATA;
+    params->err_handler.cb = on_failure;
+    params->user_data      = worker;
 }
 
 PyObject *cw_endpoint_new(Worker *worker, ucp_ep_params_t *params, PyObject *on_error)
 {
     ucp_ep_h handle;
-    Endpoint *self = make(worker, on_error);
+    Endpoint *self = make(worker);
 
     if (self == NULL) {
         return NULL;
     }
-    params->field_mask |=
-        UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_USER_DATA;
-    params->err_mode       = UCP_ERR_HANDLING_MODE_PEER;
-    params->err_handler.cb = on_failure;
-    params->user_data      = self;
-    ucs_status_t status    = ucp_ep_create(worker->handle, params, &handle);
+    params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    params->err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    ask_for_failures(worker, params);
+    ucs_status_t status = ucp_ep_create(worker->handle, params, &handle);
     if (status != UCS_OK) {
         Py_DECREF(self);
         return cw_raise(status, "the endpoint cannot be made");
     }
-    if (!adopt(self, handle)) {
+    Endpoint *known = find(worker, handle);
+    if (known != NULL) { /* Borrowed before, and the program's own from now on. */
         Py_DECREF(self);
-        return NULL;
+        self           = (Endpoint *)Py_NewRef((PyObject *)known);
+        self->borrowed = false;
+    } else if (!adopt(self, handle)) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
     }
+    Py_XSETREF(self->on_error, on_error == Py_None ? NULL : Py_NewRef(on_error));
     return (PyObject *)self;
 }
 
 PyObject *cw_endpoint_for(Worker *worker, ucp_ep_h handle)
 {
-    PyObject *key   = PyLong_FromVoidPtr(handle);
-    PyObject *known = key != NULL ? PyDict_GetItemWithError(worker->endpoints, key) : NULL; /* borrowed */
+    Endpoint *known        = find(worker, handle);
+    Endpoint *self         = known == NULL ? make(worker) : NULL;
+    ucp_ep_params_t params = {.field_mask = 0};
 
-    Py_XDECREF(key);
     if (known != NULL) {
-        return Py_NewRef((PyObject *)PyLong_AsVoidPtr(known));
+        return Py_NewRef((PyObject *)known);
     }
-    Endpoint *self = PyErr_Occurred() ? NULL : make(worker, NULL);
     if (self == NULL) {
+        PyErr_Clear();
         return NULL;
     }
     self->borrowed = true;
-    if (!adopt(self, handle)) {
-        Py_DECREF(self);
-        return NULL;
+    ask_for_failures(worker, &params);
+    if (!adopt(self, handle) || ucp_ep_modify_nb(handle, &params) != NULL) {
+        Py_CLEAR(self);
     }
     return (PyObject *)self;
 }
@@ -167,6 +195,10 @@ PyObject *cw_worker_connect(Worker *worker, PyObject *args)
 static bool usable(const Endpoint *self)
 {
     if (!cw_worker_usable(self->worker)) {
+        return false;
+    }
+    if (self->handle == NULL && self->borrowed && self->status != UCS_OK) {
+        cw_raise(self->status, "the peer has ended the connection");
         return false;
     }
     if (self->handle == NULL) {
@@ -411,7 +443,6 @@ static PyObject *endpoint_close(Endpoint *self, PyObject *args)
         return NULL;
     }
     ucp_ep_h handle = self->handle;
-    cw_child_remove(&self->child);
     forget(self);
     if (self->borrowed) {
         Py_DECREF(request);
@@ -424,7 +455,6 @@ static PyObject *endpoint_close(Endpoint *self, PyObject *args)
 static void endpoint_dealloc(Endpoint *self)
 {
     if (self->handle != NULL && cw_worker_owned(self->worker)) {
-        cw_child_remove(&self->child);
         close_now(self, 0); /* What was sent is delivered, as with a socket that is forgotten. */
     }
     Py_CLEAR(self->on_error);

@@ -128,7 +128,9 @@ static void end_key(Child *child)
 {
     RemoteKey *self = (RemoteKey *)((char *)child - offsetof(RemoteKey, child));
 
-    ucp_rkey_destroy(self->handle);
+    if (self->uses == 0) { /* Else the worker goes with operations that have not ended, and the key stays. */
+        ucp_rkey_destroy(self->handle);
+    }
     self->handle = NULL;
 }
 

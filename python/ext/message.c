@@ -20,6 +20,7 @@ PyObject *cw_message_new(Worker *worker, Arrival *arrival)
         if (arrival->data != NULL) {
             ucp_am_data_release(worker->handle, arrival->data);
         }
+        Py_XDECREF(arrival->owner);
         return NULL;
     }
     memset((char *)self + sizeof(PyObject), 0, sizeof(*self) - sizeof(PyObject));
@@ -30,8 +31,8 @@ PyObject *cw_message_new(Worker *worker, Arrival *arrival)
     self->child.end  = end_message;
     cw_child_add(worker, 1, &self->child);
     self->header   = PyBytes_FromStringAndSize(arrival->header, (Py_ssize_t)arrival->header_length);
-    self->endpoint = arrival->ep != NULL ? cw_endpoint_for(worker, arrival->ep) : Py_NewRef(Py_None);
-    if (self->header == NULL || self->endpoint == NULL) {
+    self->endpoint = arrival->owner != NULL ? arrival->owner : Py_NewRef(Py_None);
+    if (self->header == NULL) {
         Py_DECREF(self);
         return NULL;
     }
@@ -45,12 +46,16 @@ static PyObject *message_recv(Message *self, PyObject *buffer)
     if (!cw_worker_usable(self->worker)) {
         return NULL;
     }
-    if (!self->rendezvous || self->data == NULL) {
-        return cw_raise_closed(self->rendezvous ? "the payload was fetched before" : "the payload is here already");
+    if (!self->rendezvous) {
+        return cw_raise_closed("the payload is here already");
     }
     Request *request = cw_request_new(self->worker, RESULT_LENGTH, buffer, true, &param);
     if (request == NULL) {
         return NULL;
+    }
+    if (self->data == NULL) { /* Also by what the buffer runs when it is looked at. */
+        Py_DECREF(request);
+        return cw_raise_closed("the payload was fetched before");
     }
     if (request->buffer.length < self->length) {
         Py_DECREF(request);

@@ -14,6 +14,7 @@
 #define MAX_LENGTH   1000000  /* ... nanoseconds in one call, so that other tasks of the loop have their turn */
 #define MAX_PATIENCE 10000000 /* nanoseconds */
 #define MAX_SKIPPED  63
+#define LAST_ROUNDS  100000 /* of progress at the end, as long as something is in flight */
 
 bool cw_worker_owned(const Worker *worker)
 {
@@ -78,15 +79,20 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     Arrival *arrival = malloc(sizeof(*arrival) + header_length);
 
     if (arrival == NULL) {
-        worker->lost = true;
         return UCS_ERR_NO_MEMORY;
     }
     memset(arrival, 0, sizeof(*arrival));
+    if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) {
+        arrival->owner = cw_endpoint_for(worker, param->reply_ep);
+        if (arrival->owner == NULL) {
+            free(arrival);
+            return UCS_ERR_NO_MEMORY;
+        }
+    }
     arrival->kind          = ARRIVAL_MESSAGE;
     arrival->id            = (unsigned)(uintptr_t)((void **)arg)[1];
     arrival->rendezvous    = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
     arrival->length        = length;
-    arrival->ep            = (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) ? param->reply_ep : NULL;
     arrival->header_length = header_length;
     if (header_length > 0) {
         memcpy(arrival->header, header, header_length);
@@ -104,7 +110,7 @@ static void tell_message(Worker *worker, Arrival *arrival)
     PyObject *id      = PyLong_FromUnsignedLong(arrival->id);
     PyObject *pair    = id != NULL ? PyDict_GetItemWithError(worker->handlers, id) : NULL; /* borrowed */
     PyObject *handler = pair != NULL ? Py_NewRef(PyTuple_GET_ITEM(pair, 0)) : NULL;
-    PyObject *message = cw_message_new(worker, arrival); /* Takes the data over, also when it fails. */
+    PyObject *message = cw_message_new(worker, arrival); /* Takes data and owner over, also when it fails. */
     PyObject *answer  = message != NULL && handler != NULL ? PyObject_CallOneArg(handler, message) : NULL;
 
     if (PyErr_Occurred()) {
@@ -392,18 +398,22 @@ static PyObject *worker_fence(Worker *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static void end_children(Worker *self, int order)
+{
+    while (self->children[order] != NULL) {
+        Child *child = self->children[order];
+        cw_child_remove(child);
+        child->end(child);
+    }
+}
+
 static void end(Worker *self)
 {
     self->ending = true;
     self->direct = false;  /* A task may be what closes it. */
     cw_worker_drain(self); /* Makes messages and clients of what has arrived, so that they are given back below. */
-    for (int order = 0; order < 3; order++) {
-        while (self->children[order] != NULL) {
-            Child *child = self->children[order];
-            cw_child_remove(child);
-            child->end(child);
-        }
-    }
+    end_children(self, 0);
+    end_children(self, 1);
     for (Request *request = self->pending, *next; request != NULL; request = next) {
         next = request->next;
         Py_INCREF(request);
@@ -413,7 +423,14 @@ static void end(Worker *self)
             next = self->pending;
         }
     }
+    /* What was in flight uses its buffer and its key until progress has ended it. */
+    for (int round = 0; self->pending != NULL && round < LAST_ROUNDS; round++) {
+        ucp_worker_progress(self->handle);
+    }
     cw_worker_drain(self);
+    for (int order = 0; order < 3; order++) {
+        end_children(self, order);
+    }
     ucp_worker_destroy(self->handle);
     self->handle = NULL;
     while (self->pending != NULL) {
@@ -422,7 +439,6 @@ static void end(Worker *self)
     cw_worker_drain(self);
     self->ending = false;
     self->context->users--;
-    PyDict_Clear(self->endpoints);
     PyDict_Clear(self->handlers);
 }
 
@@ -472,13 +488,12 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->done_end    = &self->done;
     self->arrived_end = &self->arrived;
     self->handlers    = PyDict_New();
-    self->endpoints   = PyDict_New();
     self->generation  = cw_generation;
     self->thread      = PyThread_get_thread_ident();
     self->context     = (Context *)Py_NewRef(context);
     self->loop        = Py_NewRef(loop);
     self->patience    = (int64_t)(patience * 1e9);
-    if (self->handlers == NULL || self->endpoints == NULL) {
+    if (self->handlers == NULL) {
         Py_DECREF(self);
         return NULL;
     }
@@ -504,7 +519,6 @@ static void worker_dealloc(Worker *self)
         Py_SET_REFCNT((PyObject *)self, 0);
     }
     Py_CLEAR(self->handlers);
-    Py_CLEAR(self->endpoints);
     Py_CLEAR(self->loop);
     Py_CLEAR(self->context);
     Py_TYPE(self)->tp_free((PyObject *)self);
