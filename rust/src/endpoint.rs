@@ -3,6 +3,7 @@
 
 use crate::address::RawAddress;
 use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::memory::KeyHandle;
 use crate::message::post_message;
 use crate::operation::Kind;
 use crate::{sys, Error, Operation, Received, RemoteKey, Result, Worker};
@@ -31,11 +32,12 @@ extern "C" fn broke(arg: *mut c_void, _ep: sys::ucp_ep_h, status: sys::ucs_statu
 impl EndpointHandle {
     fn close(&self, flags: u32) -> Operation<Rc<Cell<Option<Error>>>> {
         let handle = self.handle.replace(ptr::null_mut());
-        Operation::start(&self.worker, Kind::Send, Rc::clone(&self.error), |_, param, _| {
+        self.worker.closes(handle);
+        Operation::start(&self.worker, Kind::Send, Rc::clone(&self.error), None, |_, param, _| {
             param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_FLAGS as u32;
             param.flags = flags;
             // SAFETY: the handle is closed this once.
-            unsafe { sys::ucp_ep_close_nbx(handle, param) }
+            Ok(unsafe { sys::ucp_ep_close_nbx(handle, param) })
         })
     }
 }
@@ -111,46 +113,41 @@ impl Endpoint {
         }
     }
 
-    /// Starts an operation on it with the callback of a send.
+    /// Starts an operation with the callback of a send, as `Operation::start` says.
     pub(crate) fn start<B>(
         &self,
         buffer: B,
-        post: impl FnOnce(sys::ucp_ep_h, &mut B, &mut sys::ucp_request_param_t) -> sys::ucs_status_ptr_t,
+        key: Option<&Rc<KeyHandle>>,
+        post: impl FnOnce(&mut B, &mut sys::ucp_request_param_t) -> Result<sys::ucs_status_ptr_t>,
     ) -> Operation<B> {
-        match self.handle() {
-            Ok(handle) => {
-                Operation::start(&self.0.worker, Kind::Send, buffer, |buffer, param, _| post(handle, buffer, param))
-            }
-            Err(error) => Operation::failed(&self.0.worker, buffer, error),
-        }
+        Operation::start(&self.0.worker, Kind::Send, buffer, key.cloned(), |buffer, param, _| post(buffer, param))
     }
 
     /// Sends a message with a tag.
     pub fn tag_send<B: SendBuffer>(&self, tag: u64, buffer: B) -> Operation<B> {
-        self.start(buffer, |ep, buffer, param| {
+        self.start(buffer, None, |buffer, param| {
             let bytes = buffer.bytes();
-            // SAFETY: the buffer lives until the operation has ended.
-            unsafe { sys::ucp_tag_send_nbx(ep, bytes.as_ptr().cast(), bytes.len(), tag, param) }
+            let ep = self.handle()?;
+            // SAFETY: the endpoint is open; the buffer lives until the operation has ended.
+            Ok(unsafe { sys::ucp_tag_send_nbx(ep, bytes.as_ptr().cast(), bytes.len(), tag, param) })
         })
     }
 
     /// Sends bytes of the endpoint's stream.
     pub fn stream_send<B: SendBuffer>(&self, buffer: B) -> Operation<B> {
-        self.start(buffer, |ep, buffer, param| {
+        self.start(buffer, None, |buffer, param| {
             let bytes = buffer.bytes();
+            let ep = self.handle()?;
             // SAFETY: as in `tag_send`.
-            unsafe { sys::ucp_stream_send_nbx(ep, bytes.as_ptr().cast(), bytes.len(), param) }
+            Ok(unsafe { sys::ucp_stream_send_nbx(ep, bytes.as_ptr().cast(), bytes.len(), param) })
         })
     }
 
     /// Receives bytes of the endpoint's stream: what there is, or, with `all`, as many as the buffer takes.
     pub fn stream_recv<B: RecvBuffer>(&self, buffer: B, all: bool) -> Operation<B> {
-        let handle = match self.handle() {
-            Ok(handle) => handle,
-            Err(error) => return Operation::failed(&self.0.worker, buffer, error),
-        };
-        Operation::start(&self.0.worker, Kind::StreamRecv, buffer, |buffer, param, info| {
+        Operation::start(&self.0.worker, Kind::StreamRecv, buffer, None, |buffer, param, info| {
             let bytes = buffer.bytes_mut();
+            let handle = self.handle()?;
             param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_FLAGS as u32;
             param.flags = if all { sys::UCP_STREAM_RECV_FLAG_WAITALL } else { 0 };
             let mut length = 0;
@@ -159,17 +156,19 @@ impl Endpoint {
                 sys::ucp_stream_recv_nbx(handle, bytes.as_mut_ptr().cast(), bytes.len(), &mut length, param)
             };
             *info = Received { tag: 0, length };
-            pointer
+            Ok(pointer)
         })
     }
 
     /// Sends an active message: a header and data for the handler of that id.
     pub fn send_message<H: SendBuffer, B: SendBuffer>(&self, id: u16, header: H, buffer: B) -> Operation<(H, B)> {
-        self.start((header, buffer), |ep, buffers, param| {
+        self.start((header, buffer), None, |buffers, param| {
             param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_FLAGS as u32;
             param.flags = sys::UCP_AM_SEND_FLAG_REPLY as u32;
+            let parts = (buffers.0.bytes(), buffers.1.bytes());
+            let ep = self.handle()?;
             // SAFETY: the endpoint is open, and both buffers live until the operation has ended.
-            unsafe { post_message(ep, id, buffers, param) }
+            Ok(unsafe { post_message(ep, id, parts, param) })
         })
     }
 
@@ -180,9 +179,10 @@ impl Endpoint {
 
     /// Waits until everything that was sent, put or posted before is complete at the target.
     pub fn flush(&self) -> Operation<()> {
-        self.start((), |ep, _, param| {
+        self.start((), None, |_, param| {
+            let ep = self.handle()?;
             // SAFETY: the endpoint is open.
-            unsafe { sys::ucp_ep_flush_nbx(ep, param) }
+            Ok(unsafe { sys::ucp_ep_flush_nbx(ep, param) })
         })
     }
 

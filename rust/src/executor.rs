@@ -5,7 +5,7 @@ use crate::{sys, Worker};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake};
 
 /// A future of two results ([`join`]).
@@ -60,15 +60,28 @@ struct Sleeper(sys::ucp_worker_h);
 // SAFETY: nothing but ucp_worker_signal is called with it, which any thread may do.
 unsafe impl Send for Sleeper {}
 
+impl Alarm {
+    fn sleeper(&self) -> MutexGuard<'_, Option<Sleeper>> {
+        self.sleeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
         self.rung.store(true, Ordering::Release);
-        if let Ok(sleeper) = self.sleeper.lock() {
-            if let Some(Sleeper(worker)) = *sleeper {
-                // SAFETY: the handle is taken away before `block_on` returns, and so before the worker can go.
-                unsafe { sys::ucp_worker_signal(worker) };
-            }
+        if let Some(Sleeper(worker)) = *self.sleeper() {
+            // SAFETY: the handle is taken away when `block_on` is left, and so before the worker can go.
+            unsafe { sys::ucp_worker_signal(worker) };
         }
+    }
+}
+
+/// Takes the handle of the worker away from wakers, which may outlive it, when `block_on` is left in whatever way.
+struct Lent<'a>(&'a Alarm);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        *self.0.sleeper() = None;
     }
 }
 
@@ -76,14 +89,12 @@ pub(crate) fn block_on<F: Future>(worker: &Worker, future: F) -> F::Output {
     let mut future = Box::pin(future);
     let sleeper = if worker.sleeps() { Some(Sleeper(worker.handle())) } else { None };
     let alarm = Arc::new(Alarm { rung: AtomicBool::new(true), sleeper: Mutex::new(sleeper) });
+    let _lent = Lent(&alarm);
     let waker = Arc::clone(&alarm).into();
     let mut task = Context::from_waker(&waker);
     loop {
         if alarm.rung.swap(false, Ordering::Acquire) {
             if let Poll::Ready(output) = future.as_mut().poll(&mut task) {
-                if let Ok(mut sleeper) = alarm.sleeper.lock() {
-                    *sleeper = None;
-                }
                 return output;
             }
         }

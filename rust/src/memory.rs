@@ -5,6 +5,7 @@ use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::{sys, BufferResult, Context, Endpoint, Error, Operation, Result};
 use std::os::raw::c_void;
 use std::ptr;
+use std::rc::Rc;
 
 /// Keys say themselves how long they are; one that lies finds so many zeros behind it.
 const KEY_ROOM: usize = 4096;
@@ -126,9 +127,22 @@ impl Drop for Memory {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A key that is dropped stays with the library until the operations that use it have ended.
 pub struct RemoteKey {
+    key: Rc<KeyHandle>,
     endpoint: Endpoint,
-    handle: sys::ucp_rkey_h,
+}
+
+/// Shared by a key and the operations that use it.
+pub(crate) struct KeyHandle(sys::ucp_rkey_h);
+
+impl Drop for KeyHandle {
+    fn drop(&mut self) {
+        // SAFETY: it is destroyed this once, while the worker is there: the key's endpoint holds the worker, and the
+        // worker ends after the operations.
+        unsafe { sys::ucp_rkey_destroy(self.0) }
+    }
 }
 
 impl RemoteKey {
@@ -141,42 +155,42 @@ impl RemoteKey {
         let mut handle: sys::ucp_rkey_h = ptr::null_mut();
         // SAFETY: the endpoint is open; the bytes live during the call.
         Error::check(unsafe { sys::ucp_ep_rkey_unpack(endpoint.handle()?, room.as_ptr().cast(), &mut handle) })?;
-        Ok(RemoteKey { endpoint: endpoint.clone(), handle })
+        Ok(RemoteKey { key: Rc::new(KeyHandle(handle)), endpoint: endpoint.clone() })
     }
 
     /// Writes bytes to the peer's memory.
     pub fn put<B: SendBuffer>(&self, address: u64, buffer: B) -> Operation<B> {
-        let key = self.handle;
-        self.endpoint.start(buffer, |ep, buffer, param| {
+        self.endpoint.start(buffer, Some(&self.key), |buffer, param| {
             let bytes = buffer.bytes();
-            // SAFETY: the buffer lives until the operation has ended; the key is the endpoint's.
-            unsafe { sys::ucp_put_nbx(ep, bytes.as_ptr().cast(), bytes.len(), address, key, param) }
+            let ep = self.endpoint.handle()?;
+            // SAFETY: the endpoint is open; buffer and key, which is the endpoint's, live until the operation has ended.
+            Ok(unsafe { sys::ucp_put_nbx(ep, bytes.as_ptr().cast(), bytes.len(), address, self.key.0, param) })
         })
     }
 
     /// Reads bytes of the peer's memory.
     pub fn get<B: RecvBuffer>(&self, address: u64, buffer: B) -> Operation<B> {
-        let key = self.handle;
-        self.endpoint.start(buffer, |ep, buffer, param| {
+        self.endpoint.start(buffer, Some(&self.key), |buffer, param| {
             let bytes = buffer.bytes_mut();
+            let ep = self.endpoint.handle()?;
             // SAFETY: as in `put`.
-            unsafe { sys::ucp_get_nbx(ep, bytes.as_mut_ptr().cast(), bytes.len(), address, key, param) }
+            Ok(unsafe { sys::ucp_get_nbx(ep, bytes.as_mut_ptr().cast(), bytes.len(), address, self.key.0, param) })
         })
     }
 
     /// `words`: the operand, and what the operation answers.
     async fn atomic(&self, opcode: sys::ucp_atomic_op_t, address: u64, words: [u64; 2]) -> Result<u64> {
-        let key = self.handle;
-        let operation = self.endpoint.start(Box::new(words), |ep, words, param| {
+        let operation = self.endpoint.start(Box::new(words), Some(&self.key), |words, param| {
             param.op_attr_mask |=
                 (sys::UCP_OP_ATTR_FIELD_DATATYPE | sys::UCP_OP_ATTR_FIELD_REPLY_BUFFER) as u32;
             // A contiguous datatype of 8 bytes.
             param.datatype = 8 << sys::UCP_DATATYPE_SHIFT | u64::from(sys::UCP_DATATYPE_CONTIG);
             let words = words.as_mut_ptr();
-            // SAFETY: both words live until the operation has ended.
+            let ep = self.endpoint.handle()?;
+            // SAFETY: the endpoint is open; both words and the key live until the operation has ended.
             unsafe {
                 param.reply_buffer = words.add(1).cast();
-                sys::ucp_atomic_op_nbx(ep, opcode, words.cast(), 1, address, key, param)
+                Ok(sys::ucp_atomic_op_nbx(ep, opcode, words.cast(), 1, address, self.key.0, param))
             }
         });
         let (result, words): BufferResult<_, Box<[u64; 2]>> = operation.await;
@@ -196,12 +210,5 @@ impl RemoteKey {
     /// Stores a word if it is `expected`; gives its value before.
     pub async fn compare_and_swap(&self, address: u64, expected: u64, value: u64) -> Result<u64> {
         self.atomic(sys::UCP_ATOMIC_OP_CSWAP, address, [expected, value]).await
-    }
-}
-
-impl Drop for RemoteKey {
-    fn drop(&mut self) {
-        // SAFETY: it is destroyed this once; operations that use it have what they need of it.
-        unsafe { sys::ucp_rkey_destroy(self.handle) }
     }
 }

@@ -35,14 +35,13 @@ unsafe fn bytes<'a>(start: *const c_void, length: usize) -> &'a [u8] {
 /// Gives an active message to the library: a header and data.
 ///
 /// # Safety
-/// The endpoint is open, and both buffers stay where they are until the operation has ended.
-pub(crate) unsafe fn post_message<H: SendBuffer, B: SendBuffer>(
+/// The endpoint is open, and both parts stay where they are until the operation has ended.
+pub(crate) unsafe fn post_message(
     ep: sys::ucp_ep_h,
     id: u16,
-    buffers: &(H, B),
+    (header, bytes): (&[u8], &[u8]),
     param: &sys::ucp_request_param_t,
 ) -> sys::ucs_status_ptr_t {
-    let (header, bytes) = (buffers.0.bytes(), buffers.1.bytes());
     // SAFETY: as the caller says.
     unsafe {
         sys::ucp_am_send_nbx(
@@ -94,6 +93,7 @@ impl Handler {
             worker: &worker,
             kept: &kept,
         };
+        worker.handler_begins();
         worker.guard(|| {
             if let Ok(mut function) = handler.function.try_borrow_mut() {
                 function(message);
@@ -146,15 +146,18 @@ impl<'a> Message<'a> {
         self.worker
     }
 
-    /// Answers the sender with an active message.
+    /// Answers the sender with an active message. [`Error::NOT_CONNECTED`]: the handler has closed the connection.
     pub fn reply<H: SendBuffer, B: SendBuffer>(&self, id: u16, header: H, buffer: B) -> Operation<(H, B)> {
         if self.reply.is_null() {
             return Operation::failed(self.worker, (header, buffer), Error::UNREACHABLE);
         }
-        let reply = self.reply;
-        Operation::start(self.worker, Kind::Send, (header, buffer), |buffers, param, _| {
+        Operation::start(self.worker, Kind::Send, (header, buffer), None, |buffers, param, _| {
+            let parts = (buffers.0.bytes(), buffers.1.bytes());
+            if self.worker.has_closed(self.reply) {
+                return Err(Error::NOT_CONNECTED);
+            }
             // SAFETY: both live until the operation has ended, the endpoint for the time of the callback.
-            unsafe { post_message(reply, id, buffers, param) }
+            Ok(unsafe { post_message(self.reply, id, parts, param) })
         })
     }
 
@@ -195,24 +198,20 @@ impl KeptMessage {
     }
 
     /// Receives the data.
-    pub fn receive<B: RecvBuffer>(mut self, mut buffer: B) -> Operation<B> {
-        let (data, length) = (self.data, self.length);
-        if buffer.bytes_mut().len() < length {
-            return Operation::failed(&self.worker, buffer, Error::TRUNCATED);
-        }
-        let worker = self.worker.clone();
-        let announced = std::mem::replace(&mut self.announced, false);
-        if announced {
-            self.data = ptr::null_mut();
-        }
-        Operation::start(&worker, Kind::MessageRecv, buffer, |buffer, param, info| {
+    pub fn receive<B: RecvBuffer>(mut self, buffer: B) -> Operation<B> {
+        let (worker, length) = (self.worker.clone(), self.length);
+        Operation::start(&worker, Kind::MessageRecv, buffer, None, |buffer, param, info| {
             let bytes = buffer.bytes_mut();
-            if !announced {
-                // SAFETY: both have so many bytes, and nothing of them is the same.
-                unsafe { ptr::copy_nonoverlapping(data.cast(), bytes.as_mut_ptr(), length) };
-                *info = Received { tag: 0, length };
-                return ptr::null_mut();
+            if bytes.len() < length {
+                return Err(Error::TRUNCATED);
             }
+            if !self.announced {
+                // SAFETY: both have so many bytes, and nothing of them is the same.
+                unsafe { ptr::copy_nonoverlapping(self.data.cast(), bytes.as_mut_ptr(), length) };
+                *info = Received { tag: 0, length };
+                return Ok(ptr::null_mut());
+            }
+            let data = std::mem::replace(&mut self.data, ptr::null_mut());
             let mut received = 0;
             param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_RECV_INFO as u32;
             param.recv_info.length = &mut received;
@@ -221,7 +220,7 @@ impl KeptMessage {
                 sys::ucp_am_recv_data_nbx(worker.handle(), data, bytes.as_mut_ptr().cast(), length, param)
             };
             *info = Received { tag: 0, length: received };
-            pointer
+            Ok(pointer)
         })
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! An operation under way, with the memory that the library uses for it.
 
+use crate::memory::KeyHandle;
 use crate::{sys, Error, Result, Worker};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::future::Future;
@@ -24,18 +25,20 @@ pub struct Received {
     pub length: usize,
 }
 
-/// Shared by the operation and, while it is under way, by the library's request.
+/// Shared by the operation and, while it is under way, by the library's request. What the library uses for the
+/// operation is in it, so that it is there until the operation has ended.
 pub(crate) struct State<B> {
     request: Cell<*mut c_void>,
     ended: Cell<Option<Result<Received>>>,
     waker: RefCell<Option<Waker>>,
     buffer: UnsafeCell<Option<B>>,
+    key: RefCell<Option<Rc<KeyHandle>>>,
     outstanding: Rc<Cell<usize>>,
 }
 
 impl<B> State<B> {
     /// Of an operation that the worker counts as under way until it has ended.
-    fn new(worker: &Worker, buffer: B) -> Rc<State<B>> {
+    fn new(worker: &Worker, buffer: B, key: Option<Rc<KeyHandle>>) -> Rc<State<B>> {
         let outstanding = worker.outstanding();
         outstanding.set(outstanding.get() + 1);
         Rc::new(State {
@@ -43,6 +46,7 @@ impl<B> State<B> {
             ended: Cell::new(None),
             waker: RefCell::new(None),
             buffer: UnsafeCell::new(Some(buffer)),
+            key: RefCell::new(key),
             outstanding,
         })
     }
@@ -51,10 +55,30 @@ impl<B> State<B> {
         self.ended.set(Some(result));
         self.request.set(ptr::null_mut());
         self.outstanding.set(self.outstanding.get() - 1);
-        let waker = self.waker.borrow_mut().take();
+        drop(self.key.take());
+        let waker = self.waker.take();
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+}
+
+impl<B> Drop for State<B> {
+    fn drop(&mut self) {
+        if self.ended.get().is_none() {
+            self.outstanding.set(self.outstanding.get() - 1); // it was never posted: its buffer panicked
+        }
+    }
+}
+
+/// The reference to the state that a request is about to have. It is taken back when a panic of the buffer, which is the
+/// program's, keeps the operation from being posted.
+struct Offered<B>(*const State<B>);
+
+impl<B> Drop for Offered<B> {
+    fn drop(&mut self) {
+        // SAFETY: made by `into_raw`, and no request has it.
+        drop(unsafe { Rc::from_raw(self.0) });
     }
 }
 
@@ -117,20 +141,23 @@ pub struct Operation<B: 'static> {
 }
 
 impl<B: 'static> Operation<B> {
-    /// Starts an operation. `post` calls the library with the buffer, which stays where it is, and the parameters that
-    /// name the callback; it may add members to them. Results that the library writes in the call go to `*info`.
+    /// Starts an operation that uses the key, if there is one. `post` calls the library with the buffer, which stays
+    /// where it is, and the parameters that name the callback; it may add members to them. Results that the library
+    /// writes in the call go to `*info`. The methods of buffers are the program's code, which may close endpoints or
+    /// panic: `post` calls them first, and then takes the handles that it gives to the library.
     pub(crate) fn start(
         worker: &Worker,
         kind: Kind,
         buffer: B,
-        post: impl FnOnce(&mut B, &mut sys::ucp_request_param_t, &mut Received) -> sys::ucs_status_ptr_t,
+        key: Option<Rc<KeyHandle>>,
+        post: impl FnOnce(&mut B, &mut sys::ucp_request_param_t, &mut Received) -> Result<sys::ucs_status_ptr_t>,
     ) -> Operation<B> {
-        let state = State::new(worker, buffer);
-        let raw = Rc::into_raw(Rc::clone(&state));
+        let state = State::new(worker, buffer, key);
+        let offered = Offered(Rc::into_raw(Rc::clone(&state)));
         // SAFETY: all members may be zero; the mask says which of them count.
         let mut param: sys::ucp_request_param_t = unsafe { std::mem::zeroed() };
         param.op_attr_mask = (sys::UCP_OP_ATTR_FIELD_CALLBACK | sys::UCP_OP_ATTR_FIELD_USER_DATA) as u32;
-        param.user_data = raw as *mut c_void;
+        param.user_data = offered.0 as *mut c_void;
         param.cb = match kind {
             Kind::Send => sys::ucp_request_param_t__bindgen_ty_1 { send: Some(sent::<B>) },
             Kind::TagRecv => sys::ucp_request_param_t__bindgen_ty_1 { recv: Some(tag_received::<B>) },
@@ -139,18 +166,26 @@ impl<B: 'static> Operation<B> {
         };
         let mut info = Received::default();
         // SAFETY: nobody else has the state yet, and the buffer stays in it until the operation has ended.
-        let pointer = unsafe {
+        let posted = unsafe {
             match (*state.buffer.get()).as_mut() {
                 Some(buffer) => post(buffer, &mut param, &mut info),
-                None => ptr::null_mut(),
+                None => Ok(ptr::null_mut()),
             }
         };
-        match Error::of_pointer(pointer) {
-            None => state.request.set(pointer),
-            Some(result) => {
-                // SAFETY: no callback follows, so the reference that it would have taken back is taken back here.
-                drop(unsafe { Rc::from_raw(raw) });
-                state.end(result.map(|()| info));
+        let ended = match posted {
+            Ok(pointer) => Error::of_pointer(pointer),
+            Err(error) => Some(Err(error)),
+        };
+        match (ended, posted) {
+            (None, Ok(pointer)) => {
+                mem::forget(offered); // the callback takes the reference back
+                if state.ended.get().is_none() {
+                    state.request.set(pointer);
+                }
+            }
+            (ended, _) => {
+                drop(offered); // no callback follows
+                state.end(ended.unwrap_or(Ok(())).map(|()| info));
             }
         }
         Operation { state, worker: worker.clone() }
@@ -158,7 +193,7 @@ impl<B: 'static> Operation<B> {
 
     /// An operation that failed before the library saw it.
     pub(crate) fn failed(worker: &Worker, buffer: B, error: Error) -> Operation<B> {
-        let state = State::new(worker, buffer);
+        let state = State::new(worker, buffer, None);
         state.end(Err(error));
         Operation { state, worker: worker.clone() }
     }
@@ -187,11 +222,13 @@ impl<B: 'static> Future for Operation<B> {
     type Output = BufferResult<Received, B>;
 
     fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        if self.state.ended.get().is_none() {
+            // Wakers are the program's: what their methods do may end the operation.
+            let old = self.state.waker.replace(Some(task.waker().clone()));
+            drop(old);
+        }
         match self.state.ended.get() {
-            None => {
-                *self.state.waker.borrow_mut() = Some(task.waker().clone());
-                Poll::Pending
-            }
+            None => Poll::Pending,
             Some(result) => {
                 // SAFETY: the library has let go of the buffer.
                 let buffer = unsafe { (*self.state.buffer.get()).take() };

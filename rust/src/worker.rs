@@ -9,6 +9,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
+use std::mem;
 use std::os::raw::c_void;
 use std::os::unix::io::{AsRawFd, RawFd};
 use std::panic;
@@ -24,6 +25,8 @@ pub(crate) struct WorkerHandle {
     outstanding: Rc<Cell<usize>>,
     handlers: RefCell<HashMap<u16, Box<Handler>>>,
     in_progress: Cell<bool>,
+    /// Endpoints that the handler under way has closed: the one to the sender of its message may be among them.
+    closed: RefCell<Vec<sys::ucp_ep_h>>,
     panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
 
@@ -60,6 +63,7 @@ impl Worker {
             outstanding: Rc::new(Cell::new(0)),
             handlers: RefCell::new(HashMap::new()),
             in_progress: Cell::new(false),
+            closed: RefCell::new(Vec::new()),
             panic: RefCell::new(None),
         })))
     }
@@ -132,6 +136,7 @@ impl Worker {
         // SAFETY: the worker is there; nobody else is in it, as it belongs to one thread.
         let count = unsafe { sys::ucp_worker_progress(self.handle()) };
         self.0.in_progress.set(false);
+        self.0.closed.borrow_mut().clear();
         let caught = self.0.panic.borrow_mut().take();
         if let Some(payload) = caught {
             panic::resume_unwind(payload);
@@ -161,7 +166,7 @@ impl Worker {
 
     /// Receives a message whose tag is equal in all bits of `mask`.
     pub fn tag_recv<B: RecvBuffer>(&self, tag: u64, mask: u64, buffer: B) -> Operation<B> {
-        Operation::start(self, Kind::TagRecv, buffer, |buffer, param, info| {
+        Operation::start(self, Kind::TagRecv, buffer, None, |buffer, param, info| {
             let bytes = buffer.bytes_mut();
             let mut found = sys::ucp_tag_recv_info_t { sender_tag: 0, length: 0 };
             param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_RECV_INFO as u32;
@@ -171,7 +176,7 @@ impl Worker {
                 sys::ucp_tag_recv_nbx(self.handle(), bytes.as_mut_ptr().cast(), bytes.len(), tag, mask, param)
             };
             *info = Received { tag: found.sender_tag, length: found.length };
-            pointer
+            Ok(pointer)
         })
     }
 
@@ -224,9 +229,9 @@ impl Worker {
 
     /// Waits until everything that was sent, put or posted before is complete at its target.
     pub fn flush(&self) -> Operation<()> {
-        Operation::start(self, Kind::Send, (), |_, param, _| {
+        Operation::start(self, Kind::Send, (), None, |_, param, _| {
             // SAFETY: the parameters live during the call.
-            unsafe { sys::ucp_worker_flush_nbx(self.handle(), param) }
+            Ok(unsafe { sys::ucp_worker_flush_nbx(self.handle(), param) })
         })
     }
 
@@ -254,10 +259,32 @@ impl Worker {
         }
     }
 
-    /// Runs what the program gave, of which no panic may pass through the library.
+    /// Notes that the program closes an endpoint.
+    pub(crate) fn closes(&self, endpoint: sys::ucp_ep_h) {
+        if self.0.in_progress.get() {
+            self.0.closed.borrow_mut().push(endpoint);
+        }
+    }
+
+    /// A handler begins: what was closed before is not what its message came by.
+    pub(crate) fn handler_begins(&self) {
+        self.0.closed.borrow_mut().clear();
+    }
+
+    /// Whether the handler under way has closed the endpoint.
+    pub(crate) fn has_closed(&self, endpoint: sys::ucp_ep_h) -> bool {
+        self.0.closed.borrow().contains(&endpoint)
+    }
+
+    /// Runs what the program gave, of which no panic may pass through the library. Progress goes on with the first.
     pub(crate) fn guard(&self, action: impl FnOnce()) {
         if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(action)) {
-            self.0.panic.borrow_mut().get_or_insert(payload);
+            let mut first = self.0.panic.borrow_mut();
+            if first.is_none() {
+                *first = Some(payload);
+            } else {
+                mem::forget(payload); // Its own end may panic.
+            }
         }
     }
 }

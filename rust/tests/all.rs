@@ -349,7 +349,10 @@ fn listen(server: &Worker) -> Option<(Listener, Rc<RefCell<Vec<ConnectionRequest
 #[test]
 fn listeners_hand_over_who_comes() {
     let server = all().worker().unwrap();
-    let Some((listener, came)) = listen(&server) else { return };
+    let (listener, came) = match listen(&server) {
+        Some(pair) => pair,
+        None => return,
+    };
     let address = listener.address().unwrap();
     assert_ne!(address.port(), 0);
     let client = thread::spawn(move || {
@@ -383,7 +386,10 @@ fn listeners_hand_over_who_comes() {
 #[test]
 fn a_request_that_outlives_its_listener_ends() {
     let server = all().worker().unwrap();
-    let Some((listener, came)) = listen(&server) else { return };
+    let (listener, came) = match listen(&server) {
+        Some(pair) => pair,
+        None => return,
+    };
     let address = listener.address().unwrap();
     let client = thread::spawn(move || {
         let worker = all().worker().unwrap();
