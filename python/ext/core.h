@@ -136,6 +136,7 @@ struct Request {
     PyObject *message;            /* Of the cancellation. */
     PyObject *value;              /* RESULT_VALUE: by set(). */
     enum result kind;
+    const char *what; /* Failed, as a sentence. */
     bool done, posted;
     bool blocking;  /* asyncio's mark that it was yielded to a task. */
     bool cancelled; /* The task wants CancelledError, whatever comes of the operation. */

@@ -94,10 +94,10 @@ static void release(Request *request)
     }
 }
 
-static PyObject *result_of(const Request *request, const char *what)
+static PyObject *result_of(const Request *request)
 {
     if (request->status != UCS_OK) {
-        return cw_raise(request->status, what);
+        return cw_raise(request->status, request->what);
     }
     switch (request->kind) {
     case RESULT_LENGTH:
@@ -123,6 +123,7 @@ PyObject *cw_request_posted(Request *request, ucs_status_ptr_t pointer, const ch
     Worker *worker = request->worker;
     PyObject *answer;
 
+    request->what = what;
     if (UCS_PTR_IS_PTR(pointer) && !request->done) {
         request->handle = pointer;
         request->posted = true;
@@ -144,7 +145,7 @@ PyObject *cw_request_posted(Request *request, ucs_status_ptr_t pointer, const ch
     }
     cw_worker_nudge(worker);
     release(request);
-    answer = result_of(request, what);
+    answer = result_of(request);
     Py_DECREF(request);
     return answer;
 }
@@ -240,7 +241,7 @@ static PyObject *request_result(Request *self, PyObject *unused)
         Py_XDECREF(module);
         return NULL;
     }
-    return result_of(self, "the operation failed");
+    return result_of(self);
 }
 
 /* One that Python completes, by set(). */

@@ -38,6 +38,11 @@ class Tag(base.Pair):
         error = await self.fails(causeway.TruncatedError, self.far.tag_recv(bytearray(3), 5))
         self.assertIn("the receive of a tag message failed: ", str(error))
         self.assertEqual(error.status, -9)
+        receiving = asyncio.create_task(self.far.tag_recv(bytearray(3), 6))
+        await asyncio.sleep(0.01)
+        await self.within(self.client.tag_send(b"too long", 6))
+        error = await self.fails(causeway.TruncatedError, receiving)
+        self.assertIn("the receive of a tag message failed: ", str(error))
 
 
 if __name__ == "__main__":
