@@ -7,15 +7,16 @@ cd "$(dirname "$0")"
 lowest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 directory=
 for candidate in $(command -v rustc || true) /usr/bin/rustc "${RUSTUP_HOME:-${HOME:-/root}/.rustup}"/toolchains/*/bin/rustc; do
-    if [ -x "$candidate" ] && "$candidate" --version 2>/dev/null | grep -q "^rustc $lowest\."; then
+    [ -x "$(dirname "$candidate")/cargo" ] || continue
+    if "$candidate" --version 2>/dev/null | grep -q "^rustc $lowest\."; then
         directory=$(dirname "$candidate")
         break
     fi
 done
-[ -n "$directory" ] && [ -x "$directory/cargo" ] || {
+if [ -z "$directory" ]; then
     echo "SKIPPED: no rustc $lowest with its cargo (Debian 12: rustc, cargo)"
     exit 77
-}
+fi
 mkdir -p "$2"
 export PATH="$directory:$PATH" RUSTC="$directory/rustc" RUSTFLAGS="-D warnings"
 export CAUSEWAY_LIB_DIR="$1" LD_LIBRARY_PATH="$1" CARGO_TARGET_DIR="$2" CARGO_HOME="$2/home"

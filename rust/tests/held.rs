@@ -76,7 +76,15 @@ unsafe impl<F: FnOnce() + 'static> RecvBuffer for Does<F> {
 
 #[test]
 fn a_key_may_be_dropped_while_it_is_used() {
-    let (near, far, endpoint) = two();
+    drop_keys_in_use(all(), all());
+    // What is posted here waits for the connection.
+    let over_tcp = || Context::with_settings(Features::RMA | Features::WAKEUP, &[("TLS", "tcp")]).unwrap();
+    drop_keys_in_use(over_tcp(), over_tcp());
+}
+
+fn drop_keys_in_use(of_near: Context, of_far: Context) {
+    let (near, far) = (of_near.worker().unwrap(), of_far.worker().unwrap());
+    let endpoint = near.connect(&far.address().unwrap()).unwrap();
     let memory = far.context().map(LARGE).unwrap();
     let packed = memory.key().unwrap();
     for length in [8, 4096, LARGE] {
