@@ -52,6 +52,13 @@ if(CW_SANITIZE)
     if(CW_SANITIZE MATCHES undefined)
         add_compile_options(-fno-sanitize-recover=all)
     endif()
+    # What a program that is not built likewise (an interpreter) has to load first. Of clang it is not a library.
+    set(CW_ASAN_RUNTIME none)
+    if(CW_SANITIZE MATCHES address AND CMAKE_C_COMPILER_ID STREQUAL GNU)
+        execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libasan.so
+            OUTPUT_VARIABLE CW_ASAN_RUNTIME OUTPUT_STRIP_TRAILING_WHITESPACE)
+        get_filename_component(CW_ASAN_RUNTIME "${CW_ASAN_RUNTIME}" REALPATH)
+    endif()
 endif()
 if(CW_COVERAGE)
     add_compile_options(--coverage -fprofile-update=atomic)
