@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# lowest.sh LIBRARIES TARGET: the crate, its tests and its examples build with the lowest version of Rust that Cargo.toml
+# lowest.sh LIBRARIES TARGET: the crate, its tests and the examples build with the lowest version of Rust that Cargo.toml
 # names, without a warning. Status 77: that version is not here.
 set -eu
 cd "$(dirname "$0")"
@@ -22,3 +22,6 @@ export PATH="$directory:$PATH" RUSTC="$directory/rustc" RUSTFLAGS="-D warnings"
 export CAUSEWAY_LIB_DIR="$1" LD_LIBRARY_PATH="$1" CARGO_TARGET_DIR="$2" CARGO_HOME="$2/home"
 rustc --version
 cargo build --offline --locked --all-targets
+if command -v bindgen >/dev/null; then
+    ../examples/rust/build.sh "$2/examples" "$PWD/../include" "$1"
+fi
