@@ -137,7 +137,7 @@ static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, unsigned id, const voi
 {
     ucp_worker_h worker = ep->worker;
 
-    if (!is_plain(worker->quick_locked, header_length, param)) {
+    if (!is_plain(worker->quick_locked, header_length, param) || !cw_worker_is_host(worker, buffer)) {
         return send_checked(ep, id, header, header_length, buffer, count, param);
     }
     return CW_CALL_LOCKED(worker, cw_likely(fits_now(ep, count)) ? cw_am_send_cell(ep, id, header, 0, buffer, count)
@@ -148,7 +148,7 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
                                  const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     CW_PROBE(am_send, ep, id, count);
-    if (cw_likely(is_plain(ep->worker->quick, header_length, param))) {
+    if (cw_likely(is_plain(ep->worker->quick, header_length, param) && cw_worker_is_host(ep->worker, buffer))) {
         return cw_likely(fits_now(ep, count)) ?
                cw_am_send_cell(ep, id, header, header_length, buffer, count) :
                cw_likely(ep->cells->cell != ep->cells->stop) ?

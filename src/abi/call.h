@@ -96,7 +96,8 @@ void cw_call_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from
 static inline ucs_status_t cw_call_check_param(ucp_worker_h worker, const ucp_request_param_t *param,
                                                const void *buffer, size_t count)
 {
-    return cw_likely(!((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED)) ? UCS_OK :
+    return cw_likely(!((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) &&
+                     cw_worker_is_host(worker, buffer)) ? UCS_OK :
            cw_call_check_buffer(worker, param, buffer, count);
 }
 

@@ -62,7 +62,7 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_RMA))) {
         return cw_call_feature_missing(call, "UCP_FEATURE_RMA");
     }
-    if (cw_unlikely((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED)) {
+    if (cw_unlikely(((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) || !cw_worker_is_host(worker, buffer))) {
         checked = (direction == GET) ? cw_call_check_buffer(worker, param, buffer, count) :
                   cw_call_check_local(worker, param, buffer, count);
     }
@@ -89,16 +89,16 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
            no_right(direction, call);
 }
 
-/* Plain bytes without unusual attributes, which only the owner or the system reaches. `quick`: features whose plain
- * calls go a short way. */
-static CW_INLINE int is_plain_elsewhere(uint64_t quick, const void *buffer, size_t count, uint64_t address,
+/* Plain bytes without unusual attributes, which only the owner or the system reaches. */
+static CW_INLINE int is_plain_elsewhere(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
                                         const struct ucp_rkey *rkey, const ucp_request_param_t *param,
                                         unsigned right)
 {
     const uint32_t other = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+    const uint64_t quick = worker->quick | worker->quick_locked;
 
     return (quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
-           buffer != NULL && rkey->local == NULL && cw_rkey_holds(rkey, address, count) &&
+           buffer != NULL && cw_worker_is_host(worker, buffer) && rkey->local == NULL && cw_rkey_holds(rkey, address, count) &&
            (rkey->key.rights & right);
 }
 
@@ -111,8 +111,7 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
     size_t length = 0;
     ucs_status_t status;
 
-    if (is_plain_elsewhere(ep->worker->quick | ep->worker->quick_locked, buffer, count, address, rkey, param,
-                           CW_KEY_WRITE)) {
+    if (is_plain_elsewhere(ep->worker, buffer, count, address, rkey, param, CW_KEY_WRITE)) {
         return cw_put(ep, buffer, count, count, address, rkey, param);
     }
     if (cw_unlikely(cw_call_is_sgl(ep, param))) {
@@ -136,8 +135,7 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
     ucs_status_t status;
     size_t length = 0;
 
-    if (cw_likely(is_plain_elsewhere(worker->quick | worker->quick_locked, buffer, count, address, rkey, param,
-                                     CW_KEY_READ))) {
+    if (cw_likely(is_plain_elsewhere(worker, buffer, count, address, rkey, param, CW_KEY_READ))) {
         result = cw_get_by_cell(ep, buffer, count, address, rkey, param);
         if (cw_likely(result != NULL)) {
             return result;
@@ -172,7 +170,7 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
     const uint32_t closer = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
 
     return cw_likely((quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & closer) && count != 0 &&
-                     buffer != NULL && is_reached(rkey, address, count, direction) &&
+                     buffer != NULL && cw_worker_is_host(ep->worker, buffer) && is_reached(rkey, address, count, direction) &&
                      cw_rma_is_direct(ep, rkey, address, count, direction == PUT));
 }
 

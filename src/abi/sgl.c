@@ -138,6 +138,7 @@ static size_t count_plain(const struct ucp_ep *ep, const struct cw_sgl *sgl, con
     for (i = 0; i < sgl->count; i++) {
         rkey = sgl->rkeys[i];
         if (rkey == NULL || rkey->ep != ep || sgl->lengths[i] != remote_lengths[i] || sgl->buffers[i] == NULL ||
+            !cw_worker_is_host(ep->worker, sgl->buffers[i]) ||
             sgl->lengths[i] > UINTPTR_MAX - (uintptr_t)sgl->buffers[i] ||
             !cw_rkey_holds(rkey, sgl->addresses[i], sgl->lengths[i]) || !(rkey->key.rights & right)) {
             break;
@@ -154,11 +155,12 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
     const int is_plain  = memhs == NULL && !((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) |
                                             (worker->looks & CW_CALL_CHECKED)); /* nothing to check of local memory */
     ucs_status_t status = UCS_OK;
-    int is_first        = 1;
+    bool is_first;
     size_t i, span = 0;
 
     sgl->memory_type = UCS_MEMORY_TYPE_HOST;
     i                = (is_plain && sgl->blocks == NULL) ? count_plain(ep, sgl, remote_lengths, right) : 0;
+    is_first         = i == 0;
     for (; i < sgl->count && status == UCS_OK; i++) {
         if (sgl->rkeys[i] == NULL) {
             return refuse_element(call, i, "its key is NULL");
@@ -183,10 +185,10 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
         if (!(sgl->rkeys[i]->key.rights & right)) {
             return refuse_element(call, i, "the owner of the memory did not allow that");
         }
-        if (!is_plain) {
-            status   = check_local(worker, param, sgl, i, (memhs == NULL) ? NULL : memhs[i], is_first, span, call);
-            is_first = 0;
+        if (!is_plain || !cw_worker_is_host(worker, sgl->buffers[i])) {
+            status = check_local(worker, param, sgl, i, (memhs == NULL) ? NULL : memhs[i], is_first, span, call);
         }
+        is_first = false;
     }
     return status;
 }

@@ -35,7 +35,7 @@ static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, si
 {
     ucp_worker_h worker = ep->worker;
 
-    if (!cw_call_is_plain(param, SEND_UNUSUAL)) {
+    if (!cw_call_is_plain(param, SEND_UNUSUAL) || !cw_worker_is_host(worker, buffer)) {
         return send_checked(ep, buffer, count, param);
     }
     return CW_CALL_LOCKED(worker, cw_likely(cw_stream_has_cell(ep, count)) ? cw_stream_send_cell(ep, buffer, count)
@@ -45,7 +45,7 @@ static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, si
 ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     if (cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) &&
-                  cw_call_is_plain(param, SEND_UNUSUAL))) {
+                  cw_call_is_plain(param, SEND_UNUSUAL) && cw_worker_is_host(ep->worker, buffer))) {
         return cw_likely(cw_stream_has_cell(ep, count)) ? cw_stream_send_cell(ep, buffer, count) :
                cw_stream_send(ep, buffer, count, param);
     }
@@ -73,7 +73,8 @@ static CW_APART ucs_status_ptr_t recv_checked(ucp_ep_h ep, void *buffer, size_t 
 ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
                                      const ucp_request_param_t *param)
 {
-    return cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) && cw_call_is_plain(param, 0)) ?
+    return cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) && cw_call_is_plain(param, 0) &&
+                     cw_worker_is_host(ep->worker, buffer)) ?
            cw_stream_recv(ep, buffer, count, length, param) :
            recv_checked(ep, buffer, count, length, param);
 }

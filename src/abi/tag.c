@@ -38,7 +38,7 @@ static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, si
 {
     ucp_worker_h worker = ep->worker;
 
-    if (!cw_call_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
+    if (!cw_call_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL) || !cw_worker_is_host(worker, buffer)) {
         return tag_send(ep, buffer, count, tag, param, 0, "ucp_tag_send_nbx");
     }
     return CW_CALL_LOCKED(worker, cw_tag_send_plain(ep, buffer, count, tag, param));
@@ -48,7 +48,8 @@ ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count,
                                   const ucp_request_param_t *param)
 {
     CW_PROBE(tag_send, ep, count, tag);
-    if (cw_likely((ep->worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
+    if (cw_likely((ep->worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL) &&
+                  cw_worker_is_host(ep->worker, buffer))) {
         return cw_tag_send_plain(ep, buffer, count, tag, param);
     }
     return (ep->worker->quick_locked & UCP_FEATURE_TAG) ? send_shared(ep, buffer, count, tag, param) :
@@ -96,7 +97,7 @@ static CW_APART ucs_status_ptr_t recv_any(ucp_worker_h worker, void *buffer, siz
 static CW_APART ucs_status_ptr_t recv_shared(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
                                              ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
-    if (!cw_call_is_plain(param, RECEIVE_UNUSUAL)) {
+    if (!cw_call_is_plain(param, RECEIVE_UNUSUAL) || !cw_worker_is_host(worker, buffer)) {
         return recv_any(worker, buffer, count, tag, tag_mask, param);
     }
     return CW_CALL_LOCKED(worker, cw_tag_recv_plain_shared(worker, buffer, count, tag, tag_mask, param));
@@ -106,7 +107,8 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
                                   const ucp_request_param_t *param)
 {
     CW_PROBE(tag_recv, worker, count, tag);
-    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, RECEIVE_UNUSUAL)) ?
+    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, RECEIVE_UNUSUAL) &&
+                     cw_worker_is_host(worker, buffer)) ?
            cw_tag_recv_plain(worker, buffer, count, tag, tag_mask, param) :
            (worker->quick_locked & UCP_FEATURE_TAG) ?
            recv_shared(worker, buffer, count, tag, tag_mask, param) :
@@ -135,7 +137,8 @@ static CW_APART ucs_status_ptr_t recv_message_any(ucp_worker_h worker, void *buf
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
                                       const ucp_request_param_t *param)
 {
-    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, 0)) ?
+    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, 0) &&
+                     cw_worker_is_host(worker, buffer)) ?
            cw_tag_recv_message(worker, buffer, count, message, param) :
            recv_message_any(worker, buffer, count, message, param);
 }

@@ -185,13 +185,13 @@ static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, con
     return 1;
 }
 
-/* Whether the datatype is the only attribute that a check would look at, and its class exists. */
-static inline int only_datatype(ucp_worker_h worker, const ucp_request_param_t *param)
+/* Whether the datatype is the only attribute that a check would look at, its class exists, and the library touches no
+ * other memory than the host's. */
+static inline bool only_datatype(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer)
 {
-    const unsigned classes = 1u << UCP_DATATYPE_CONTIG | 1u << UCP_DATATYPE_IOV | 1u << UCP_DATATYPE_GENERIC;
-
     return ((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) == UCP_OP_ATTR_FIELD_DATATYPE &&
-           (classes >> (param->datatype & UCP_DATATYPE_CLASS_MASK) & 1);
+           (((param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG && cw_worker_is_host(worker, buffer)) ||
+            (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC);
 }
 
 ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
@@ -200,7 +200,7 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
     const ucp_datatype_t datatype = cw_dt_of_param(param);
     ucs_status_t status;
 
-    if (cw_likely(only_datatype(worker, param))) {
+    if (cw_likely(only_datatype(worker, param, buffer))) {
         return UCS_OK;
     }
     status = check_attributes(param);
@@ -212,6 +212,7 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
         cw_error("the memory handle does not cover the buffer");
         return UCS_ERR_INVALID_PARAM;
     }
+    cw_worker_look(worker, buffer);
     return cw_likely(!((param->op_attr_mask | worker->looks) & MEMORY_TOLD)) ? UCS_OK :
            cw_call_check_memory(worker, param, buffer, count);
 }
@@ -221,7 +222,7 @@ ucs_status_t cw_call_check_buffer(ucp_worker_h worker, const ucp_request_param_t
 {
     ucs_status_t status;
 
-    if (cw_likely(only_datatype(worker, param))) {
+    if (cw_likely(only_datatype(worker, param, buffer))) {
         return UCS_OK;
     }
     status = cw_call_check_local(worker, param, buffer, count);

@@ -106,10 +106,11 @@ struct order {
     int has_length, has_exported;
 };
 
-static struct order read_params(const struct ucp_context *context, const ucp_mem_map_params_t *params)
+static struct order read_params(struct ucp_context *context, const ucp_mem_map_params_t *params)
 {
     const uint64_t mask = params->field_mask;
     struct order order  = {.rights = CW_KEY_READ | CW_KEY_WRITE, .memory_type = UCS_MEMORY_TYPE_UNKNOWN};
+    const uint64_t types = cw_context_memory_types(context); /* a driver may have been loaded since the last look */
 
     order.has_length   = (mask & UCP_MEM_MAP_PARAM_FIELD_LENGTH) != 0;
     order.has_exported = (mask & UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER) != 0;
@@ -118,7 +119,7 @@ static struct order read_params(const struct ucp_context *context, const ucp_mem
     order.flags        = (mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) ? params->flags : 0;
     order.exported     = order.has_exported ? params->exported_memh_buffer : NULL;
     if (mask & UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE) {
-        order.memory_type = cw_api_memory_type(&context->api, (unsigned)params->memory_type, context->memory_types);
+        order.memory_type = cw_api_memory_type(&context->api, (unsigned)params->memory_type, types);
     }
     if (mask & UCP_MEM_MAP_PARAM_FIELD_PROT) {
         order.rights = (uint8_t)(((params->prot & UCP_MEM_MAP_PROT_REMOTE_READ) ? CW_KEY_READ : 0) |

@@ -16,6 +16,7 @@
 #include "core/ep_slots.h"
 #include "core/failover.h"
 #include "mem/md.h"
+#include "os/loaded.h"
 #include "os/memory.h"
 #include "os/random.h"
 #include "transport/registry.h"
@@ -332,13 +333,32 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     }
     cw_counters_ready(worker);
     find_inbox(worker);
-    worker->looks        = (cw_context_memory_types(context) == CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) ? 0 :
-                           UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-    worker->quick        = (worker->mt || worker->trace != NULL || worker->looks != 0) ? 0 : worker->features;
-    worker->quick_locked = (worker->mt && worker->trace == NULL && worker->looks == 0) ? worker->features : 0;
+    worker->quick        = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
+    worker->quick_locked = (worker->mt && worker->trace == NULL) ? worker->features : 0;
+    cw_worker_look(worker, NULL);
     cw_config_warn_unused(context->config);
     *worker_p = worker;
     return UCS_OK;
+}
+
+void cw_worker_look(struct ucp_worker *worker, const void *memory)
+{
+    const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
+    const uint64_t loaded   = cw_loaded_number();
+
+    if (worker->looks != 0) {
+        return;
+    }
+    if (loaded != __atomic_load_n(&worker->loaded, __ATOMIC_RELAXED)) {
+        if (cw_context_memory_types(worker->context) != CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) {
+            __atomic_store_n(&worker->looks, UCP_OP_ATTR_FIELD_MEMORY_TYPE, __ATOMIC_RELAXED);
+            __atomic_store_n(&worker->quick, 0, __ATOMIC_RELAXED);
+            __atomic_store_n(&worker->quick_locked, 0, __ATOMIC_RELAXED);
+            return;
+        }
+        __atomic_store_n(&worker->loaded, loaded, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&worker->host[granule % CW_WORKER_GRANULES], granule, __ATOMIC_RELAXED);
 }
 
 /* Sends the small sends that were collected, unless operations are still in progress: the keys of one-sided ones may be

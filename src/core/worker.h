@@ -8,6 +8,7 @@
 #define CW_CORE_WORKER_H
 
 #include <assert.h>
+#include <stdbool.h>
 
 #include "base/cell.h"
 #include "base/compiler.h"
@@ -81,6 +82,10 @@ struct cw_sleeps {
     unsigned next_rest;             /* ... and their number after the next look that finds nothing */
 };
 
+/* Drivers of GPUs map memory of devices in granules of this size. */
+#define CW_WORKER_GRANULE_SHIFT 21
+#define CW_WORKER_GRANULES      64u
+
 struct ucp_worker {
     struct ucp_context *context;
     uint64_t features;                  /* of the context */
@@ -117,7 +122,7 @@ struct ucp_worker {
     uint64_t quick_locked;              /* features whose calls are plain once they have taken the lock; 0: none */
     int mt;                             /* calls of the API take the lock */
     uint32_t looks;                     /* attributes that calls of the API take as given with each call: 0, or the
-                                         * memory type's where memory of devices may come */
+                                         * memory type's once memory of devices may come (cw_worker_look) */
     _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* in a line of its own, because other threads read it */
 
     _Alignas(CW_CACHE_LINE) const struct cw_worker_handlers *handlers;
@@ -143,6 +148,8 @@ struct ucp_worker {
     struct cw_failover_iface **failover; /* core/failover.c: an entry for each of `ifaces`; NULL: none is needed */
     size_t page_length;
     int page_fd;
+    uint64_t loaded;                    /* atomic: what the process had loaded when `looks` was decided last */
+    uintptr_t host[CW_WORKER_GRANULES]; /* atomic: numbers of granules with memory of the host; each has one place */
     struct cw_counters counts;
 };
 
@@ -193,6 +200,20 @@ static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t featur
 {
     return (worker->features & feature) != 0;
 }
+
+/* Whether `memory` is known to be the host's, so that a call need not look at it. The program may load a driver of GPUs
+ * at any time; while it has none, memory of a granule is looked for once: asking the loader each time would cost as much
+ * as a short message. False also where a device has the memory. */
+static CW_INLINE bool cw_worker_is_host(const struct ucp_worker *worker, const void *memory)
+{
+    const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
+
+    return cw_likely(__atomic_load_n(&worker->host[granule % CW_WORKER_GRANULES], __ATOMIC_RELAXED) == granule);
+}
+
+/* If the process has loaded something since the last look, decides anew whether memory of devices may come; if none may,
+ * the granule of `memory` is the host's. Any thread. */
+void cw_worker_look(struct ucp_worker *worker, const void *memory);
 
 /* Counts a message of one kind and its bytes. Two additions to memory, because this is on the shortest paths. */
 static inline void cw_count_message(struct ucp_worker *worker, enum cw_counter messages, uint64_t length)

@@ -54,6 +54,21 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
     return 0;
 }
 
+static int look_at_number(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    (void)size;
+    *(unsigned long long *)argument = info->dlpi_adds;
+    return 1; /* the number is that of the process, not of this object */
+}
+
+unsigned long long cw_loaded_number(void)
+{
+    unsigned long long number = 0;
+
+    (void)dl_iterate_phdr(look_at_number, &number);
+    return number + 1;
+}
+
 /* dlopen searches all folders for a library that is not loaded, which takes longer than the rest of ucp_init. */
 void *cw_loaded_library(const char *const *sonames, unsigned *index_p, unsigned long long *seen)
 {

@@ -9,6 +9,8 @@
  * loaded it already; the call loads nothing. The library then stays loaded. NULL: the process has loaded none. *seen,
  * 0 at first, belongs to the list: no name is compared where nothing was loaded since the last call. */
 void *cw_loaded_library(const char *const *sonames, unsigned *index_p, unsigned long long *seen);
+/* A number that changes with each library that the process loads; never 0. */
+unsigned long long cw_loaded_number(void);
 /* NULL: the library has no such function. */
 void *cw_loaded_symbol(void *library, const char *name);
 

@@ -412,11 +412,22 @@ char *standin_bytes(size_t length)
     return (bytes == MAP_FAILED) ? NULL : bytes;
 }
 
+/* As a driver, it takes whole granules: what is mapped beside them is far enough away. */
 char *standin_addresses(size_t length)
 {
-    char *addresses = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const size_t granule = 1 << 21, whole = (length + granule - 1) / granule * granule;
+    char *start = mmap(NULL, whole + granule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *addresses;
 
-    return (addresses == MAP_FAILED) ? NULL : addresses;
+    if (start == MAP_FAILED) {
+        return NULL;
+    }
+    addresses = (char *)(((uintptr_t)start + granule - 1) / granule * granule);
+    if (addresses > start) {
+        munmap(start, (size_t)(addresses - start));
+    }
+    munmap(addresses + whole, (size_t)(start + granule - addresses));
+    return addresses;
 }
 
 struct range *standin_find(uintptr_t address)
