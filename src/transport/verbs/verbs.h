@@ -116,9 +116,10 @@ struct cw_verbs_iface {
     unsigned kept;      /* segments that the core has; not more than most_kept, so that enough are left */
     unsigned most_kept;
     struct cw_verbs_segment *handed; /* holds the packet that is being handed up; NULL: none, or the core keeps it */
-    unsigned num_held;               /* completions that were taken from recv_cq and are not handled yet */
+    struct ibv_wc *held;             /* completions that were taken from recv_cq; those before next_held are handled */
+    unsigned num_held;
     unsigned next_held;
-    struct ibv_wc held[CW_VERBS_BATCH];
+    unsigned most_held;
 
     uint64_t key;
     uint8_t address[CW_VERBS_ADDRESS_MAX];
@@ -155,7 +156,8 @@ struct cw_verbs_iface {
 };
 
 /* ACCEPTING: the acceptor does not know yet that the dialler receives. FAILING: `closed` follows. LEAVING: the core
- * closed the connection, and requests are still under way. OVER: to be freed. */
+ * closed the connection, and requests are still under way. OVER: to be freed. DRAINING: only the interface still knows
+ * the connection, for the last completions of its queue pair, which is in the error state. */
 enum cw_verbs_state {
     CW_VERBS_DIALLING,
     CW_VERBS_ACCEPTING,
@@ -163,7 +165,8 @@ enum cw_verbs_state {
     CW_VERBS_FAILING,
     CW_VERBS_CLOSED,
     CW_VERBS_LEAVING,
-    CW_VERBS_OVER
+    CW_VERBS_OVER,
+    CW_VERBS_DRAINING
 };
 
 struct cw_verbs_flush {
@@ -199,6 +202,9 @@ struct cw_verbs_conn {
     uint8_t is_said; /* the hello was sent */
     uint8_t is_watched;
     uint8_t is_ended;  /* the peer's END came */
+    uint8_t is_told;   /* both sides know of the end, or a cancel says it to the peer */
+    uint8_t is_connected; /* the queue pair may have received something */
+    uint8_t is_broken;    /* the queue pair was put into the error state */
     uint8_t is_listed; /* the connection is in by_peer */
     uint8_t num_flushes;
     uint16_t batches;             /* batches that began and did not end */
@@ -285,5 +291,7 @@ ucs_status_t cw_verbs_send_registered(struct cw_conn *super, uint8_t id, const v
 
 /* verbs_iface.c: makes room for the completions of one more connection; 0 if the device has none. */
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface);
+/* Takes all completions out of recv_cq; progress handles them. */
+void cw_verbs_hold_received(struct cw_verbs_iface *iface);
 
 #endif

@@ -69,16 +69,17 @@ int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr
     return 1;
 }
 
-void cw_verbs_chain_drop(struct cw_verbs_conn *conn)
+unsigned cw_verbs_chain_drop(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     struct cw_verbs_chain *chain = conn->chain;
-    unsigned i;
+    unsigned count, i;
 
     if (chain == NULL) {
-        return;
+        return 0;
     }
-    for (i = 0; i < chain->count; i++) {
+    count = chain->count;
+    for (i = 0; i < count; i++) {
         if (chain->kept[i].segment != NULL) {
             cw_verbs_segment_put(iface, chain->kept[i].segment);
         }
@@ -87,6 +88,7 @@ void cw_verbs_chain_drop(struct cw_verbs_conn *conn)
     chain->next         = iface->spare_chains;
     iface->spare_chains = chain;
     conn->chain         = NULL;
+    return count;
 }
 
 int cw_verbs_chain_send(struct cw_verbs_conn *conn)
@@ -98,7 +100,7 @@ int cw_verbs_chain_send(struct cw_verbs_conn *conn)
     if (chain != NULL && chain->count > 0 && conn->state < CW_VERBS_FAILING) {
         error = ibv_post_send(conn->qp, &chain->kept[0].wr, &bad);
     }
-    cw_verbs_chain_drop(conn);
+    (void)cw_verbs_chain_drop(conn);
     if (error != 0) {
         cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, strerror(error));
     }

@@ -129,6 +129,7 @@ void cw_verbs_cancel(struct cw_verbs_conn *conn)
     struct cw_verbs_datagram datagram = datagram_for(conn, CW_VERBS_CANCEL);
 
     datagram.length = 0;
+    conn->is_told   = 1;
     send_datagram(conn, &datagram);
 }
 
@@ -443,8 +444,11 @@ static unsigned take_cancel(struct cw_verbs_iface *iface, const struct cw_verbs_
         return 0;
     }
     if (!conn->is_ready && !conn->is_dialler) {
+        conn->is_told = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it gave up");
     } else if (conn->is_ready && conn->id == cancel->to) {
+        (void)cw_verbs_sent(iface); /* the device may have told the reason, which came before the cancel */
+        conn->is_told = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
     }
     return 0;

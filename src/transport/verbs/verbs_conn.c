@@ -24,8 +24,11 @@
 #define LEAVING_NS  UINT64_C(10000000000)
 #define MOST_UNSEEN 64u
 #define GRACE_NS    UINT64_C(10000000)
+#define STOP_NS     UINT64_C(100000000)
+#define DRAIN_NS    UINT64_C(100000000)
 
 static unsigned on_alarm(struct cw_alarm *alarm);
+static int end_draining(struct cw_verbs_iface *iface);
 
 void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                    unsigned peer_gid, struct ibv_ah_attr *attr)
@@ -51,6 +54,22 @@ static void tell_limit(struct cw_verbs_iface *iface, const char *what)
     }
 }
 
+/* No device says how many bytes its requests can hold; one that has less room than asked for refuses. */
+static struct ibv_qp *create_qp(struct cw_verbs_iface *iface, struct ibv_qp_init_attr *init)
+{
+    struct ibv_qp_init_attr asked = *init;
+    struct ibv_qp *qp;
+
+    for (;;) {
+        *init = asked;
+        qp    = iface->lib->create_qp(iface->pd, init);
+        if (qp != NULL || errno != EINVAL || asked.cap.max_inline_data == 0) {
+            return qp;
+        }
+        asked.cap.max_inline_data /= 2;
+    }
+}
+
 static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
     struct ibv_qp_attr attr      = {.qp_state        = IBV_QPS_INIT,
@@ -67,7 +86,10 @@ static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
     if (iface->domain != NULL) {
         attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | (iface->port.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
     }
-    conn->qp = iface->lib->create_qp(iface->pd, &init);
+    conn->qp = create_qp(iface, &init);
+    if (conn->qp == NULL && end_draining(iface)) {
+        conn->qp = create_qp(iface, &init);
+    }
     if (conn->qp == NULL) {
         tell_limit(iface, "a queue pair");
         return 0;
@@ -143,11 +165,27 @@ static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
     }
 }
 
-void cw_verbs_conn_drop(struct cw_verbs_conn *conn)
+/* Requests under way complete with errors, and no packet arrives any more. No END can follow the requests, so a datagram
+ * tells the peer; one that is lost is replaced by the looks of a peer that watches the connection or waits for a
+ * message. */
+static void break_qp(struct cw_verbs_conn *conn)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (!conn->is_broken && conn->qp != NULL) {
+        conn->is_broken = 1;
+        (void)cw_verbs_iface_of(&conn->super)->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE);
+        if (conn->is_ready && !conn->is_told) {
+            cw_verbs_cancel(conn);
+        }
+    }
+}
+
+static void destroy_qp(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
-    cw_verbs_chain_drop(conn);
+    (void)cw_verbs_chain_drop(conn);
     if (conn->qp != NULL) {
         cw_hash_remove(&iface->by_qp, &conn->by_qp);
         (void)iface->lib->destroy_qp(conn->qp);
@@ -156,23 +194,83 @@ void cw_verbs_conn_drop(struct cw_verbs_conn *conn)
     }
 }
 
-void cw_verbs_conn_free(struct cw_verbs_conn *conn)
+/* Memory is free when its request has completed. A device that completes none loses the queue pair instead. */
+void cw_verbs_conn_stop(struct cw_verbs_conn *conn)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+    const uint64_t end           = cw_clock_ns() + STOP_NS;
+    const uint32_t given         = conn->posted - cw_verbs_chain_drop(conn);
+
+    break_qp(conn);
+    do {
+        (void)cw_verbs_sent(iface);
+    } while ((int32_t)(given - conn->completed) > 0 && cw_clock_ns() < end);
+    if ((int32_t)(given - conn->completed) > 0) {
+        cw_verbs_hold_received(iface);
+        destroy_qp(conn);
+    } else {
+        free_slots(iface, conn, conn->posted, UCS_ERR_CONNECTION_RESET);
+    }
+}
+
+/* Takes the connection out of everything by which others find it. */
+static void forget(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
-    cw_verbs_conn_drop(conn);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
-    if (conn->is_listed) {
-        cw_hash_remove(&iface->by_peer, &conn->by_peer);
-    }
-    cw_idmap_remove(&iface->ids, conn->id);
-    cw_list_remove(&conn->link);
     cw_list_remove(&conn->blocked);
     cw_list_remove(&conn->due);
-    iface->num_conns--;
+    if (conn->is_listed) {
+        cw_hash_remove(&iface->by_peer, &conn->by_peer);
+        conn->is_listed = 0;
+    }
+    if (conn->state != CW_VERBS_DRAINING) {
+        cw_idmap_remove(&iface->ids, conn->id);
+    }
+    conn->super.user = NULL;
+    conn->state      = CW_VERBS_DRAINING;
+}
+
+void cw_verbs_conn_end(struct cw_verbs_conn *conn)
+{
+    forget(conn);
+    destroy_qp(conn);
+    cw_list_remove(&conn->link);
+    cw_verbs_iface_of(&conn->super)->num_conns--;
     free(conn->words);
     free(conn->super.end);
     free(conn);
+}
+
+/* Drivers discard the completions of a queue pair that is destroyed. Those of receives would be missing in the number
+ * of receives that are posted, so the queue pair first gets time for its last ones. */
+void cw_verbs_conn_free(struct cw_verbs_conn *conn)
+{
+    if (conn->qp == NULL || !conn->is_connected) {
+        cw_verbs_conn_end(conn);
+        return;
+    }
+    break_qp(conn);
+    forget(conn);
+    cw_poller_alarm_set_lazy(cw_verbs_iface_of(&conn->super)->poller, &conn->alarm, cw_clock_ns() + DRAIN_NS);
+}
+
+/* Ends the connections that only wait for completions. */
+static int end_draining(struct cw_verbs_iface *iface)
+{
+    struct cw_verbs_conn *conn, *next;
+    int any = 0;
+
+    cw_verbs_hold_received(iface);
+    cw_list_for_each_safe(conn, next, &iface->conns, struct cw_verbs_conn, link)
+    {
+        if (conn->state == CW_VERBS_DRAINING) {
+            cw_verbs_conn_end(conn);
+            any = 1;
+        }
+    }
+    return any;
 }
 
 int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn, unsigned mtu, unsigned reads)
@@ -189,7 +287,8 @@ int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn,
     int error;
 
     cw_verbs_path(iface, &conn->peer, conn->gid_index, conn->peer_gid, &attr.ah_attr);
-    error = iface->lib->modify_qp(conn->qp, &attr,
+    conn->is_connected = 1;
+    error              = iface->lib->modify_qp(conn->qp, &attr,
                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     if (error != 0) {
@@ -233,7 +332,6 @@ void cw_verbs_peer_text(const struct cw_verbs_conn *conn, char *text, size_t siz
 void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const char *why)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
-    struct ibv_qp_attr attr      = {.qp_state = IBV_QPS_ERR};
     struct cw_text text          = {0};
     char peer[CW_VERBS_GID_TEXT + 32];
 
@@ -249,8 +347,8 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     free(conn->super.end);
     conn->super.end = text.data;
     conn->status    = status;
-    if (!conn->is_ended && conn->qp != NULL) { /* no packet may arrive any more; after the peer's END none does */
-        (void)iface->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE);
+    if (!conn->is_ended) { /* after the peer's END no packet arrives, and the END is still to be acknowledged */
+        break_qp(conn);
     }
     conn->state = CW_VERBS_FAILING;
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
@@ -352,7 +450,8 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
     }
     free_slots(iface, conn, number + 1, UCS_OK);
     if (conn->state == CW_VERBS_LEAVING && conn->is_last && number == conn->end) {
-        conn->state = CW_VERBS_OVER;
+        conn->is_told = 1;
+        conn->state   = CW_VERBS_OVER;
     }
     if (conn->state == CW_VERBS_OVER || conn->num_flushes > 0 || conn->ops != NULL || !cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);
@@ -395,6 +494,17 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 
     if (conn->state == CW_VERBS_OVER) {
         cw_verbs_conn_free(conn);
+        return 0;
+    }
+    if (conn->state == CW_VERBS_DRAINING) {
+        if (cw_alarm_is_set(&conn->alarm)) {
+            return 0;
+        }
+        if (iface->drained) {
+            cw_verbs_conn_end(conn);
+        } else {
+            cw_verbs_conn_due(conn);
+        }
         return 0;
     }
     if (conn->state == CW_VERBS_FAILING && !iface->drained) { /* packets that came before the end are handed up first */
@@ -453,6 +563,7 @@ unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface)
 
 void cw_verbs_conn_ended(struct cw_verbs_conn *conn)
 {
+    conn->is_told = 1;
     if (conn->state < CW_VERBS_FAILING) {
         conn->is_ended = 1;
         conn->grace_ns = cw_clock_ns() + GRACE_NS;
@@ -516,6 +627,9 @@ static unsigned on_alarm(struct cw_alarm *alarm)
         conn->state = CW_VERBS_OVER;
         cw_verbs_conn_due(conn);
         return 0;
+    case CW_VERBS_DRAINING:
+        cw_verbs_conn_due(conn);
+        return 0;
     case CW_VERBS_DIALLING:
     case CW_VERBS_ACCEPTING:
         return cw_verbs_cm_alarm(conn, cw_clock_ns());
@@ -542,7 +656,7 @@ void cw_verbs_abandon(struct cw_conn *super)
     if (conn->state == CW_VERBS_DIALLING && conn->is_said) {
         cw_verbs_cancel(conn);
     }
-    cw_verbs_conn_drop(conn);
+    cw_verbs_conn_stop(conn);
     cw_list_remove(&conn->blocked);
     cw_list_remove(&conn->due);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
@@ -581,17 +695,12 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
 }
 
 /* Ends all accesses and registered sends under way. If the device uses memory of the core, it must stop all requests of
- * this connection: no END can follow them, and a datagram tells the peer. A datagram that is lost is replaced by the
- * looks of a peer that watches the connection or waits for a message. Memory of the transport lasts until the requests
- * are over. */
+ * this connection. Memory of the transport lasts until the requests are over. */
 static void cancel_ops(struct cw_verbs_conn *conn)
 {
     if (conn->state != CW_VERBS_OPEN || uses_lent_memory(conn)) {
-        if (conn->state == CW_VERBS_OPEN) {
-            cw_verbs_cancel(conn);
-        }
         cw_verbs_conn_fail(conn, UCS_ERR_CANCELED, "it was closed");
-        cw_verbs_conn_drop(conn);
+        cw_verbs_conn_stop(conn);
     }
     (void)cw_verbs_ops_settle(conn, 1);
 }
@@ -610,7 +719,7 @@ void cw_verbs_close_conn(struct cw_conn *super)
     if (conn->state == CW_VERBS_DIALLING && conn->is_said) {
         cw_verbs_cancel(conn);
     }
-    if (conn->is_ended && conn->qp != NULL && cw_clock_ns() < conn->grace_ns) {
+    if (conn->is_ended && !conn->is_broken && cw_clock_ns() < conn->grace_ns) {
         cw_list_remove(&conn->blocked);
         conn->super.user = NULL;
         conn->state      = CW_VERBS_LEAVING;

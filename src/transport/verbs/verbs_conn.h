@@ -11,8 +11,12 @@
 void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                    unsigned peer_gid, struct ibv_ah_attr *attr);
 struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user);
+/* The core does not know the connection any more. Its queue pair may last a little longer. */
 void cw_verbs_conn_free(struct cw_verbs_conn *conn);
-void cw_verbs_conn_drop(struct cw_verbs_conn *conn); /* afterwards the device neither reads nor writes memory for it */
+/* As well, and the queue pair ends now. Completions of receives that nobody has polled may be lost with it. */
+void cw_verbs_conn_end(struct cw_verbs_conn *conn);
+/* Afterwards the device neither reads nor writes memory for it. Waits for the device, for a bounded time. */
+void cw_verbs_conn_stop(struct cw_verbs_conn *conn);
 /* Brings the queue pair to RTS. 0, or an errno value. */
 int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn, unsigned mtu, unsigned reads);
 void cw_verbs_conn_due(struct cw_verbs_conn *conn);
@@ -44,7 +48,8 @@ void cw_verbs_batch(struct cw_conn *super, enum cw_batch what);
 int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr, struct cw_verbs_segment *segment);
 /* 0: the connection fails. */
 int cw_verbs_chain_send(struct cw_verbs_conn *conn);
-void cw_verbs_chain_drop(struct cw_verbs_conn *conn);
+/* Returns how many requests were dropped. */
+unsigned cw_verbs_chain_drop(struct cw_verbs_conn *conn);
 void cw_verbs_chains_free(struct cw_verbs_iface *iface);
 
 #endif

@@ -144,7 +144,12 @@ static ucs_status_t make_queues(struct cw_verbs_iface *iface)
                                            iface->channel, 0);
     iface->send_cq = iface->lib->create_cq(iface->context, (int)(FIRST_CONNS * settings->sends + CW_VERBS_UD_SENDS),
                                            NULL, iface->channel, 0);
-    return (iface->recv_cq == NULL || iface->send_cq == NULL) ? UCS_ERR_NO_MEMORY : cw_verbs_ud_open(iface);
+    if (iface->recv_cq == NULL || iface->send_cq == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    iface->most_held = (unsigned)iface->recv_cq->cqe + CW_VERBS_BATCH;
+    iface->held      = malloc(iface->most_held * sizeof(*iface->held));
+    return (iface->held == NULL) ? UCS_ERR_NO_MEMORY : cw_verbs_ud_open(iface);
 }
 
 static ucs_status_t watch_descriptors(struct cw_verbs_iface *iface)
@@ -229,6 +234,7 @@ static void free_iface(struct cw_verbs_iface *iface)
     cw_hash_cleanup(&iface->by_peer);
     cw_idmap_cleanup(&iface->ids);
     free(iface->refusals);
+    free(iface->held);
     free(iface);
 }
 
@@ -304,6 +310,17 @@ static int take_received(struct cw_verbs_iface *iface)
     return iface->next_held < iface->num_held;
 }
 
+void cw_verbs_hold_received(struct cw_verbs_iface *iface)
+{
+    int num;
+
+    do {
+        num = ibv_poll_cq(iface->recv_cq, (int)(iface->most_held - iface->num_held), iface->held + iface->num_held);
+        iface->num_held += (num > 0) ? (unsigned)num : 0;
+    } while (num > 0);
+    iface->drained = 0;
+}
+
 static int is_leaving(const struct cw_verbs_iface *iface)
 {
     const struct cw_verbs_conn *conn;
@@ -344,8 +361,8 @@ static void verbs_close(struct cw_iface *super)
     } while (is_leaving(iface) && cw_clock_ns() < end);
     while (!cw_list_empty(&iface->conns)) {
         conn = cw_list_head(&iface->conns, struct cw_verbs_conn, link);
-        assert(conn->state == CW_VERBS_LEAVING || conn->state == CW_VERBS_OVER);
-        cw_verbs_conn_free(conn);
+        assert(conn->state >= CW_VERBS_LEAVING);
+        cw_verbs_conn_end(conn);
     }
     free_iface(iface);
 }
