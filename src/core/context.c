@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/string.h"
 #include "core/domain.h"
 #include "core/mem.h"
 #include "mem/registry.h"
@@ -115,6 +116,29 @@ static int is_found(const struct found *found, enum cw_device_class class_id, co
     return 0;
 }
 
+/* What the transports that UCX_TLS names so say of their devices; `device`: of that one alone, or NULL. */
+static void warn_reasons(const struct cw_config *config, const char *entry, const char *device)
+{
+    struct cw_text text;
+    const char *line, *end;
+    unsigned i;
+
+    for (i = 0; i < cw_num_transports; i++) {
+        if (cw_transports[i]->explain == NULL || (entry != NULL && !cw_plan_tls_selects(entry, cw_transports[i]->name) &&
+                                                  !cw_plan_tls_covered(entry, cw_transports[i]->name))) {
+            continue;
+        }
+        text = (struct cw_text){0};
+        cw_transports[i]->explain(config, &text);
+        for (line = cw_text_get(&text); (end = strchr(line, '\n')) != NULL; line = end + 1) {
+            if (device == NULL || cw_string_starts(line, device)) {
+                cw_warn("%s: %.*s", cw_transports[i]->name, (int)(end - line), line);
+            }
+        }
+        cw_text_free(&text);
+    }
+}
+
 static void warn_devices(const struct cw_config *config, const struct found *found, enum cw_device_class class_id,
                          const char *type)
 {
@@ -125,6 +149,7 @@ static void warn_devices(const struct cw_config *config, const struct found *fou
         if (strcmp(list->names[i], "all") != 0 && !is_found(found, class_id, list->names[i])) {
             cw_warn("%s device '%s' is not available, please use one or more of: %s", type, list->names[i],
                     names_of_class(found, class_id).text);
+            warn_reasons(config, NULL, list->names[i]);
         }
         for (j = 0; j < i; j++) {
             if (strcmp(list->names[i], list->names[j]) == 0) {
@@ -167,8 +192,9 @@ static struct names_text names_of_transports(const struct found *found)
     return names;
 }
 
-static void warn_transports(const struct cw_allow_list *tls, const struct found *found)
+static void warn_transports(const struct cw_config *config, const struct found *found)
 {
+    const struct cw_allow_list *tls = &config->tls;
     unsigned i, j, known;
 
     for (i = 0; tls->mode == CW_LIST_ALLOW && i < tls->list.count; i++) {
@@ -181,6 +207,7 @@ static void warn_transports(const struct cw_allow_list *tls, const struct found 
         if (!known) {
             cw_warn("transport '%s' is not available, please use one or more of: %s", tls->list.names[i],
                     names_of_transports(found).text);
+            warn_reasons(config, tls->list.names[i], NULL);
         }
     }
 }
@@ -195,7 +222,7 @@ static void warn_unavailable(const struct cw_config *config, const struct found 
     warn_devices(config, found, CW_DEVICE_NET, "network");
     warn_devices(config, found, CW_DEVICE_SHM, "intra-node");
     warn_devices(config, found, CW_DEVICE_SELF, "loopback");
-    warn_transports(&config->tls, found);
+    warn_transports(config, found);
     if (rule != NULL) {
         cw_warn("UCX_TUNING names '%s', which is no rule of this library; docs/reference/tuning.md lists them", rule);
     }

@@ -9,6 +9,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cw_libfabric library;
 static int tried; /* 1: opening it failed, 2: it is open */
 static struct fi_info *offers;
+static char reason[256]; /* why it is not used, if tried is 1 */
 static pid_t offered_to; /* the process that asked; a child asks again, because some answers name the process */
 static struct cw_signals signals; /* between cw_libfabric_begin() and cw_libfabric_end() */
 
@@ -75,13 +77,15 @@ static int find(void *handle)
     for (i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
         address = dlsym(handle, symbols[i].name);
         if (address == NULL) {
-            cw_diag("%s has no %s: it is not used", FILE_NAME, symbols[i].name);
+            snprintf(reason, sizeof(reason), FILE_NAME " has no %s; install libfabric 1.9 or later", symbols[i].name);
             return 0;
         }
         memcpy((char *)&library + symbols[i].offset, &address, sizeof(address));
     }
     library.api = library.version();
     library.api = (library.api < built) ? library.api : built;
+    snprintf(reason, sizeof(reason), FILE_NAME " has version %u.%u; install libfabric 1.9 or later",
+             FI_MAJOR(library.api), FI_MINOR(library.api));
     return FI_VERSION_GE(library.api, FI_VERSION(1, 9));
 }
 
@@ -89,13 +93,16 @@ static int find(void *handle)
  * unloaded, so it stays loaded also where it is not used. */
 static void open_library(void)
 {
+    const char *error;
     void *handle;
 
     begin();
     handle = dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
     tried  = 1;
     if (handle == NULL) {
-        cw_debug("%s cannot be opened: %s", FILE_NAME, dlerror());
+        error = dlerror();
+        snprintf(reason, sizeof(reason), FILE_NAME " cannot be opened (%s); install libfabric (package libfabric1)",
+                 (error != NULL) ? error : "no reason given");
     } else if (find(handle)) {
         tried = 2;
     }
@@ -112,7 +119,7 @@ static const struct cw_libfabric *get(const char **why)
     if (tried == 0) {
         open_library();
     }
-    *why = "libfabric.so.1 cannot be opened, or is older than 1.9; install libfabric1";
+    *why = reason;
     return (tried == 2) ? &library : NULL;
 }
 

@@ -4,9 +4,7 @@
  */
 #include "transport/registry.h"
 
-#ifdef CW_HAVE_LIBFABRIC
 #include "transport/ofi/ofi_transport.h"
-#endif
 #include "transport/self/self_transport.h"
 #include "transport/shm/shm_transport.h"
 #include "transport/sim/sim_transport.h"
@@ -18,9 +16,7 @@ const struct cw_transport *const cw_transports[] = {
     &cw_shm_transport,
     &cw_verbs_transport,
     &cw_tcp_transport,
-#ifdef CW_HAVE_LIBFABRIC
     &cw_ofi_transport,
-#endif
     &cw_sim_transport,
     &cw_sim_rdma_transport,
 };

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "test_rma_common.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,35 @@ static void test_cfg40_absent_device_is_told(void **state)
         assert_int_equal(ucp_init(&params, config, &context), UCS_OK);
         cw_capture_end(file, saved, text, sizeof(text));
         assert_true((strstr(text, "device 'nosuch0' is not available, please use one or more of") != NULL) == !quiet);
+        ucp_cleanup(context);
+        ucp_config_release(config);
+    }
+}
+
+/* A transport that was asked for and is not there: the log says why, be it not built, or without device, library or
+ * provider. */
+static void test_absent_transport_says_why(void **state)
+{
+    static const char *const absent[][2] = {{"ib", "verbs: "}, {"rc", "verbs: "}, {"cxi", "ofi: "}};
+    ucp_params_t params                  = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    char text[8192], expected[128];
+    ucp_config_t *config;
+    ucp_context_h context;
+    int saved[2], file;
+
+    (void)state;
+    cw_test_skip_reference("it does not say why");
+    for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
+        assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
+        snprintf(expected, sizeof(expected), "self,%s", absent[i][0]);
+        assert_int_equal(ucp_config_modify(config, "TLS", expected), UCS_OK);
+        file = cw_capture_start(saved);
+        assert_int_equal(ucp_init(&params, config, &context), UCS_OK);
+        cw_capture_end(file, saved, text, sizeof(text));
+        snprintf(expected, sizeof(expected), "transport '%s' is not available", absent[i][0]);
+        if (strstr(text, expected) != NULL) { /* else this machine has it */
+            assert_non_null(strstr(strstr(text, expected), absent[i][1]));
+        }
         ucp_cleanup(context);
         ucp_config_release(config);
     }
@@ -340,6 +370,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_abu23_buffer_changed_too_early),
         T(test_cfg40_absent_device_is_told),
+        T(test_absent_transport_says_why),
         T(test_dt14_packs_inside_calls),
         T(test_err13_close_inside_the_error_handler),
         T(test_n22_28_memory_types),

@@ -138,11 +138,16 @@ static void print_explanation(const struct cw_config *config, const struct cw_tr
     const char *line, *end;
 
     transport->explain(config, &text);
-    printf("#\n# Devices of %s:\n", transport->name);
-    for (line = cw_text_get(&text); (end = strchr(line, '\n')) != NULL; line = end + 1) {
+    line = cw_text_get(&text);
+    if (line[0] != '\0') {
+        printf("#\n# Devices of %s:\n", transport->name);
+    }
+    for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         printf("#   %.*s\n", (int)(end - line), line);
     }
-    printf("#\n");
+    if (text.data != NULL) {
+        printf("#\n");
+    }
     cw_text_free(&text);
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/string.h"
 #include "plan/choose.h"
 #include "transport/registry.h"
 
@@ -147,6 +148,26 @@ static void print_judged(const struct cw_why *why, struct cw_iface *iface)
     }
 }
 
+/* No device of it is there. */
+static void print_absent(const struct cw_why *why, const struct cw_transport *transport)
+{
+    struct cw_text text = {0};
+    const char *line, *end;
+
+    printf("#   %s: cannot\n", transport->name);
+    if (transport->explain != NULL) {
+        transport->explain(why->side.context->config, &text);
+    }
+    line = cw_text_get(&text);
+    if (strchr(line, '\n') == NULL) {
+        printf("#       This machine has no device for it.\n");
+    }
+    for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        printf("#       %.*s\n", (int)(end - line), line);
+    }
+    cw_text_free(&text);
+}
+
 static void print_transport(const struct cw_why *why, const struct cw_transport *transport)
 {
     char setting[CW_WHY_SETTING_MAX], kept[256], dropped[256];
@@ -155,8 +176,8 @@ static void print_transport(const struct cw_why *why, const struct cw_transport 
     struct cw_iface *iface;
 
     if (num_kept + num_dropped == 0) {
-        if (strcmp(transport->name, "sim") != 0) { /* exists in tests of the library only */
-            printf("#   %s: cannot\n#       This machine has no device for it.\n", transport->name);
+        if (!cw_string_starts(transport->name, "sim")) { /* exists in tests of the library only */
+            print_absent(why, transport);
         }
         return;
     }

@@ -31,7 +31,6 @@
 #include "transport/ofi/ofi_transport.h"
 #include "transport/ofi/ofi_wire.h"
 
-#define CW_OFI_WIRE_ID      6u
 #define CW_OFI_MAX_SHORT    (CW_OFI_SMALL - sizeof(struct cw_ofi_header) - 8)
 #define CW_OFI_INJECT_LEAST (sizeof(struct cw_ofi_header) + 16)
 #define CW_OFI_INJECT_MOST  256u  /* bytes of a packet that leaves without a completion */
@@ -240,6 +239,7 @@ static inline struct ofi_conn *cw_ofi_conn_of(struct cw_conn *conn)
 
 /* ---- ofi_device.c ---- */
 unsigned cw_ofi_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
+void cw_ofi_explain(const struct cw_config *config, struct cw_text *text);
 /* The offer of libfabric for a device of that name; NULL: there is none. */
 const struct fi_info *cw_ofi_offer(const char *device, const char **why);
 int cw_ofi_is_local(const struct fi_info *info);

@@ -165,6 +165,33 @@ unsigned cw_ofi_query_devices(const struct cw_config *config, struct cw_device *
     return count;
 }
 
+void cw_ofi_explain(const struct cw_config *config, struct cw_text *text)
+{
+    struct offers offers;
+    const char *why;
+    unsigned i;
+
+    if (!is_asked_for(config)) {
+        cw_text_add(text, "Not looked for: UCX_TLS names no provider of libfabric, and this machine has no fabric of "
+                          "EFA, CXI or OPX, for which it would be used unasked.\n");
+        return;
+    }
+    if (cw_libfabric_offers(&why) == NULL) {
+        cw_text_addf(text, "%s.\n", why);
+        return;
+    }
+    collect(config, &offers);
+    if (offers.count > 0) {
+        return;
+    }
+    collect(NULL, &offers);
+    cw_text_add(text, "libfabric has no provider that UCX_TLS allows; it offers");
+    for (i = 0; i < offers.count; i++) {
+        cw_text_addf(text, "%s %s", (i > 0) ? "," : "", offers.devices[i].name);
+    }
+    cw_text_add(text, (offers.count > 0) ? ".\n" : " none.\n");
+}
+
 const struct fi_info *cw_ofi_offer(const char *device, const char **why)
 {
     struct offers offers;

@@ -129,6 +129,7 @@ const struct cw_transport cw_ofi_transport = {
     .packets       = &ofi_packets,
     .access        = &cw_ofi_access,
     .query_devices = cw_ofi_query_devices,
+    .explain       = cw_ofi_explain,
     .open          = cw_ofi_open,
     .close         = cw_ofi_close,
     .address       = ofi_address,

@@ -7,6 +7,8 @@
 
 #include "transport/transport.h"
 
+#define CW_OFI_WIRE_ID 6u
+
 extern const struct cw_transport cw_ofi_transport;
 
 #endif
