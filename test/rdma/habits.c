@@ -9,6 +9,8 @@
  *   garbage   of a completion with an error only wr_id, status and qp_num are defined (ibv_poll_cq(3))
  *   event     a queue pair with a shared receive queue that fails makes an event, IBV_EVENT_QP_LAST_WQE_REACHED, and
  *             cannot be destroyed before that is acknowledged
+ *   unmapped  the end of a registration breaks the queue pairs of its device as an access to it would, and the peers get
+ *             no answer: IBV_EVENT_QP_ACCESS_ERR
  *   inline    a queue pair for more than 16 inline bytes is refused; others have no more room than was asked for
  *
  * What the program must not do ends it with 3. The receives of a shared queue that were discarded are counted, and the
@@ -31,15 +33,15 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { CQS = 64, ENTRIES = 16384, EVENTS = 1024, DEVICES = 16, INLINE = 16, TAKEN = 64 };
+enum { QPS = 1024, CQS = 64, ENTRIES = 16384, EVENTS = 1024, DEVICES = 16, INLINE = 16, TAKEN = 64 };
 
-enum habit { DISCARD = 1, LATE = 2, NEVER = 4, GARBAGE = 8, EVENT = 16, INLINED = 32 };
+enum habit { DISCARD = 1, LATE = 2, NEVER = 4, GARBAGE = 8, EVENT = 16, INLINED = 32, UNMAPPED = 64 };
 
 static const struct {
     const char *word;
     unsigned bit;
-} words[] = {{"discard", DISCARD}, {"late", LATE},   {"never", NEVER},
-             {"garbage", GARBAGE}, {"event", EVENT}, {"inline", INLINED}};
+} words[] = {{"discard", DISCARD}, {"late", LATE},      {"never", NEVER},      {"garbage", GARBAGE},
+             {"event", EVENT},     {"inline", INLINED}, {"unmapped", UNMAPPED}};
 
 /* Completions that the device has given and the program has not taken, the oldest first. */
 static struct queue {
@@ -59,8 +61,11 @@ static struct device {
 
 static struct event {
     struct ibv_qp *qp; /* NULL: none */
+    enum ibv_event_type type;
     int is_read;
 } events[EVENTS];
+
+static struct ibv_qp *qps[QPS]; /* with a shared receive queue */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int num_devices;
@@ -68,13 +73,15 @@ static unsigned long lost;
 
 static unsigned habits(void)
 {
-    static unsigned found;
+    static _Atomic unsigned known;
     const char *text = getenv("CW_HABITS");
+    unsigned found   = 0;
 
-    for (size_t i = 0; found == 0 && text != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
+    for (size_t i = 0; known == 0 && text != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
         found |= strstr(text, words[i].word) != NULL ? words[i].bit : 0;
     }
-    return found;
+    known |= found;
+    return known;
 }
 
 static void broken(const char *what)
@@ -237,7 +244,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *list)
     num_devices += device == devices + num_devices;
     *device = (struct device){.context = context, .poll = context->ops.poll_cq, .real_fd = context->async_fd};
     context->ops.poll_cq = poll_cq;
-    if (habits() & EVENT) {
+    if (habits() & (EVENT | UNMAPPED)) {
         fd                = epoll_create1(EPOLL_CLOEXEC);
         device->signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (epoll_ctl(fd, EPOLL_CTL_ADD, device->real_fd, &real_one) != 0 ||
@@ -263,6 +270,27 @@ EXPORT int ibv_close_device(struct ibv_context *context)
     return REAL(ibv_close_device)(context);
 }
 
+/* The kernel is given the descriptor of events with each new object, and wants its own. */
+#define CREATED(context, call)                                                                                         \
+    ({                                                                                                                 \
+        const int own_fd    = (context)->async_fd;                                                                     \
+        (context)->async_fd = device_of(context)->real_fd;                                                             \
+        __typeof__(call) made = call;                                                                                  \
+        (context)->async_fd = own_fd;                                                                                  \
+        made;                                                                                                          \
+    })
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int entries, void *cq_context,
+                                    struct ibv_comp_channel *channel, int vector)
+{
+    return CREATED(context, REAL(ibv_create_cq)(context, entries, cq_context, channel, vector));
+}
+
+EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+    return CREATED(pd->context, REAL(ibv_create_srq)(pd, init));
+}
+
 EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
     const struct device *device = device_of(context);
@@ -271,14 +299,14 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
     uint64_t number;
     int result;
 
-    if (!(habits() & EVENT)) {
+    if (!(habits() & (EVENT | UNMAPPED))) {
         return REAL(ibv_get_async_event)(context, event);
     }
     pthread_mutex_lock(&lock);
     for (int i = 0; i < EVENTS; i++) {
         if (events[i].qp != NULL && !events[i].is_read && events[i].qp->context == context) {
             events[i].is_read = 1;
-            *event = (struct ibv_async_event){.event_type = IBV_EVENT_QP_LAST_WQE_REACHED, .element.qp = events[i].qp};
+            *event = (struct ibv_async_event){.event_type = events[i].type, .element.qp = events[i].qp};
             pthread_mutex_unlock(&lock);
             return 0;
         }
@@ -299,9 +327,8 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < EVENTS; i++) {
-        if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED && events[i].is_read &&
-            events[i].qp == event->element.qp) {
-            events[i] = (struct event){NULL, 0};
+        if (events[i].is_read && event->event_type == events[i].type && events[i].qp == event->element.qp) {
+            events[i] = (struct event){.qp = NULL};
             pthread_mutex_unlock(&lock);
             return;
         }
@@ -310,14 +337,14 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
     REAL(ibv_ack_async_event)(event);
 }
 
-static void make_event(struct ibv_qp *qp)
+static void make_event(struct ibv_qp *qp, enum ibv_event_type type)
 {
     const uint64_t one = 1;
 
     pthread_mutex_lock(&lock);
     for (int i = 0; i < EVENTS; i++) {
         if (events[i].qp == NULL) {
-            events[i] = (struct event){qp, 0};
+            events[i] = (struct event){.qp = qp, .type = type};
             (void)!write(device_of(qp->context)->signal_fd, &one, sizeof(one));
             break;
         }
@@ -332,7 +359,22 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
     if (result == 0 && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR && is_new && qp->srq != NULL &&
         (habits() & EVENT)) {
-        make_event(qp);
+        make_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+    }
+    return result;
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    struct ibv_context *context = mr->context;
+    const int result            = REAL(ibv_dereg_mr)(mr);
+    struct ibv_qp_attr attr     = {.qp_state = IBV_QPS_ERR};
+
+    for (int i = 0; i < QPS && (habits() & UNMAPPED); i++) {
+        if (qps[i] != NULL && qps[i]->context == context && qps[i]->state == IBV_QPS_RTS) {
+            (void)REAL(ibv_modify_qp)(qps[i], &attr, IBV_QP_STATE);
+            make_event(qps[i], IBV_EVENT_QP_ACCESS_ERR);
+        }
     }
     return result;
 }
@@ -351,6 +393,9 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
             broken("a queue pair is destroyed before its event was acknowledged");
         }
         events[i].qp = events[i].qp == qp ? NULL : events[i].qp;
+    }
+    for (int i = 0; i < QPS; i++) {
+        qps[i] = qps[i] == qp ? NULL : qps[i];
     }
     pthread_mutex_unlock(&lock);
     result = REAL(ibv_destroy_qp)(qp);
@@ -389,9 +434,15 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
         errno = EINVAL;
         return NULL;
     }
-    qp = REAL(ibv_create_qp)(pd, init);
+    qp = CREATED(pd->context, REAL(ibv_create_qp)(pd, init));
     if (qp != NULL && (habits() & INLINED)) {
         init->cap.max_inline_data = asked;
+    }
+    for (int i = 0; i < QPS && qp != NULL && qp->srq != NULL; i++) {
+        if (qps[i] == NULL) {
+            qps[i] = qp;
+            break;
+        }
     }
     return qp;
 }
@@ -407,6 +458,8 @@ EXPORT void *dlsym(void *restrict handle, const char *restrict name)
         {"ibv_get_async_event", (void *)ibv_get_async_event}, {"ibv_ack_async_event", (void *)ibv_ack_async_event},
         {"ibv_modify_qp", (void *)ibv_modify_qp},             {"ibv_destroy_qp", (void *)ibv_destroy_qp},
         {"ibv_destroy_cq", (void *)ibv_destroy_cq},           {"ibv_create_qp", (void *)ibv_create_qp},
+        {"ibv_dereg_mr", (void *)ibv_dereg_mr},               {"ibv_create_cq", (void *)ibv_create_cq},
+        {"ibv_create_srq", (void *)ibv_create_srq},
     };
 
     if (real_dlsym == NULL) {

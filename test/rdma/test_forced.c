@@ -225,7 +225,7 @@ static void test_unmapped(void **state)
                                 .length     = LONG};
     const ucp_request_param_t param = {.op_attr_mask = 0};
     char *memory = calloc(1, LONG), *copy = calloc(1, LONG);
-    ucs_status_t failure;
+    ucs_status_t failure, status;
     ucs_status_ptr_t request;
     ucp_mem_h memh;
     ucp_rkey_h key;
@@ -235,6 +235,11 @@ static void test_unmapped(void **state)
     double end;
 
     (void)state;
+    if (strstr(getenv("CW_HABITS"), "never") != NULL) {
+        free(memory);
+        free(copy);
+        skip(); /* the getter's device never says that the target refused */
+    }
     assert_true(memory != NULL && copy != NULL);
     map.address = memory;
     side_open(&server, "rxe0:1");
@@ -253,13 +258,12 @@ static void test_unmapped(void **state)
         progress();
         assert_true(seconds() < end);
     }
-    assert_true(failure != UCS_ERR_ENDPOINT_TIMEOUT);
+    assert_int_equal(failure, UCS_ERR_CONNECTION_RESET);
+    status = UCS_PTR_IS_PTR(request) ? ucp_request_check_status(request) : UCS_PTR_STATUS(request);
+    assert_true(status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_INVALID_ADDR);
     if (UCS_PTR_IS_PTR(request)) {
-        print_message("the get ended with: %s\n", ucs_status_string(ucp_request_check_status(request)));
-        assert_int_not_equal(ucp_request_check_status(request), UCS_OK);
         ucp_request_free(request);
     }
-    print_message("the handler got: %s\n", ucs_status_string(failure));
     ucp_rkey_destroy(key);
     ucp_rkey_buffer_release(blob);
     close_by_force(ep);

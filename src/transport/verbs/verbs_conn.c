@@ -519,6 +519,10 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         count++;
     }
     if (conn->state == CW_VERBS_FAILING) {
+        if (conn->ops != NULL && !conn->is_ended) { /* they end with the reason, not as canceled by the close */
+            cw_verbs_conn_stop(conn);
+            count += cw_verbs_ops_settle(conn, 0);
+        }
         conn->state = CW_VERBS_CLOSED;
         cw_list_remove(&conn->blocked);
         while (conn->num_flushes > 0) {
