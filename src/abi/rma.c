@@ -98,8 +98,8 @@ static CW_INLINE int is_plain_elsewhere(ucp_worker_h worker, const void *buffer,
     const uint64_t quick = worker->quick | worker->quick_locked;
 
     return (quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
-           buffer != NULL && cw_worker_is_host(worker, buffer) && rkey->local == NULL && cw_rkey_holds(rkey, address, count) &&
-           (rkey->key.rights & right);
+           buffer != NULL && cw_worker_is_host(worker, buffer) && rkey->local == NULL &&
+           cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right);
 }
 
 /* A call that is not plain; the worker is entered. Out of line, with the arguments in their registers, so that the
@@ -170,7 +170,8 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
     const uint32_t closer = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
 
     return cw_likely((quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & closer) && count != 0 &&
-                     buffer != NULL && cw_worker_is_host(ep->worker, buffer) && is_reached(rkey, address, count, direction) &&
+                     buffer != NULL && cw_worker_is_host(ep->worker, buffer) &&
+                     is_reached(rkey, address, count, direction) &&
                      cw_rma_is_direct(ep, rkey, address, count, direction == PUT));
 }
 

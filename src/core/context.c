@@ -116,7 +116,7 @@ static int is_found(const struct found *found, enum cw_device_class class_id, co
     return 0;
 }
 
-/* What the transports that UCX_TLS names so say of their devices; `device`: of that one alone, or NULL. */
+/* Logs why transports have no devices: those that `entry` of UCX_TLS names, or all (NULL); of one device, or all. */
 static void warn_reasons(const struct cw_config *config, const char *entry, const char *device)
 {
     struct cw_text text;
@@ -124,8 +124,9 @@ static void warn_reasons(const struct cw_config *config, const char *entry, cons
     unsigned i;
 
     for (i = 0; i < cw_num_transports; i++) {
-        if (cw_transports[i]->explain == NULL || (entry != NULL && !cw_plan_tls_selects(entry, cw_transports[i]->name) &&
-                                                  !cw_plan_tls_covered(entry, cw_transports[i]->name))) {
+        if (cw_transports[i]->explain == NULL ||
+            (entry != NULL && !cw_plan_tls_selects(entry, cw_transports[i]->name) &&
+             !cw_plan_tls_covered(entry, cw_transports[i]->name))) {
             continue;
         }
         text = (struct cw_text){0};

@@ -201,9 +201,9 @@ static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t featur
     return (worker->features & feature) != 0;
 }
 
-/* Whether `memory` is known to be the host's, so that a call need not look at it. The program may load a driver of GPUs
- * at any time; while it has none, memory of a granule is looked for once: asking the loader each time would cost as much
- * as a short message. False also where a device has the memory. */
+/* Whether `memory` is known to be the host's, so that a call need not check it. The program may load a driver of GPUs at
+ * any time; while it has none, each granule is checked once, since asking the loader each time would cost as much as a
+ * short message. */
 static CW_INLINE bool cw_worker_is_host(const struct ucp_worker *worker, const void *memory)
 {
     const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
@@ -211,8 +211,8 @@ static CW_INLINE bool cw_worker_is_host(const struct ucp_worker *worker, const v
     return cw_likely(__atomic_load_n(&worker->host[granule % CW_WORKER_GRANULES], __ATOMIC_RELAXED) == granule);
 }
 
-/* If the process has loaded something since the last look, decides anew whether memory of devices may come; if none may,
- * the granule of `memory` is the host's. Any thread. */
+/* If the process has loaded something since the last call, decides anew whether memory of devices may come; if none
+ * may, the granule of `memory` is the host's. Any thread. */
 void cw_worker_look(struct ucp_worker *worker, const void *memory);
 
 /* Counts a message of one kind and its bytes. Two additions to memory, because this is on the shortest paths. */

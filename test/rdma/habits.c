@@ -9,8 +9,8 @@
  *   garbage   of a completion with an error only wr_id, status and qp_num are defined (ibv_poll_cq(3))
  *   event     a queue pair with a shared receive queue that fails makes an event, IBV_EVENT_QP_LAST_WQE_REACHED, and
  *             cannot be destroyed before that is acknowledged
- *   unmapped  the end of a registration breaks the queue pairs of its device as an access to it would, and the peers get
- *             no answer: IBV_EVENT_QP_ACCESS_ERR
+ *   unmapped  the end of a registration breaks the queue pairs of its device as an access to it would, and the peers
+ *             get no answer: IBV_EVENT_QP_ACCESS_ERR
  *   inline    a queue pair for more than 16 inline bytes is refused; others have no more room than was asked for
  *
  * What the program must not do ends it with 3. The receives of a shared queue that were discarded are counted, and the

@@ -165,9 +165,9 @@ static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
     }
 }
 
-/* Requests under way complete with errors, and no packet arrives any more. No END can follow the requests, so a datagram
- * tells the peer; one that is lost is replaced by the looks of a peer that watches the connection or waits for a
- * message. */
+/* Requests under way complete with errors, and no packet arrives any more. No END can follow the requests, so a
+ * datagram tells the peer; one that is lost is replaced by the looks of a peer that watches the connection or waits for
+ * a message. */
 static void break_qp(struct cw_verbs_conn *conn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
