@@ -201,9 +201,9 @@ static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t featur
     return (worker->features & feature) != 0;
 }
 
-/* Whether `memory` is known to be the host's, so that a call need not check it. The program may load a driver of GPUs at
- * any time; while it has none, each granule is checked once, since asking the loader each time would cost as much as a
- * short message. */
+/* Whether `memory` is known to be the host's, so that a call need not check it. The program may load a driver of GPUs
+ * at any time; while it has none, each granule is checked once, since asking the loader each time would cost as much as
+ * a short message. */
 static CW_INLINE bool cw_worker_is_host(const struct ucp_worker *worker, const void *memory)
 {
     const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
