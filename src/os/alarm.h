@@ -12,7 +12,8 @@
 /* Must not move in memory while it is set. An alarm that is all zeros but for `fire` is not set. */
 struct cw_alarm {
     uint64_t at_ns;             /* cw_clock_ns; 0: not set */
-    /* Returns the number of things done, for the worker's count. The alarm is not set any more; it may be set again. */
+    /* Returns the number of things done that the program may wait for (os/poll.h). The alarm is not set any more; it
+     * may be set again. */
     unsigned (*fire)(struct cw_alarm *alarm);
     struct cw_alarm *child;     /* of the heap: the first of those that come later */
     struct cw_alarm *next;      /* siblings */

@@ -22,6 +22,7 @@
 
 #define BATCH               16
 #define ALARMS_PER_DISPATCH 64
+#define EMPTY_BATCHES       128 /* more than strangers and lingering connections can fill */
 
 struct cw_poller {
     int epoll_fd;
@@ -228,22 +229,24 @@ static unsigned fire_alarms(struct cw_poller *poller)
 unsigned cw_poller_dispatch(struct cw_poller *poller)
 {
     struct cw_poll_item *item;
-    unsigned done = 0;
+    unsigned done = 0, batches = 0;
     uint32_t events;
     int count;
 
-    poller->dozes       = 0;
-    count               = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
-    poller->batch_count = (count < 0) ? 0 : count;
-    poller->batch_next  = 0;
-    while (poller->batch_next < poller->batch_count) {
-        item   = poller->batch[poller->batch_next].data.ptr;
-        events = poller->batch[poller->batch_next].events;
-        poller->batch_next++;
-        if (item != NULL) {
-            done += item->ready(item, from_epoll(events));
+    poller->dozes = 0;
+    do { /* behind a batch without work, which strangers can fill, work may be ready */
+        count               = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
+        poller->batch_count = (count < 0) ? 0 : count;
+        poller->batch_next  = 0;
+        while (poller->batch_next < poller->batch_count) {
+            item   = poller->batch[poller->batch_next].data.ptr;
+            events = poller->batch[poller->batch_next].events;
+            poller->batch_next++;
+            if (item != NULL) {
+                done += item->ready(item, from_epoll(events));
+            }
         }
-    }
+    } while (done == 0 && count == BATCH && ++batches < EMPTY_BATCHES);
     if (cw_unlikely(poller->alarms.first != NULL || poller->lazy.first != NULL || poller->timer_ns != 0)) {
         done += fire_alarms(poller);
     }

@@ -22,7 +22,8 @@ enum cw_poll_events {
 struct cw_poll_item {
     int fd;
     unsigned events; /* what is asked for now */
-    /* Returns the number of things done, for the worker's count. May remove its own or any other item. */
+    /* Returns the number of things done that the program may wait for: communication and its end, not strangers who
+     * were refused. It is the worker's count. May remove its own or any other item. */
     unsigned (*ready)(struct cw_poll_item *item, unsigned events);
 };
 
@@ -58,8 +59,9 @@ void cw_poller_alarm_set_lazy(struct cw_poller *poller, struct cw_alarm *alarm, 
  * cw_poller_check was called since. */
 void cw_poller_alarm_cancel(struct cw_poller *poller, struct cw_alarm *alarm);
 
-/* Runs the callbacks of all items and alarms that are ready or due now, without waiting; returns the sum of their
- * results. Consumes no signal. */
+/* Runs callbacks of items that are ready and alarms that are due now, without waiting; returns the sum of their
+ * results. After 0 none is left that was ready when the call began, as far as their number is bounded. Consumes no
+ * signal. */
 unsigned cw_poller_dispatch(struct cw_poller *poller);
 
 /* Whether an item is ready, or an alarm is due and there is a timer. A pending signal counts and is consumed;

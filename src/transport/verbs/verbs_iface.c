@@ -15,6 +15,7 @@
 #include "os/random.h"
 
 #define FIRST_CONNS   16u
+#define EMPTY_BATCHES 64u
 #define LAST_WORDS_NS UINT64_C(1000000000)
 
 static struct cw_verbs_iface *iface_of(struct cw_iface *super)
@@ -382,13 +383,13 @@ static unsigned verbs_progress(struct cw_iface *super)
 {
     struct cw_verbs_iface *iface = iface_of(super);
     const struct ibv_wc *wc;
-    unsigned count = 0;
+    unsigned count = 0, batches = 0;
 
     if (iface->domain != NULL && !iface->vanished &&
         cw_unlikely(atomic_load_explicit(&iface->domain->vanished, memory_order_relaxed))) {
         fail_all(iface, "the device is gone");
     }
-    if (take_received(iface)) {
+    while (take_received(iface)) { /* packets may lie behind datagrams of strangers, which count nothing */
         while (iface->next_held < iface->num_held) {
             wc = &iface->held[iface->next_held++];
             count += (wc->qp_num == iface->ud->qp_num) ? cw_verbs_ud_received(iface, wc) : cw_verbs_received(iface, wc);
@@ -396,7 +397,9 @@ static unsigned verbs_progress(struct cw_iface *super)
         if (iface->missing > 0) {
             cw_verbs_refill(iface);
         }
-        count += !iface->drained;
+        if (count > 0 || iface->drained || ++batches == EMPTY_BATCHES) {
+            break;
+        }
     }
     if (iface->in_flight + iface->ud_sending > 0) {
         (void)cw_verbs_sent(iface);
