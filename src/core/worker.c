@@ -491,8 +491,7 @@ static unsigned run_jobs(struct ucp_worker *worker)
     while ((link = cw_list_pop_head(&todo)) != NULL) {
         struct cw_job *job = cw_container_of(link, struct cw_job, link);
 
-        job->run(job);
-        count++;
+        count += job->run(job);
     }
     return count;
 }

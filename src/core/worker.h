@@ -70,8 +70,8 @@ struct cw_worker_handlers {
 /* Work that progress does in steps. Owned by the caller that adds it; on no list while it runs. */
 struct cw_job {
     struct cw_list link;
-    /* Makes one step; adds the job again if there is more to do. */
-    void (*run)(struct cw_job *job);
+    /* Makes one step; adds the job again if there is more to do. False: it only looked, which is no work. */
+    bool (*run)(struct cw_job *job);
 };
 
 /* The record of past sleeps (core/arm.c). */

@@ -93,7 +93,7 @@ static void tell(struct cw_list *link)
 }
 
 /* Completes the receives of earlier rounds of progress. Receives of this round wait for a later one. */
-static void tell_all(struct cw_job *job)
+static bool tell_all(struct cw_job *job)
 {
     struct cw_am_state *am = cw_container_of(job, struct cw_am_state, tell);
     const struct cw_am_recv_state *state;
@@ -106,10 +106,11 @@ static void tell_all(struct cw_job *job)
             if (cw_list_empty(&job->link)) { /* else a callback has added the job */
                 cw_worker_add_job(request->worker, job);
             }
-            return;
+            return true;
         }
         tell(&request->link);
     }
+    return true;
 }
 
 void cw_am_cleanup(struct cw_am_state *state)

@@ -125,7 +125,7 @@ static void settle(struct cw_cma *copy)
 }
 
 /* Takes one share and copies it. The origin takes all shares of an iov, one after the other. */
-static void run(struct cw_job *job)
+static bool run(struct cw_job *job)
 {
     struct cw_cma *copy = cw_container_of(job, struct cw_cma, job);
     struct ucp_ep *ep   = copy->in.ep;
@@ -133,15 +133,15 @@ static void run(struct cw_job *job)
     uint32_t share;
 
     if (ep->state != CW_EP_OPEN) {
-        return; /* the endpoint is about to end the copy */
+        return true; /* the endpoint is about to end the copy */
     }
     if (cw_ep_is_spent(ep)) {
         cw_worker_add_job(ep->worker, job);
-        return;
+        return true;
     }
     if (!cw_claim_next(copy->shares.claim, copy->shares.generation, num_shares(copy), &share)) {
         settle(copy);
-        return;
+        return true;
     }
     offset = (uint64_t)share * SHARE_BYTES;
     length = copy->length - offset;
@@ -153,7 +153,7 @@ static void run(struct cw_job *job)
         copy->failed = 1;
         cw_claim_end(copy->shares.claim, copy->shares.generation);
         settle(copy);
-        return;
+        return true;
     }
     cw_claim_done(copy->shares.done);
     cw_ep_spend(ep, length);
@@ -162,6 +162,7 @@ static void run(struct cw_job *job)
     } else {
         cw_worker_add_job(ep->worker, job);
     }
+    return true;
 }
 
 /* The request is on the endpoint's lists: the endpoint has ended it before this call, and the request has cancelled its

@@ -58,7 +58,7 @@ static ucs_status_t copy_share(struct ucp_ep *ep, const struct cw_wire_help *hel
 }
 
 /* Takes one share and copies it. */
-static void run(struct cw_job *job)
+static bool run(struct cw_job *job)
 {
     struct helper *helper           = cw_container_of(job, struct helper, job);
     const struct cw_wire_help *help = &helper->help;
@@ -69,11 +69,11 @@ static void run(struct cw_job *job)
     uint32_t share;
 
     if (ep->state != CW_EP_OPEN) {
-        return; /* the endpoint is about to end the helper */
+        return true; /* the endpoint is about to end the helper */
     }
     if (cw_ep_is_spent(ep)) {
         cw_worker_add_job(ep->worker, job);
-        return;
+        return true;
     }
     if (cw_lane_can_copy(ep->conn)) {
         pair = cw_lane_claim_pair(ep->conn, 0, help->pair);
@@ -85,7 +85,7 @@ static void run(struct cw_job *job)
                 cw_claim_done(&pair->done);
                 cw_ep_spend(ep, help->share);
                 cw_worker_add_job(ep->worker, job);
-                return;
+                return true;
             }
         } else {
             status = UCS_OK;
@@ -93,6 +93,7 @@ static void run(struct cw_job *job)
     }
     say(ep, help->help_id, status);
     helper_free(helper);
+    return true;
 }
 
 static struct helper *find(struct ucp_ep *ep, uint32_t pair)

@@ -89,24 +89,26 @@ static void moved(struct cw_rma *rma)
     }
 }
 
-static void lose(struct cw_rma *rma)
+/* False: the owner holds the claim just now. */
+static bool lose(struct cw_rma *rma)
 {
     ucs_status_t status;
 
-    if (!cw_counted_is_settled(rma)) {
+    if (!cw_counted_is_settled(rma)) { /* a get comes after the puts before it */
         status = cw_counted_rescue(rma);
         if (status == UCS_ERR_UNSUPPORTED) {
             cw_rma_ask(rma);
         } else if (status == UCS_OK) {
             moved(rma);
         }
-        return; /* a get comes after the puts before it */
+        return status != CW_AGAIN;
     }
     if (!cw_rma_confirmed(rma)) {
         cw_rma_ask(rma); /* operations after a fence may need packets */
     } else if (!cw_list_empty(&rma->quick)) {
         cw_get_copy_oldest(rma);
     }
+    return true;
 }
 
 /* Returns how often the job must run. Operations that wait for counted packets need a look in each round; gets that
@@ -122,25 +124,28 @@ static enum fallback what_waits(const struct cw_rma *rma)
     return cw_list_empty(&rma->quick) ? RESTS : (rma->absent > 0) ? HURRIES : PACED;
 }
 
-static void run(struct cw_job *job)
+static bool run(struct cw_job *job)
 {
     struct cw_rma *rma = cw_container_of(job, struct cw_rma, fallback);
+    bool worked        = false;
     int over;
 
     rma->falls_back = RESTS;
     if (rma->ep->state != CW_EP_OPEN) {
-        return; /* the endpoint is about to end the job */
+        return false; /* the endpoint is about to end the job */
     }
     look(rma);
     over = is_over(rma);
     if (rma->carried != rma->told_carried) { /* seen just now, or by another function before */
         moved(rma);
+        worked = true;
     }
     if (over || is_known(rma)) {
-        lose(rma);
+        worked |= lose(rma);
     }
     rma->fallback_rounds++;
     stay(rma, what_waits(rma));
+    return worked;
 }
 
 void cw_fallback_init(struct cw_rma *rma)

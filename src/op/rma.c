@@ -187,17 +187,17 @@ static void end_waits(struct cw_rma *rma)
     }
 }
 
-static void run_job(struct cw_job *job)
+static bool run_job(struct cw_job *job)
 {
     struct cw_rma *rma = cw_container_of(job, struct cw_rma, job);
     struct ucp_ep *ep  = rma->ep;
 
     if (ep->state == CW_EP_FAILED) {
-        return;
+        return true;
     }
     end_waits(rma);
     if (cw_op_ep(ep)->rma != rma) {
-        return;
+        return true;
     }
     if (rma->passed > 0) { /* held active messages are sent before new ones */
         cw_op_ep(ep)->fences -= rma->passed;
@@ -207,6 +207,7 @@ static void run_job(struct cw_job *job)
         }
     }
     go_on(rma);
+    return true;
 }
 
 /* `why`: the answer of the attempt. CW_HOLD: the queue will be looked at without a pump. */

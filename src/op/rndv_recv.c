@@ -230,7 +230,7 @@ static ucs_status_t read_part(struct ucp_ep *ep, const struct cw_offer *offer, c
 }
 
 /* Copies one share. */
-static void copy(struct cw_job *job)
+static bool copy(struct cw_job *job)
 {
     struct cw_rndv_recv *receive = cw_container_of(job, struct cw_rndv_recv, job);
     struct ucp_ep *ep            = receive->in.ep;
@@ -238,16 +238,16 @@ static void copy(struct cw_job *job)
     uint32_t share;
 
     if (ep->state != CW_EP_OPEN) {
-        return; /* the transfer is about to end */
+        return true; /* the transfer is about to end */
     }
     if (cw_ep_is_spent(ep)) {
         cw_worker_add_job(ep->worker, job);
-        return;
+        return true;
     }
     if (!cw_claim_next(receive->shares.claim, receive->shares.generation,
                        cw_claim_shares(receive->offer.length, SHARE_BYTES), &share)) {
         settle(receive);
-        return;
+        return true;
     }
     offset = (uint64_t)share * SHARE_BYTES;
     length = receive->offer.length - offset;
@@ -256,7 +256,7 @@ static void copy(struct cw_job *job)
         receive->copy_failed = 1;
         cw_claim_end(receive->shares.claim, receive->shares.generation);
         settle(receive);
-        return;
+        return true;
     }
     cw_claim_done(receive->shares.done);
     cw_ep_spend(ep, length);
@@ -265,6 +265,7 @@ static void copy(struct cw_job *job)
     } else {
         cw_worker_add_job(ep->worker, job);
     }
+    return true;
 }
 
 /* Tells the sender that it may copy shares, too. */

@@ -270,7 +270,7 @@ static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
 }
 
 /* Copies one share. */
-static void copy(struct cw_job *job)
+static bool copy(struct cw_job *job)
 {
     struct cw_send *send       = cw_container_of(job, struct cw_send, job);
     struct cw_request *request = cw_send_request(send);
@@ -280,29 +280,30 @@ static void copy(struct cw_job *job)
     uint32_t share;
 
     if (request->ep->state != CW_EP_OPEN) {
-        return; /* the request is about to end */
+        return true; /* the request is about to end */
     }
     if (cw_ep_is_spent(request->ep)) {
         cw_worker_add_job(request->worker, job);
-        return;
+        return true;
     }
     if (!cw_lane_can_copy(conn)) {
         stop_copying(request, UCS_ERR_UNSUPPORTED);
-        return;
+        return true;
     }
     pair = cw_lane_claim_pair(conn, 0, send->pair);
     if (!cw_claim_next(&pair->claim, send->generation, cw_claim_shares(send->cursor.length, send->piece), &share)) {
         stop_copying(request, UCS_OK);
-        return;
+        return true;
     }
     status = write_share(request, (uint64_t)share * send->piece);
     if (status != UCS_OK) {
         stop_copying(request, status);
-        return;
+        return true;
     }
     cw_claim_done(&pair->done);
     cw_ep_spend(request->ep, send->piece);
     cw_worker_add_job(request->worker, job);
+    return true;
 }
 
 void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,

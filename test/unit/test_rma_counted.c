@@ -167,6 +167,9 @@ static void test_claim_stuck(void **state)
         assert_true(is_pending(flush));
         assert_int_equal(num_writes, 0);
         assert_true(pair()->claim == held[i]);
+        for (int round = 0; round < PATIENCE; round++) { /* GEN-9: looks in vain are no work */
+            assert_int_equal(ucp_worker_progress(worker), 0);
+        }
         pair()->done  = 2;
         pair()->claim = CW_COUNTED_FREE;
         wait_long();
