@@ -6,6 +6,8 @@
 #ifndef CW_CONNECT_CM_H
 #define CW_CONNECT_CM_H
 
+#include <stdbool.h>
+
 #include "core/ep.h"
 #include "wire/cm.h"
 
@@ -51,7 +53,7 @@ void cw_requests_end(struct ucp_worker *worker);
 ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
 /* Upcalls: the transport's `requested`, and `opened` for endpoints with a connection request. */
-void cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t length);
+bool cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t length);
 void cw_cm_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
 
 #endif

@@ -231,7 +231,7 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
     return UCS_OK;
 }
 
-void cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t length)
+bool cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t length)
 {
     static struct cw_log_limit limit;
     const ucp_ep_params_t defaults   = {.field_mask = 0};
@@ -246,7 +246,7 @@ void cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t
                            (request == NULL) ? "no memory" : "its hello is of another protocol or version");
         free(request);
         (void)cw_cm_answer(cw_iface_cm(listener->iface), conn, NULL, 0, NULL, 0);
-        return;
+        return false;
     }
     cw_count(listener->worker, CW_COUNT_CONN_REQUESTS, 1);
     request->context  = listener->worker->context;
@@ -263,4 +263,5 @@ void cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t
     } else if (cw_request_accept(listener->worker, request, &defaults, &ep) == UCS_OK) {
         listener->accept.cb(ep, listener->accept.arg);
     }
+    return true;
 }

@@ -6,6 +6,7 @@
 #ifndef CW_TRANSPORT_IFACE_H
 #define CW_TRANSPORT_IFACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -111,8 +112,9 @@ struct cw_upcalls {
      * also while the worker sleeps. NULL: the core never waits. */
     int (*awaits)(const struct cw_conn *conn);
     /* A peer connected to a listener and said hello. The connection waits, and the transport does nothing with it,
-     * until the core calls `answer`. The hello is valid until the return only. */
-    void (*requested)(void *user, struct cw_conn *conn, const void *hello, size_t length);
+     * until the core calls `answer`. The hello is valid until the return only. False: the hello was invalid, and the
+     * core has refused it. */
+    bool (*requested)(void *user, struct cw_conn *conn, const void *hello, size_t length);
     /* An open connection ended: UCS_ERR_CONNECTION_RESET when the peer is gone, UCS_ERR_ENDPOINT_TIMEOUT when its
      * machine fell silent, UCS_ERR_IO_ERROR on bytes that break the framing. Everything that arrived before was handed
      * up already. From now on sends answer this status. The core calls close_conn() later. */

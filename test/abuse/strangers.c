@@ -4,9 +4,12 @@
 #include "strangers.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "op/credit.h"
@@ -132,6 +135,51 @@ void cw_strangers_end(void)
     cw_party_talk(&cw_friend, &cw_server, 100000);
     cw_party_close(&cw_friend);
     cw_party_close(&cw_server);
+}
+
+/* ---- a flood ---- */
+
+static void keep_coming(int (*come)(unsigned), unsigned *came)
+{
+    unsigned number;
+
+    for (number = 0;; number++) {
+        if (come(number)) {
+            (void)__atomic_add_fetch(came, 1, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+void cw_strangers_flood(int (*come)(unsigned number))
+{
+    enum { PROCESSES = 3, STRANGERS = 3000 };
+    pid_t pids[PROCESSES];
+    unsigned *came;
+    int status, i;
+
+    cw_strangers_begin();
+    came = mmap(NULL, sizeof(*came), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cw_check(came != MAP_FAILED);
+    while (ucp_worker_arm(cw_server.worker) != UCS_OK) { /* from now on each round looks at the descriptors */
+        (void)ucp_worker_progress(cw_server.worker);
+    }
+    for (i = 0; i < PROCESSES; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            (void)alarm(CW_CHILD_S);
+            keep_coming(come, came);
+        }
+        cw_check(pids[i] > 0);
+    }
+    while (__atomic_load_n(came, __ATOMIC_RELAXED) < STRANGERS) {
+        cw_check(ucp_worker_progress(cw_server.worker) == 0); /* GEN-9: a drain loop would go on otherwise */
+    }
+    for (i = 0; i < PROCESSES; i++) {
+        cw_check(kill(pids[i], SIGKILL) == 0 && waitpid(pids[i], &status, 0) == pids[i]);
+    }
+    cw_check(munmap(came, sizeof(*came)) == 0);
+    cw_party_talk(&cw_friend, &cw_server, 1000);
+    cw_strangers_end();
 }
 
 /* ---- packets ---- */

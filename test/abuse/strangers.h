@@ -46,6 +46,10 @@ const void *cw_server_entry(uint8_t wire_id, size_t *length_p);
 /* A hello to the server from somebody it never heard of. */
 struct cw_hello cw_stranger_hello(void);
 
+/* Between begin and end: three processes call `come` without pause, with the number of the call. It connects, if it
+ * can, says something wrong, and leaves; returns whether it came. Progress of the server counts none of that. */
+void cw_strangers_flood(int (*come)(unsigned number));
+
 /* Between begin and end: each kind of broken packet on a connection of its own, messages that never end or claim to be
  * as long as may be, forged acknowledgements, random packets. */
 void cw_strangers_packets(const struct cw_visitor *visitor);

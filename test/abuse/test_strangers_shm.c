@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +41,8 @@ static size_t ring_size(uint32_t cell_shift, uint32_t num_bytes)
     return shm_memory_size(cell_shift, num_bytes, 0);
 }
 
-static int call(void)
+/* -1: the listener's queue is full. */
+static int try_call(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     size_t length;
@@ -51,8 +53,20 @@ static int call(void)
     cw_check(fd >= 0 && length == 16);
     memcpy(&token, entry + 8, sizeof(token));
     text = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "causeway-%016llx", (unsigned long long)token);
-    cw_check(connect(fd, (const struct sockaddr *)&name,
-                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)text)) == 0);
+    if (connect(fd, (const struct sockaddr *)&name,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)text)) != 0) {
+        cw_check(errno == EAGAIN);
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int call(void)
+{
+    const int fd = try_call();
+
+    cw_check(fd >= 0);
     return fd;
 }
 
@@ -419,6 +433,45 @@ static void body_crowd(void *argument)
     cw_strangers_end();
 }
 
+/* Words of all kinds of wrong, among them a hello that only the core can refuse. */
+static int come(unsigned number)
+{
+    struct first first = good_first();
+    int fd             = try_call(), memory;
+
+    if (fd < 0) {
+        return 0;
+    }
+    memory = new_memory(first.greeting.memory_size, SEALS);
+    first.hello[16] ^= 1; /* the worker's uid */
+    switch (number % 4) {
+    case 0:
+        (void)!send(fd, "GET / HTTP/1.1", 14, MSG_NOSIGNAL);
+        break;
+    case 1:
+        break; /* goes without a word */
+    case 2:
+        first.greeting.version++;
+        send_fds(fd, &first, sizeof(first), &memory, 1);
+        break;
+    default:
+        send_fds(fd, &first, sizeof(first), &memory, 1);
+        break;
+    }
+    (void)close(memory);
+    if (number % 4 != 1) {
+        (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1); /* until it is shown out */
+    }
+    (void)close(fd);
+    return 1;
+}
+
+static void body_flood(void *argument)
+{
+    (void)argument;
+    cw_strangers_flood(come);
+}
+
 static void body_packets(void *argument)
 {
     (void)argument;
@@ -592,6 +645,12 @@ static void test_silent(void **state)
     cw_child_must_pass(body_silent, NULL, "silence");
 }
 
+static void test_flood(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_flood, NULL, "a flood of strangers");
+}
+
 static void test_packets(void **state)
 {
     (void)state;
@@ -628,7 +687,7 @@ int main(void)
         cmocka_unit_test(test_greetings),     cmocka_unit_test(test_silent),   cmocka_unit_test(test_packets),
         cmocka_unit_test(test_control_words), cmocka_unit_test(test_counters),
         cmocka_unit_test(test_memory_goes),   cmocka_unit_test(test_yield_policy),
-        cmocka_unit_test(test_deaf),
+        cmocka_unit_test(test_deaf),          cmocka_unit_test(test_flood),
     };
 
     cw_log_watch();

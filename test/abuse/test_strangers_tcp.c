@@ -172,6 +172,53 @@ static void body_silent(void *argument)
     cw_strangers_end();
 }
 
+/* Words of all kinds of wrong, among them a hello that only the core can refuse. Leaves by a reset, which keeps the
+ * ports free. */
+static int come(unsigned number)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    struct sockaddr_in name     = {.sin_family      = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                   .sin_port        = htons(server_address().port)};
+    const int fd                = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint8_t bytes[HELLO_BYTES];
+    size_t length = sizeof(bytes);
+
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&name, sizeof(name)) != 0) {
+        (void)close(fd);
+        return 0;
+    }
+    hello_bytes(bytes);
+    switch (number % 4) {
+    case 0:
+        bytes[0] ^= 0x41;
+        break;
+    case 1:
+        length = HELLO_BYTES / 2;
+        break;
+    case 2:
+        bytes[CW_TCP_GREETING_SIZE - 1] ^= 0x41; /* for another worker */
+        break;
+    default:
+        bytes[CW_TCP_GREETING_SIZE + 16] ^= 0x41; /* the worker's uid */
+        break;
+    }
+    (void)!send(fd, bytes, length, MSG_NOSIGNAL);
+    if (number % 4 == 1) {
+        (void)shutdown(fd, SHUT_WR);
+    }
+    (void)!recv(fd, bytes, sizeof(bytes), 0); /* until it is shown out */
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    (void)close(fd);
+    return 1;
+}
+
+static void body_flood(void *argument)
+{
+    (void)argument;
+    cw_strangers_flood(come);
+}
+
 static void body_frames(void *argument)
 {
     static const uint8_t broken[][CW_TCP_FRAME_HEADER] = {
@@ -210,6 +257,12 @@ static void test_silent(void **state)
     cw_child_must_pass(body_silent, NULL, "silence and resets");
 }
 
+static void test_flood(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_flood, NULL, "a flood of strangers");
+}
+
 static void test_frames(void **state)
 {
     (void)state;
@@ -227,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greetings),
         cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_flood),
         cmocka_unit_test(test_frames),
         cmocka_unit_test(test_packets),
     };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The accepting side of a connection over shared memory. A stranger's greeting is checked before its memory is mapped.
- * If it is wrong, only that connection is dropped, with one line in the log.
+ * If it is wrong, only that connection is dropped, with one line in the log. It is no work done, so a program's drain
+ * loop ends while strangers keep coming.
  */
 #include "transport/shm/shm.h"
 
@@ -12,6 +13,8 @@
 #include "os/clock.h"
 #include "os/shm.h"
 #include "os/unix_socket.h"
+
+#define ACCEPTS_PER_EVENT 64
 
 #define PAUSE_NS    UINT64_C(100000000)
 #define GREETING_NS UINT64_C(10000000000)
@@ -118,7 +121,9 @@ static unsigned welcome(struct shm_iface *iface, struct shm_conn *conn, const vo
     sent   = send_reply(iface, conn, status == UCS_OK, reply, reply_length);
     if (status != UCS_OK) {
         cw_shm_dispose(conn);
-    } else if (sent != UCS_OK) {
+        return 0;
+    }
+    if (sent != UCS_OK) {
         break_unanswered(iface, conn, sent);
     }
     return 1;
@@ -166,22 +171,25 @@ static void drop_oldest_greeting(struct shm_iface *iface)
     }
 }
 
-static void await_greeting(struct shm_iface *iface, struct shm_conn *conn)
+/* Returns the number of connections that were accepted: 0 or 1. */
+static unsigned await_greeting(struct shm_iface *iface, struct shm_conn *conn)
 {
     const uint64_t end_ns  = cw_clock_ns() + GREETING_SOON_NS;
     const unsigned waiting = iface->num_greeting; /* fewer later: the greeting was taken, or conn was dropped */
+    unsigned accepted      = cw_shm_take_greeting(iface, conn);
     int is_last            = 0;
 
-    (void)cw_shm_take_greeting(iface, conn);
     while (iface->num_greeting == waiting && !is_last) {
         is_last = cw_clock_ns() >= end_ns; /* a thread that lost the processor meanwhile looks once more */
-        (void)cw_shm_take_greeting(iface, conn);
+        accepted = cw_shm_take_greeting(iface, conn);
     }
+    return accepted;
 }
 
-static void accept_one(struct shm_iface *iface, int fd)
+static unsigned accept_one(struct shm_iface *iface, int fd)
 {
     struct shm_conn *conn;
+    unsigned accepted;
 
     if (iface->num_greeting >= SHM_MAX_GREETINGS) {
         drop_oldest_greeting(iface);
@@ -189,7 +197,7 @@ static void accept_one(struct shm_iface *iface, int fd)
     conn = cw_shm_conn_new(iface, 0, SHM_CONN_GREETING);
     if (conn == NULL) {
         cw_fd_close(fd);
-        return;
+        return 0;
     }
     iface->num_greeting++;
     conn->item.fd = fd;
@@ -197,13 +205,14 @@ static void accept_one(struct shm_iface *iface, int fd)
         cw_fd_close(fd);
         conn->item.fd = -1;
         cw_shm_dispose(conn);
-        return;
+        return 0;
     }
     conn->deadline_ns = cw_clock_ns() + GREETING_NS;
-    await_greeting(iface, conn);
+    accepted          = await_greeting(iface, conn);
     if (iface->num_greeting > 0 && !cw_alarm_is_set(&iface->greet_deadline)) {
         cw_poller_alarm_set(iface->poller, &iface->greet_deadline, cw_clock_ns() + GREETING_NS);
     }
+    return accepted;
 }
 
 void cw_shm_accept_resume(struct shm_iface *iface)
@@ -259,11 +268,11 @@ static void accept_pause(struct shm_iface *iface)
 unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events CW_UNUSED)
 {
     struct shm_iface *iface = cw_container_of(item, struct shm_iface, listener);
-    unsigned count          = 0;
+    unsigned accepted       = 0, i;
     ucs_status_t status;
     int fd;
 
-    while (count < 64) {
+    for (i = 0; i < ACCEPTS_PER_EVENT; i++) {
         status = cw_unix_accept(item->fd, &fd);
         if (status == UCS_ERR_NO_ELEM) {
             break;
@@ -274,9 +283,8 @@ unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events CW_UNUSE
         }
         if (status == UCS_OK) {
             iface->shortage_told = 0;
-            accept_one(iface, fd);
+            accepted += accept_one(iface, fd);
         }
-        count++;
     }
-    return count;
+    return accepted;
 }

@@ -200,6 +200,6 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events CW_UNUSE
         return count;
     default:
         cw_shm_close_socket(iface, conn);
-        return 1;
+        return 0;
     }
 }

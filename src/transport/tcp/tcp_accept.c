@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The listening socket, and strangers: connections that were accepted and have not sent a valid hello yet. Strangers
- * are bounded in number, bytes and time, and each costs at most one line in the log, limited in rate. When no
- * descriptors are left, accepting pauses (the kernel keeps the callers waiting) until a descriptor of this worker is
- * closed or a moment has passed.
+ * are bounded in number, bytes and time, and each costs at most one line in the log, limited in rate. One that is
+ * refused is no work done, so a program's drain loop ends while strangers keep coming. When no descriptors are left,
+ * accepting pauses (the kernel keeps the callers waiting) until a descriptor of this worker is closed or a moment has
+ * passed.
  */
 #include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_filter_wire.h"
@@ -187,7 +188,7 @@ static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length)
     cw_tcp_send_raw(conn, greeting->out, CW_TCP_GREETING_SIZE + reply_length);
     if (status != UCS_OK) {
         cw_tcp_conn_linger(conn);
-        return 1;
+        return 0;
     }
     cw_tcp_greeting_free(conn);
     cw_tcp_tx_update_interest(conn);
@@ -212,7 +213,7 @@ static unsigned rest_expired(struct cw_alarm *alarm)
 {
     drop_stranger(cw_container_of(alarm, struct cw_tcp_greeting, alarm)->conn, CW_LOG_WARN,
                   "the rest of its greeting does not come");
-    return 1;
+    return 0;
 }
 
 /* Waits for the rest of the hello. */
@@ -237,7 +238,7 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         wrong = cw_tcp_agree_accepted(conn, &agreed);
         if (wrong != NULL) {
             drop_stranger(conn, cw_tcp_agree_was_left(conn, wrong) ? CW_LOG_DIAG : CW_LOG_WARN, wrong);
-            return 1;
+            return 0;
         }
         (void)await_rest(conn);
         if (!agreed) {
@@ -263,15 +264,14 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
     }
     if (wrong != NULL) {
         drop_stranger(conn, CW_LOG_WARN, wrong);
-        return 1;
+        return 0;
     }
     if (ret < 0) {
         drop_stranger(conn, CW_LOG_DIAG, "it closed the connection before its greeting was complete");
-        return 1;
+        return 0;
     }
     if (ret > 0 && conn->listening != NULL) {
-        cw_tcp_cm_requested(conn, header.length);
-        return 1;
+        return cw_tcp_cm_requested(conn, header.length) ? 1 : 0;
     }
     return (ret == 0) ? await_rest(conn) : welcome(conn, header.length);
 }

@@ -127,7 +127,7 @@ int cw_tcp_cm_resume(struct cw_tcp_iface *iface)
     return 1;
 }
 
-void cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length)
+bool cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length)
 {
     struct cw_tcp_iface *iface     = cw_tcp_iface_of(&conn->super);
     struct cw_listening *listening = conn->listening;
@@ -138,8 +138,8 @@ void cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length)
     cw_tcp_conn_leave(conn);
     conn->listening = NULL;
     conn->state     = CW_TCP_REQUESTED;
-    iface->super.upcalls->requested(listening->user, &conn->super, conn->greeting->in + CW_TCP_GREETING_SIZE,
-                                    hello_length);
+    return iface->super.upcalls->requested(listening->user, &conn->super, conn->greeting->in + CW_TCP_GREETING_SIZE,
+                                           hello_length);
 }
 
 /* Frees a connection that is in no iface's lists or poller. */

@@ -5,6 +5,8 @@
 #ifndef CW_TRANSPORT_TCP_TCP_CM_H
 #define CW_TRANSPORT_TCP_TCP_CM_H
 
+#include <stdbool.h>
+
 #include "transport/tcp/tcp.h"
 
 struct cw_listening {
@@ -25,7 +27,7 @@ ucs_status_t cw_tcp_cm_answer(struct cw_conn *conn, struct cw_iface *iface, int 
 int cw_tcp_cm_carries(struct cw_conn *conn, struct cw_iface *iface);
 void cw_tcp_cm_ends(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
 /* A stranger at a listener has sent its hello. */
-void cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length);
+bool cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length);
 /* Accepting at the listeners pauses or goes on together with that of the iface itself. 0: some of them are still
  * paused. */
 void cw_tcp_cm_pause(struct cw_tcp_iface *iface);

@@ -366,7 +366,7 @@ static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_d
     if (status != UCS_OK) {
         cw_verbs_conn_free(conn);
         refuse(iface, hello, reply, length);
-        return 1;
+        return 0;
     }
     cw_bytes_copy_any(conn->words, reply, length);
     conn->num_words = length;
