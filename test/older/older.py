@@ -6,6 +6,7 @@
                                              with a hello that this tree does not know into DIRECTORY/foreign
     older.py talk SOURCE DIRECTORY PROGRAM LIB TLS new|old        who begins
     older.py refuse SOURCE DIRECTORY PROGRAM LIB TLS new|old
+    older.py secret SOURCE DIRECTORY PROGRAM LIB tcp new|old      both with one cluster secret
 
 PROGRAM is older_talk, LIB the directory of this tree's libraries. Where every version on the wire is the release's, the
 two have to talk; where one differs, both have to refuse with a sentence.
@@ -18,10 +19,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 SECONDS = 60
 HELLO = "src/wire/hello.c"
 FOREIGN = 254
+# Where a proof of the secret is one of its length, too.
+SIZED = ("src/transport/tcp/tcp_filter.h", "CW_TCP_SIZED")
 # Where each version stands, for the transports that send it.
 VERSIONS = {
     "address": ("src/wire/address.c", r"^#define VERSION (\d+)u", "shm tcp"),
@@ -108,10 +112,10 @@ def build(source, directory):
 class Side:
     """One process, on the libraries of a directory."""
 
-    def __init__(self, name, program, lib, tls, arguments):
+    def __init__(self, name, program, lib, tls, arguments, settings):
         self.name = name
         env = {key: value for key, value in os.environ.items() if not key.startswith(("UCX_", "LD_"))}
-        env.update({"LD_LIBRARY_PATH": lib, "UCX_TLS": "self," + tls})
+        env.update({"LD_LIBRARY_PATH": lib, "UCX_TLS": "self," + tls}, **settings)
         pipe = subprocess.PIPE
         self.process = subprocess.Popen([program] + arguments, env=env, text=True, stdin=pipe, stdout=pipe,
                                         stderr=subprocess.STDOUT)
@@ -140,12 +144,13 @@ def used_library(process):
     return None
 
 
-def pair(program, libs, tls, first, refused):
+def pair(program, libs, tls, first, refused, settings=None):
     """Runs two sides, of which `first` begins: their (status, output), the first one's first."""
     second = "old" if first == "new" else "new"
     extra = ["refused"] if refused else []
-    sides = [Side("%s release begins" % first, program, libs[first], tls, ["first"] + extra),
-             Side("%s release answers" % second, program, libs[second], tls, ["second"] + extra)]
+    settings = settings or {}
+    sides = [Side("%s release begins" % first, program, libs[first], tls, ["first"] + extra, settings),
+             Side("%s release answers" % second, program, libs[second], tls, ["second"] + extra, settings)]
     for side, name in zip(sides, (first, second)):
         used = used_library(side.process)
         if used is None or os.path.dirname(used) != os.path.realpath(libs[name]):
@@ -167,6 +172,23 @@ def refuse(program, libs, tls, first):
     return begun == 0 and "REFUSED" in told and answered == 0 and "NOTHING CAME" in said and why is not None
 
 
+def secret(program, libs, trees, first):
+    """Both sides have the same cluster secret: where they prove it alike they talk, otherwise both say why not."""
+    sized = {name: os.path.exists(os.path.join(tree, SIZED[0])) and SIZED[1] in read(tree, SIZED[0])
+             for name, tree in trees.items()}
+    with tempfile.NamedTemporaryFile() as key:
+        key.write(os.urandom(32))
+        key.flush()
+        settings = {"UCX_AUTH_KEY_FILE": key.name}
+        if sized["new"] == sized["old"]:
+            return all(status == 0 and "TALKED" in output
+                       for status, output in pair(program, libs, "tcp", first, False, settings))
+        (begun, told), (answered, said) = pair(program, libs, "tcp", first, True, settings)
+    ours, theirs = (told, said) if first == "new" else (said, told)
+    return (begun == 0 and "REFUSED" in told and answered == 0 and "NOTHING CAME" in said and
+            "it is of release 1.0" in ours and "protect connections otherwise" in theirs)
+
+
 def main():
     command, source, directory = sys.argv[1:4]
     if command == "build":
@@ -179,6 +201,8 @@ def main():
     for what in ours:
         print("version of the %s: the release %s, this tree %s" % (what, theirs[what], ours[what]))
     libs = {"new": lib, "old": os.path.join(directory, "lib")}
+    if command == "secret":
+        return 0 if secret(program, libs, {"new": source, "old": os.path.join(directory, "source")}, first) else 1
     if command == "refuse":
         libs["old"] = os.path.join(directory, "foreign")
         return 0 if refuse(program, libs, tls, first) else 1

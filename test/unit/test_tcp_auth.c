@@ -18,20 +18,26 @@
 #include "transport/tcp/tcp_filter_wire.h"
 
 enum { OFFER_BYTES = CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_offer),
-       PROOF_BYTES = CW_TCP_GREETING_SIZE + CW_TCP_PROOF_SIZE };
+       PROOF_BYTES = CW_TCP_GREETING_SIZE + CW_TCP_PROOF_SIZE,
+       BY_SECRET   = CW_TCP_SECRET | CW_TCP_SIZED };
 
 static char key_file[64], other_file[64];
 static struct node acceptor; /* has the key */
 static struct node dialler;  /* drives nothing in most tests */
 
-static void make_file(char path[64], const char *text)
+static void make_file_of(char path[64], const void *bytes, size_t length)
 {
     int fd;
 
     strcpy(path, "/tmp/test_tcp_auth.XXXXXX");
     fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    assert_true(fd >= 0 && write(fd, bytes, length) == (ssize_t)length);
     close(fd);
+}
+
+static void make_file(char path[64], const char *text)
+{
+    make_file_of(path, text, strlen(text));
 }
 
 static int make_files(void **state)
@@ -48,15 +54,21 @@ static int remove_files(void **state)
     return unlink(key_file) + unlink(other_file);
 }
 
-static void open_with_key(struct node *node, char *path)
+static void open_with_key_of(struct node *node, char *path, unsigned auth_tls)
 {
     static char *devices[] = {"all"};
 
     node_configure(node);
     node->config.auth_key_file     = path;
+    node->config.auth_tls          = auth_tls;
     node->config.net_devices.names = devices;
     node->config.net_devices.count = 1;
     assert_int_equal(node_try_open(node, NULL), UCS_OK);
+}
+
+static void open_with_key(struct node *node, char *path)
+{
+    open_with_key_of(node, path, 0);
 }
 
 static void begin(void)
@@ -135,7 +147,7 @@ static void make_proof(uint8_t bytes[PROOF_BYTES], const uint8_t *offer, const u
                        const struct cw_tcp_security *security)
 {
     struct cw_tcp_claim claim = {
-        .label = "CWproof1", .role = role, .protection = CW_TCP_SECRET, .version = CW_TCP_VERSION};
+        .label = "CWproof2", .role = role, .protection = BY_SECRET, .version = CW_TCP_VERSION};
     uint16_t port;
 
     claim.key = htole32(key_of_acceptor(&port));
@@ -150,7 +162,7 @@ static int challenged(uint8_t offer[OFFER_BYTES], uint8_t agreed[OFFER_BYTES])
 {
     const int fd = call();
 
-    make_offer(offer, CW_TCP_SECRET, 7);
+    make_offer(offer, BY_SECRET, 7);
     say(fd, offer, OFFER_BYTES);
     assert_int_equal(hear(fd, agreed, OFFER_BYTES), OFFER_BYTES);
     assert_int_equal(agreed[5], CW_TCP_AGREED);
@@ -210,6 +222,63 @@ static void test_other_key_or_none(void **state)
         assert_int_equal(acceptor.num_links + other.num_links, 0 + (i < 2));
         DRIVE_UNTIL(&other, &dialler, tcp_of(&other)->num_lingering == 0);
         node_close(&other);
+        end();
+    }
+}
+
+/* A secret with zeros behind it, and a long secret's hash, are other secrets, though they are the same key for HMAC. */
+static void test_kin_of_the_secret(void **state)
+{
+    static const uint8_t short_one[64] = "a secret of 24 characters";
+    static const uint8_t hash[]        = {0x28, 0x16, 0x59, 0x78, 0x88, 0xe4, 0xa0, 0xd3, 0xa3, 0x6b, 0x82,
+                                          0xb8, 0x33, 0x16, 0xab, 0x32, 0x68, 0x0e, 0xb8, 0xf0, 0x0f, 0x8c,
+                                          0xd3, 0xb9, 0x04, 0xd6, 0x81, 0x24, 0x6d, 0x28, 0x5a, 0x0e};
+    static char files[2][64];
+    struct node nodes[2];
+    uint8_t long_one[100];
+    struct link *link;
+    unsigned i, psk;
+
+    (void)state;
+    memset(long_one, 'a', sizeof(long_one)); /* SHA-256 of it is `hash` */
+    for (i = 0; i < 4; i++) {
+        make_file_of(files[0], (i < 3) ? short_one : long_one, (i < 3) ? 25 : sizeof(long_one));
+        make_file_of(files[1], (i < 3) ? short_one : hash, (i == 0) ? 26 : (i == 1) ? 40 : (i == 2) ? 64 : sizeof(hash));
+        for (psk = 0; psk < 2; psk++) {
+            log_count_begin();
+            open_with_key_of(&nodes[0], files[0], psk);
+            open_with_key_of(&nodes[1], files[1], psk);
+            assert_memory_not_equal(tcp_of(&nodes[0])->security->secret, tcp_of(&nodes[1])->security->secret, 32);
+            link = dial(&nodes[0], &nodes[1]);
+            DRIVE_UNTIL(&nodes[0], &nodes[1], link->opened);
+            assert_int_equal(link->opened_status, UCS_ERR_REJECTED);
+            DRIVE_UNTIL(&nodes[0], &nodes[1], tcp_of(&nodes[1])->num_strangers + tcp_of(&nodes[1])->num_lingering == 0);
+            assert_int_equal(nodes[1].num_links, 0);
+            node_close(&nodes[0]);
+            node_close(&nodes[1]);
+            log_count_end();
+        }
+        assert_int_equal(unlink(files[0]) + unlink(files[1]), 0);
+    }
+}
+
+/* Diallers of release 1.0, whose proofs do not tell such secrets apart, are refused with a sentence that both log. */
+static void test_dialler_of_release_1_0(void **state)
+{
+    static const uint8_t offered[] = {CW_TCP_SECRET, CW_TCP_SECRET | CW_TCP_CHECKSUM, CW_TCP_TLS_PSK};
+    uint8_t offer[OFFER_BYTES];
+    unsigned i;
+    int fd;
+
+    (void)state;
+    for (i = 0; i < sizeof(offered); i++) {
+        begin();
+        fd = call();
+        make_offer(offer, offered[i], (offered[i] & CW_TCP_SECRET) ? 7 : 0);
+        say(fd, offer, sizeof(offer));
+        expect_no(fd, CW_TCP_OTHER_PROTECTION);
+        assert_int_equal(log_lines, 1);
+        assert_int_equal(strstr(log_text, "it is of release 1.0") != NULL, i == 0); /* the others differ otherwise, too */
         end();
     }
 }
@@ -287,28 +356,40 @@ static void test_replay(void **state)
     end();
 }
 
+/* Dials a false acceptor. Returns its socket, with the dialler's offer taken from it. */
+static int false_acceptor(struct link **link_p, uint8_t offer[OFFER_BYTES])
+{
+    struct sockaddr_in name  = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int listener       = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
+    socklen_t length         = sizeof(name);
+    struct link *link        = new_link(&dialler);
+    int fd;
+
+    assert_true(bind(listener, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(listener, 1) == 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&name, &length), 0);
+    to.port = ntohs(name.sin_port);
+    assert_int_equal(cw_tcp_transport.cm->dial_to(dialler.iface, &to, NULL, "hello", 5, link, &link->conn), UCS_OK);
+    fd = accept(listener, NULL, NULL);
+    close(listener);
+    DRIVE_UNTIL(&dialler, &dialler,
+                recv(fd, offer, OFFER_BYTES, MSG_DONTWAIT | MSG_PEEK) == (ssize_t)OFFER_BYTES);
+    assert_int_equal(recv(fd, offer, OFFER_BYTES, 0), OFFER_BYTES);
+    assert_int_equal(offer[5], CW_TCP_OFFER);
+    *link_p = link;
+    return fd;
+}
+
 /* A false acceptor gives the dialler its own nonce and its own proof back. */
 static void test_reflection(void **state)
 {
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int listener      = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
     uint8_t bytes[OFFER_BYTES], proof[PROOF_BYTES];
-    socklen_t length = sizeof(name);
     struct link *link;
     int fd;
 
     (void)state;
     begin();
-    assert_true(bind(listener, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(listener, 1) == 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&name, &length), 0);
-    to.port = ntohs(name.sin_port);
-    link    = new_link(&dialler);
-    assert_int_equal(cw_tcp_transport.cm->dial_to(dialler.iface, &to, NULL, "hello", 5, link, &link->conn), UCS_OK);
-    fd = accept(listener, NULL, NULL);
-    DRIVE_UNTIL(&dialler, &dialler, recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_PEEK) == (ssize_t)sizeof(bytes));
-    assert_int_equal(recv(fd, bytes, sizeof(bytes), 0), sizeof(bytes));
-    assert_int_equal(bytes[5], CW_TCP_OFFER);
+    fd       = false_acceptor(&link, bytes);
     bytes[5] = CW_TCP_AGREED;
     say(fd, bytes, sizeof(bytes));
     DRIVE_UNTIL(&dialler, &dialler, recv(fd, proof, sizeof(proof), MSG_DONTWAIT) == (ssize_t)sizeof(proof));
@@ -316,7 +397,30 @@ static void test_reflection(void **state)
     DRIVE_UNTIL(&dialler, &dialler, link->opened);
     assert_int_equal(link->opened_status, UCS_ERR_REJECTED);
     close(fd);
-    close(listener);
+    end();
+}
+
+/* An acceptor of release 1.0 refuses by itself, and our side says what the difference is. Its rules for offers are
+ * those of take_offer there. */
+static void test_acceptor_of_release_1_0(void **state)
+{
+    uint8_t bytes[OFFER_BYTES], answer[CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_unsuited)] = {0};
+    struct link *link;
+    int fd;
+
+    (void)state;
+    begin();
+    fd = false_acceptor(&link, bytes);
+    assert_true(bytes[CW_TCP_GREETING_SIZE] & CW_TCP_SECRET); /* else the nonce would be malformed there */
+    assert_true(bytes[CW_TCP_GREETING_SIZE] != CW_TCP_SECRET);
+    cw_tcp_greeting_encode(answer, (enum cw_tcp_greeting_kind)CW_TCP_UNSUITED, sizeof(struct cw_tcp_unsuited), 0);
+    answer[CW_TCP_GREETING_SIZE]     = CW_TCP_SECRET;
+    answer[CW_TCP_GREETING_SIZE + 1] = CW_TCP_OTHER_PROTECTION;
+    say(fd, answer, sizeof(answer));
+    DRIVE_UNTIL(&dialler, &dialler, link->opened);
+    assert_int_equal(link->opened_status, UCS_ERR_REJECTED);
+    assert_true(log_lines >= 1 && strstr(log_text, "it is of release 1.0") != NULL);
+    close(fd);
     end();
 }
 
@@ -367,7 +471,7 @@ static void test_broken_offers(void **state)
         fd = call();
         make_offer(offer, (uint8_t)i, 0);
         say(fd, offer, sizeof(offer));
-        if (i == CW_TCP_SECRET) {
+        if (i == BY_SECRET) {
             assert_int_equal(hear(fd, offer, sizeof(offer)), sizeof(offer));
             close(fd);
         } else if (i == CW_TCP_PLAIN) {
@@ -381,14 +485,14 @@ static void test_broken_offers(void **state)
             continue; /* tried above */
         }
         fd = call();
-        make_offer(offer, CW_TCP_SECRET, 1);
+        make_offer(offer, BY_SECRET, 1);
         offer[i] ^= 0x80;
         say(fd, offer, sizeof(offer));
         expect_end(fd);
     }
     for (i = 0; i < OFFER_BYTES; i++) {
         fd = call();
-        make_offer(offer, CW_TCP_SECRET, 1);
+        make_offer(offer, BY_SECRET, 1);
         say(fd, offer, i);
         assert_int_equal(shutdown(fd, SHUT_WR), 0);
         expect_end(fd);
@@ -427,11 +531,13 @@ static void test_bad_settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        /* first those that look at lines of the log, which are limited in rate */
+        cmocka_unit_test(test_dialler_of_release_1_0), cmocka_unit_test(test_acceptor_of_release_1_0),
         cmocka_unit_test(test_same_key),      cmocka_unit_test(test_other_key_or_none),
         cmocka_unit_test(test_hand_made),     cmocka_unit_test(test_wrong_proof),
         cmocka_unit_test(test_replay),        cmocka_unit_test(test_reflection),
         cmocka_unit_test(test_out_of_turn),   cmocka_unit_test(test_broken_offers),
-        cmocka_unit_test(test_bad_settings),
+        cmocka_unit_test(test_bad_settings),  cmocka_unit_test(test_kin_of_the_secret),
     };
 
     return cmocka_run_group_tests(tests, make_files, remove_files);

@@ -44,7 +44,7 @@ int cw_tcp_agreed(const struct cw_tcp_conn *conn)
 
 static const char *protection_name(uint8_t protection)
 {
-    switch (protection) {
+    switch (protection & ~CW_TCP_SIZED) {
     case CW_TCP_PLAIN:
         return "none";
     case CW_TCP_CHECKSUM:
@@ -67,6 +67,10 @@ static const char *differs(struct cw_tcp_conn *conn, uint8_t theirs)
 {
     struct cw_tcp_security *security = security_of(conn);
 
+    if ((theirs ^ security->protection) == CW_TCP_SIZED) {
+        return "it is of release 1.0, which takes some cluster secrets for equal that differ; with UCX_AUTH_KEY_FILE all "
+               "processes need this release or a later one";
+    }
     snprintf(security->why, sizeof(security->why),
              "its settings protect connections otherwise (there: %s; here: %s); these settings must be the same in all "
              "processes",
@@ -121,7 +125,7 @@ static const char *say_offer(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kin
 
 static int proof_by(const struct cw_tcp_conn *conn, enum role role, uint8_t proof[CW_TCP_PROOF_SIZE])
 {
-    struct cw_tcp_claim claim = {.label      = "CWproof1",
+    struct cw_tcp_claim claim = {.label      = "CWproof2",
                                  .role       = (uint8_t)(1 + role),
                                  .protection = security_of(conn)->protection,
                                  .version    = CW_TCP_VERSION,
@@ -189,7 +193,7 @@ static const char *shake_hands(struct cw_tcp_conn *conn)
     }
     conn->greeting->said_no = 1; /* by an alert of TLS */
     snprintf(security->why, sizeof(security->why), "the TLS handshake failed (%s); %s", conn->filter->why,
-             (security->protection == CW_TCP_TLS_PSK)
+             (security->protection & CW_TCP_TLS_PSK)
                  ? "UCX_AUTH_KEY_FILE must hold the same bytes for all processes"
                  : "both need certificates of an authority in the other's UCX_AUTH_CA_FILE");
     return security->why;

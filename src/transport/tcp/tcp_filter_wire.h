@@ -47,7 +47,7 @@ struct cw_tcp_unsuited {
 
 /* The claim that a proof is a hash of. Never sent. */
 struct cw_tcp_claim {
-    uint8_t label[8]; /* "CWproof1" */
+    uint8_t label[8]; /* "CWproof2" */
     uint8_t role;     /* the side that proves: 1 dialler, 2 acceptor */
     uint8_t protection;
     uint8_t version; /* CW_TCP_VERSION */

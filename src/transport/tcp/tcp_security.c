@@ -50,27 +50,33 @@ static ucs_status_t check(const struct cw_config *config)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* Only a secret that is derived from the key for this purpose is kept, not the key itself. */
+/* Only a secret that is derived from the key for this purpose is kept, not the key itself. The key's length goes in
+ * front, because HMAC fills a short key up with zeros and takes the hash of a long one in its place. */
 static ucs_status_t load_secret(const char *path, const char *purpose, struct cw_tcp_security *security)
 {
-    size_t length = KEY_MAX;
-    uint8_t key[KEY_MAX];
+    struct {
+        uint64_t length;
+        uint8_t bytes[KEY_MAX];
+    } key;
+    size_t length = sizeof(key.bytes);
     ucs_status_t status;
     const char *why;
 
-    status = cw_secret_read("UCX_AUTH_KEY_FILE", path, key, KEY_MIN, &length);
+    status = cw_secret_read("UCX_AUTH_KEY_FILE", path, key.bytes, KEY_MIN, &length);
     if (status != UCS_OK) {
         return status;
     }
+    key.length        = htole64(length);
     security->openssl = cw_openssl_open(CW_OPENSSL_CRYPTO, &why);
     if (security->openssl == NULL) {
         cw_error("UCX_AUTH_KEY_FILE is set, but %s", why);
         status = UCS_ERR_UNSUPPORTED;
-    } else if (!cw_hmac(security->openssl, key, length, purpose, strlen(purpose), security->secret)) {
+    } else if (!cw_hmac(security->openssl, &key, sizeof(key.length) + length, purpose, strlen(purpose),
+                        security->secret)) {
         cw_error("UCX_AUTH_KEY_FILE is set, but OpenSSL refuses HMAC-SHA256 with this key");
         status = UCS_ERR_UNSUPPORTED;
     }
-    cw_secret_wipe(key, sizeof(key));
+    cw_secret_wipe(&key, sizeof(key));
     return status;
 }
 
@@ -89,7 +95,7 @@ static ucs_status_t load_tls(const struct cw_config *config, struct cw_tcp_secur
             return status;
         }
     }
-    security->protection = by_key ? CW_TCP_TLS_PSK : CW_TCP_TLS_CERT;
+    security->protection = by_key ? CW_TCP_TLS_PSK | CW_TCP_SIZED : CW_TCP_TLS_CERT;
     security->tls        = cw_tls_context_new(&settings, security->why, sizeof(security->why));
     if (security->tls == NULL) {
         cw_error("UCX_AUTH_TLS=%s is set, but %s", by_key ? "psk" : "cert", security->why);
@@ -107,7 +113,7 @@ ucs_status_t cw_tcp_security_new(const struct cw_config *config, struct cw_tcp_s
         return UCS_ERR_NO_MEMORY;
     }
     if (status == UCS_OK && is_set(config->auth_key_file)) {
-        security->protection = CW_TCP_SECRET;
+        security->protection = CW_TCP_SECRET | CW_TCP_SIZED;
         status               = load_secret(config->auth_key_file,
                              (config->auth_tls == AUTH_TLS_OFF) ? "causeway: proofs of TCP connections"
                                                                               : "causeway: key of TLS connections",
