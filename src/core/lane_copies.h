@@ -51,13 +51,6 @@ static inline int cw_lane_peer_gone(struct cw_conn *lane)
     return copies->gone != NULL && copies->gone(lane);
 }
 
-static inline int cw_lane_is_excused(struct cw_conn *lane, uint64_t waited_ns)
-{
-    const struct cw_transport_copies *copies = lane->iface->transport->copies;
-
-    return copies->excused == NULL || copies->excused(lane, waited_ns);
-}
-
 /* The id of the peer's process on this host, as the system tells it. 0: not known, or on another host. */
 static inline uint32_t cw_lane_process(struct cw_conn *lane)
 {

@@ -4,8 +4,7 @@
  * falls; this side carries out packet n while `done` is n, so each packet is carried out exactly once; the log has the
  * packets from rma->carried to rma->counted, which the transport keeps in place until the owner has passed them. If the
  * peer writes false values to the claim pair, it can end a wait of this side too early, make this side skip the peer's
- * own packets, or make it wait as long as the transport excuses the peer. After that the owner shuts the counting: it
- * takes the claim when the claim is free, and keeps it.
+ * own packets, or make it wait as long as the peer lives.
  */
 #include "core/lane_copies.h"
 #include "op/counted.h"
@@ -20,8 +19,7 @@
 #define REFUSED_ONE      (UINT64_C(1) << 32)
 #define RESCUE_PACKETS   16u                   /* in one turn: the owner may be waiting for the claim */
 #define SPINS            2000u
-#define OWNER_WAIT_NS    UINT64_C(1000000000)  /* for an origin that holds the claim, which takes microseconds */
-#define TOLD_NS          1000000u              /* the transport learns of the waits when their sum exceeds this */
+#define LONG_NS          UINT64_C(1000000000)  /* for an origin that holds the claim, which takes microseconds */
 
 struct log_entry {
     const char *packet;         /* struct cw_wire_put, then the bytes */
@@ -230,22 +228,35 @@ static int origin_is_gone(const struct ucp_ep *ep)
     return cw_lane_peer_gone(ep->conn);
 }
 
-static ucs_status_t give_up(const struct ucp_ep *ep)
+static void tell_that_it_waits(const struct ucp_ep *ep)
 {
     static struct cw_log_limit limit;
 
-    cw_log_ratelimited(&limit, CW_LOG_ERROR, "worker %016llx began to write to memory of this process and did not end "
-                       "in time; its connection is closed", (unsigned long long)cw_ep_peer_uid(ep));
-    return UCS_ERR_ENDPOINT_TIMEOUT; /* ERR-3: the peer stands still */
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "worker %016llx stands still in the middle of a put to memory of this "
+                       "process, which waits for it: it was stopped, or the machine is overloaded",
+                       (unsigned long long)cw_ep_peer_uid(ep));
 }
 
-/* Waits while the origin holds the claim and lets the system write. The owner must not handle later packets before the
- * origin has finished. */
-static ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_claim_pair *pair, uint64_t begin_ns)
+/* Whether the word is one that an origin writes. */
+static bool is_of_origin(const struct cw_claim_pair *pair)
 {
+    const uint64_t state = __atomic_load_n(&pair->claim, __ATOMIC_RELAXED);
+
+    return state == CW_COUNTED_ORIGIN || state == CW_COUNTED_AWAY || state == CW_COUNTED_FREE;
+}
+
+/* Waits while the origin holds the claim and lets the system write, as long as the origin lives. The owner must not
+ * handle later packets before the origin has finished. */
+static CW_COLD ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_claim_pair *pair)
+{
+    const uint64_t begin_ns = cw_clock_ns();
+    bool told               = false;
     unsigned spins;
 
     for (spins = 0; !claim(pair, CW_COUNTED_OWNER); spins++) {
+        if (!is_of_origin(pair)) {
+            return UCS_ERR_IO_ERROR;
+        }
         if (spins < SPINS) {
             cw_cpu_relax();
             continue;
@@ -253,8 +264,9 @@ static ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_claim_pair *pair
         if (origin_is_gone(ep)) {
             return UCS_ERR_CONNECTION_RESET; /* the origin died while it held the claim (ERR-1) */
         }
-        if (cw_clock_ns() - begin_ns > OWNER_WAIT_NS || (spins == SPINS && !cw_lane_is_excused(ep->conn, 0))) {
-            return give_up(ep);
+        if (!told && cw_clock_ns() - begin_ns > LONG_NS) {
+            tell_that_it_waits(ep);
+            told = true;
         }
         cw_lock_yield();
     }
@@ -276,35 +288,15 @@ static CW_INLINE void carry(struct ucp_ep *ep, struct cw_claim_pair *pair, uint3
     }
 }
 
-/* The owner did not get the claim at once: the origin holds it, or the owner has shut the counting. */
-static CW_COLD ucs_status_t carry_out_late(struct ucp_ep *ep, struct cw_claim_pair *pair, const void *data,
-                                           size_t length)
-{
-    const uint64_t begin_ns = cw_clock_ns();
-    struct cw_rma *rma      = cw_op_ep(ep)->rma;
-    ucs_status_t status     = UCS_OK;
-
-    if (!rma->counted_shut) {
-        status = wait_for_claim(ep, pair, begin_ns);
-        rma->claim_waited_ns += cw_clock_ns() - begin_ns;
-    }
-    if (status != UCS_OK) {
-        (void)cw_lane_is_excused(ep->conn, rma->claim_waited_ns);
-        return status;
-    }
-    if (rma->claim_waited_ns > TOLD_NS) {
-        rma->counted_shut     = !cw_lane_is_excused(ep->conn, rma->claim_waited_ns);
-        rma->claim_waited_ns = 0;
-    }
-    carry(ep, pair, rma->counted_here++, data, length);
-    __atomic_store_n(&pair->claim, rma->counted_shut ? CW_COUNTED_SHUT : CW_COUNTED_FREE, __ATOMIC_RELEASE);
-    return UCS_OK;
-}
-
 static ucs_status_t carry_out(struct ucp_ep *ep, struct cw_claim_pair *pair, const void *data, size_t length)
 {
+    ucs_status_t status;
+
     if (cw_unlikely(!claim(pair, CW_COUNTED_OWNER))) {
-        return carry_out_late(ep, pair, data, length);
+        status = wait_for_claim(ep, pair);
+        if (status != UCS_OK) {
+            return status;
+        }
     }
     carry(ep, pair, cw_op_ep(ep)->rma->counted_here++, data, length);
     __atomic_store_n(&pair->claim, CW_COUNTED_FREE, __ATOMIC_RELEASE);
@@ -320,19 +312,6 @@ static struct cw_claim_pair *peer_pair(const struct ucp_ep *ep)
     return cw_lane_claim_pair(conn, 0, CW_COUNTED);
 }
 
-/* Finds the claim pair. If this peer kept the owner waiting before, on another connection, the owner shuts the counting
- * at once. */
-static CW_COLD void begin_as_owner(struct ucp_ep *ep, struct cw_rma *rma)
-{
-    struct cw_claim_pair *pair = peer_pair(ep);
-
-    rma->owner_pair = pair;
-    if (!cw_lane_is_excused(ep->conn, 0) && claim(pair, CW_COUNTED_OWNER)) {
-        rma->counted_shut = 1;
-        __atomic_store_n(&pair->claim, CW_COUNTED_SHUT, __ATOMIC_RELEASE);
-    }
-}
-
 ucs_status_t cw_counted_on_put(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_rma *rma = cw_rma_get(ep);
@@ -344,7 +323,7 @@ ucs_status_t cw_counted_on_put(struct ucp_ep *ep, const void *data, size_t lengt
         return UCS_ERR_IO_ERROR;
     }
     if (cw_unlikely(rma->owner_pair == NULL)) {
-        begin_as_owner(ep, rma);
+        rma->owner_pair = peer_pair(ep);
     }
     return carry_out(ep, rma->owner_pair, data, length);
 }

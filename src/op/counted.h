@@ -18,7 +18,7 @@ enum cw_counted_state {
     CW_COUNTED_OWNER  = 1,
     CW_COUNTED_ORIGIN = 2,
     CW_COUNTED_AWAY   = 3,   /* free; the origin carried out packets, and the owner has not looked since */
-    CW_COUNTED_SHUT   = 4    /* only the owner carries out packets: the origin kept it waiting too long */
+    CW_COUNTED_SHUT   = 4    /* only the owner carries out packets; set by owners of release 1.0 */
 };
 
 /* The most packets that may wait for the owner: a power of two. */

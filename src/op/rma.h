@@ -45,8 +45,6 @@ struct cw_rma {
     struct cw_counted *packets;     /* counted.c: its further state; NULL: no packet was counted yet */
     struct cw_claim_pair *owner_pair; /* as owner: the claim pair of the peer's counted packets, if used */
     uint32_t counted_here;        /* as owner: counted packets that arrived, modulo 2^32 */
-    uint64_t claim_waited_ns;     /* as owner: time waited for the origin since the transport was told */
-    uint8_t counted_shut;          /* as owner: the wait was too long, the origin gets no claim any more */
     uint32_t num_quick;           /* get.c: length of `quick`: gets that the system could copy as well, oldest first */
     uint32_t num_orphans;         /* gets that the system copied, and whose answer is still to come */
     uint64_t quick_bytes;         /* bytes that the gets in `quick` ask for */

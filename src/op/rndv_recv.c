@@ -297,8 +297,7 @@ static void begin_passive(struct cw_rndv_recv *receive)
     int scheme              = scheme_of(ep);
 
     if (receive->cursor->class_id == UCP_DATATYPE_CONTIG && cw_lane_has_copies(ep->conn) &&
-        receive->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY) &&
-        cw_lane_is_excused(ep->conn, 0)) {
+        receive->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY)) {
         cw_shares_begin(receive->in.ep, &receive->shares, 1);
         if (receive->shares.pair < CW_CLAIM_PAIRS) {
             ask_for_copies(receive);

@@ -19,10 +19,3 @@ uint64_t cw_thread_switches(void)
 
     return (getrusage(RUSAGE_THREAD, &usage) == 0) ? (uint64_t)usage.ru_nivcsw + (uint64_t)usage.ru_nvcsw : 0;
 }
-
-uint64_t cw_thread_sleeps(void)
-{
-    struct rusage usage;
-
-    return (getrusage(RUSAGE_THREAD, &usage) == 0) ? (uint64_t)usage.ru_nvcsw : 0;
-}

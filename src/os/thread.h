@@ -32,7 +32,4 @@ void cw_thread_yield(void);
 /* How often another thread took the processor from the calling one, whether or not the calling one gave it. */
 uint64_t cw_thread_switches(void);
 
-/* How often the calling thread slept: it waited for something else than a processor. */
-uint64_t cw_thread_sleeps(void);
-
 #endif

@@ -24,7 +24,7 @@ struct cw_claim_pair {
 #define CW_COUNTED         CW_CLAIM_PAIRS /* index of the claim pair behind them (op/counted.h) */
 #define CW_ALL_CLAIM_PAIRS (CW_CLAIM_PAIRS + 1u)
 /* Copies between memory of this process and of the peer's, and words that both see. Only `scatter`, `gone`,
- * `excused`, `process`, `pass` and `take` may be NULL, the last two together. */
+ * `process`, `pass` and `take` may be NULL, the last two together. */
 struct cw_transport_copies {
     /* Whether copies have been proved to work on this open connection; once they failed it is 0 for good. */
     int (*ready)(struct cw_conn *conn);
@@ -46,10 +46,6 @@ struct cw_transport_copies {
     /* Whether the peer has ended the connection, or died, although packets from before are still to be handed up; asked
      * by a caller that waits for a word on a claim pair. It is a system call. NULL: the peer is in this process. */
     int (*gone)(struct cw_conn *conn);
-    /* With waited_ns > 0 the caller tells that the peer let it wait for this time for a word on a claim pair; with 0 it
-     * asks whether it may wait. 1: it may; 0: nothing of the peer is waited for any more, and `ready` is 0. Copies see
-     * to this by themselves. NULL: the peer is in this process. */
-    int (*excused)(struct cw_conn *conn, uint64_t waited_ns);
     /* The id of the peer's process, from the system and not from the peer, in the name space of this process; this
      * process' own id where the peer is in it. 0: not known. It is a system call. */
     uint32_t (*process)(struct cw_conn *conn);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer of this machine that holds its memory back (userfaultfd) while this process copies from it or to it. The first
- * such copy cannot be interrupted, so it takes as long as the peer likes; from then on packets only, on this connection
- * and on the next ones of that process, and what is sent arrives all the same. RMA-9, ERR-9, TAG-15. Skipped where the
- * system lets nobody hold memory back from it, or does not copy between processes.
+ * A peer of this machine that holds its memory back (userfaultfd) while this process copies from it or to it. Such a
+ * copy takes as long as the peer likes, and nothing else comes of it: what is sent arrives, nothing is logged, and the
+ * copy after it goes the same way, because swap or a busy machine delay copies of good peers, too. RMA-9, ERR-9, TAG-15.
+ * Skipped where the system lets nobody hold memory back from it, or does not copy between processes.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 #include "abuse.h"
 
 #define HOLD_MS  900u
-#define LATEST   (HOLD_MS * UINT64_C(1000000) / 3 * 2) /* no call of ours takes so long once the chance is gone */
+#define HELD_NS  (HOLD_MS * UINT64_C(1000000) / 3 * 2) /* a call that takes so long has met memory that is held back */
 #define LENGTH   (200u << 10)                       /* goes by rendezvous, and a system copy */
 #define ROUNDS   3u
 
@@ -230,12 +230,12 @@ static void body(void *argument)
         }
     }
     cw_check(waitpid(pid, &status, 0) == pid && status == 0);
-    if (longest[0] < LATEST) {
+    if (longest[0] < HELD_NS) {
         (void)fprintf(stderr, "skipped: the system does not copy between these processes\n");
         _exit(CW_CHILD_SKIP);
     }
-    cw_check(longest[1] < LATEST && longest[2] < LATEST);
-    cw_check(cw_log_lines() == 1 && strstr(cw_log_last(), "packets only") != NULL);
+    cw_check(longest[1] >= HELD_NS && longest[2] >= HELD_NS); /* still copied by the system */
+    cw_check(cw_log_lines() == 0);
 }
 
 static void test_memory_that_is_read(void **state)

@@ -92,14 +92,11 @@ struct shm_conn {
     uint8_t heat;                   /* enum shm_heat, of an OPEN one */
     uint8_t peer_sleeps;            /* the peer may sleep */
     uint8_t peer_passes;            /* the peer takes descriptors */
-    uint8_t watched;                /* shm_held.c: copies still to be watched for sleeps of this thread */
-    uint8_t distrusted;             /* the peer's process has kept this one waiting for too long; never reset */
     uint32_t index;                 /* in iface->open */
     struct cw_poll_item item;       /* the socket */
     struct cw_list link;            /* iface->others unless OPEN */
     void *memory;                   /* begins with struct shm_shared */
     size_t memory_size;
-    uint32_t asked_of;              /* shm_held.c: the first so many distrusted processes are others than the peer's */
     uint32_t hello_length;          /* WAITING: length of the hello to be sent */
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word in the peer's process that this side may write */

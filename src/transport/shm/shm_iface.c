@@ -14,7 +14,6 @@
 #include "config/config.h"
 #include "os/random.h"
 #include "os/unix_socket.h"
-#include "transport/shm/shm_held.h"
 #include "transport/shm/shm_pass.h"
 
 #define ADDRESS_LENGTH 16u
@@ -190,7 +189,6 @@ static const struct cw_transport_copies shm_copies = {
     .scatter = cw_shm_peer_scatter,
     .pair    = cw_shm_pair,
     .gone    = cw_shm_peer_gone,
-    .excused = cw_shm_peer_excused,
     .process = cw_shm_peer_process,
     .pass    = cw_shm_pass,
     .take    = cw_shm_take,

@@ -4,11 +4,12 @@
  *
  * The first question whether the system copies (name spaces, seccomp, ptrace restrictions) is answered by a trial: the
  * peer's probe word is read and compared with the greeting's value, and its target word is written. The id of its
- * process comes from the socket. After any error there are no more copies; messages then go through the rings.
+ * process comes from the socket. After any error there are no more copies; messages then go through the rings. How long
+ * a copy takes says nothing about the peer: a busy machine, swap, or a peer's own pages (userfaultfd, FUSE) delay it.
  *
  * A process id can pass to another process. The probe word holds a random number as long as the connection lives, and
  * each copy reads it (os/peer_memory.h). The socket would prove less: a child of the peer can keep it open after the
- * peer's end. The time of each copy is checked as well (shm_held.c).
+ * peer's end.
  */
 #include "transport/shm/shm.h"
 
@@ -18,7 +19,6 @@
 #include "base/log.h"
 #include "os/random.h"
 #include "os/unix_socket.h"
-#include "transport/shm/shm_held.h"
 
 /* The word that peers write to prove that they can. There is one for the whole process, which is never freed: so a
  * proof that comes too late cannot hit memory with another use. Its value is not read. */
@@ -57,18 +57,13 @@ void cw_shm_peer_end(struct shm_conn *conn)
 }
 
 /* Tries both directions of copying, once. */
-static CW_COLD int copies_work(struct shm_conn *conn)
+static CW_COLD int copies_work(const struct shm_conn *conn)
 {
     uint64_t word    = 0;
     struct iovec iov = {.iov_base = &word, .iov_len = sizeof(word)};
-    struct shm_watch watch;
-    int works;
 
-    cw_shm_watch_begin(conn, &watch);
-    works = cw_peer_memory_read(&conn->peer, &iov, 1, conn->peer.probe_address) == UCS_OK &&
-            cw_peer_memory_write(&conn->peer, &iov, 1, conn->peer_target) == UCS_OK;
-    cw_shm_watch_end(conn, &watch, sizeof(word));
-    return works;
+    return cw_peer_memory_read(&conn->peer, &iov, 1, conn->peer.probe_address) == UCS_OK &&
+           cw_peer_memory_write(&conn->peer, &iov, 1, conn->peer_target) == UCS_OK;
 }
 
 static CW_COLD enum shm_peer_state prove(struct shm_conn *conn)
@@ -81,12 +76,8 @@ static CW_COLD enum shm_peer_state prove(struct shm_conn *conn)
         why = "the peer does not want them";
     } else if ((conn->peer.pid = cw_unix_peer_pid(conn->item.fd)) == 0) {
         why = "the peer lives in another name space of processes";
-    } else if (!cw_shm_peer_excused(&conn->super, 0)) {
-        why = "its process kept this one waiting before";
     } else if (!copies_work(conn)) {
         why = "the system refuses to copy between the processes";
-    } else if (conn->distrusted) {
-        why = "it took too long";
     }
     if (why != NULL) {
         cw_debug("messages to a peer on this machine go through shared rings only, without direct copies: %s", why);
@@ -139,16 +130,13 @@ static ucs_status_t peer_copy(struct cw_conn *super, int writes, const struct io
                               uint64_t there, const struct cw_validity *validity)
 {
     struct shm_conn *conn = shm_conn_of(super);
-    struct shm_watch watch;
     ucs_status_t status;
 
     if (!cw_shm_peer_ready(super)) {
         return UCS_ERR_IO_ERROR;
     }
-    cw_shm_watch_begin(conn, &watch);
     status = (validity != NULL) ? copy_with_validity(conn, writes, iov, count, there, validity)
                                 : copy(&conn->peer, writes, iov, count, there);
-    cw_shm_watch_end(conn, &watch, cw_bytes_in_iov(iov, count));
     if (status == UCS_ERR_IO_ERROR) {
         conn->peer_state = SHM_PEER_CLOSED;
     }
@@ -173,15 +161,12 @@ ucs_status_t cw_shm_peer_scatter(struct cw_conn *super, const struct iovec *from
     struct shm_conn *conn               = shm_conn_of(super);
     const struct cw_peer_process owner  = {
          .pid = conn->peer.pid, .probe_address = validity->address, .probe = validity->value};
-    struct shm_watch watch;
     ucs_status_t status;
 
     if (!cw_shm_peer_ready(super)) {
         return UCS_ERR_IO_ERROR;
     }
-    cw_shm_watch_begin(conn, &watch);
     status = (cw_peer_memory_scatter(&owner, from, to, count) == UCS_OK) ? UCS_OK : why_not(conn);
-    cw_shm_watch_end(conn, &watch, cw_bytes_in_iov(from, count));
     if (status == UCS_ERR_IO_ERROR) {
         conn->peer_state = SHM_PEER_CLOSED;
     }
