@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 
 static uint64_t hash_text(const char *text, size_t length)
 {
@@ -98,20 +99,31 @@ static int is_vague(uint64_t id)
     return id == namespace_within(cw_host_boot_by_name(), &all) || id == namespace_within(cw_host_boot_id(), &all);
 }
 
+/* What follows looks like a fault of the network, or is merely slow. */
+static const char *told_once(const char *why)
+{
+    static _Atomic int told[2];
+
+    if (atomic_exchange(&told[why == without_there], 1) == 0) {
+        cw_warn("shared memory and loopback are not used with a peer: %s", why);
+    }
+    return why;
+}
+
 const char *cw_host_why_apart(uint64_t ours, uint64_t theirs)
 {
     if (cw_host_boot_id() == cw_host_boot_by_name() || is_vague(ours)) {
-        return without_here;
+        return told_once(without_here);
     }
-    return is_vague(theirs) ? without_there : NULL;
+    return is_vague(theirs) ? told_once(without_there) : NULL;
 }
 
 const char *cw_host_why_other_boot(uint64_t theirs, uint64_t by_name)
 {
     if (cw_host_boot_id() == cw_host_boot_by_name()) {
-        return without_here;
+        return told_once(without_here);
     }
-    return (theirs == by_name) ? without_there : NULL;
+    return (theirs == by_name) ? told_once(without_there) : NULL;
 }
 
 uint64_t cw_host_pidns_id(void)

@@ -17,8 +17,8 @@
 uint64_t cw_host_netns_id(void);
 
 /* Why this number of another process can differ from ours although both run on one machine: the end of a sentence about
- * that process, which names the thing that is missing there or here. NULL: nothing is missing, so the process runs on
- * another machine. */
+ * that process, which names the thing that is missing there or here. Each such reason is logged once, as a warning.
+ * NULL: nothing is missing, so the process runs on another machine. */
 const char *cw_host_why_apart(uint64_t ours, uint64_t theirs);
 
 /* As cw_host_netns_id, without the network namespace: it stands for one boot of one kernel. Never 0. */

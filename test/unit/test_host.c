@@ -19,6 +19,7 @@
 
 #include "os/host.h"
 #include "os/unix_socket.h"
+#include "test_log_lines.h"
 #include "transport/tcp/tcp_addr.h"
 
 int __real_open(const char *path, int flags, ...);
@@ -56,6 +57,7 @@ struct numbers {
     uint64_t directory;
     char why_netns[200];        /* what it thinks of its parent's */
     char why_directory[200];
+    unsigned warnings;
 };
 
 static void note(char *to, size_t size, const char *why)
@@ -77,11 +79,13 @@ static void look(int blind, const struct numbers *other, struct numbers *seen)
         is_blind        = blind;
         seen->netns     = cw_host_netns_id();
         seen->directory = cw_unix_directory_id("/tmp");
+        log_count_begin();
         if (other != NULL) {
             note(seen->why_netns, sizeof(seen->why_netns), cw_host_why_apart(seen->netns, other->netns));
             note(seen->why_directory, sizeof(seen->why_directory),
                  cw_unix_why_apart("/tmp", seen->directory, other->directory));
         }
+        seen->warnings = log_lines;
         _exit(write(ends[1], seen, sizeof(*seen)) != (ssize_t)sizeof(*seen));
     }
     assert_int_equal(read(ends[0], seen, sizeof(*seen)), sizeof(*seen));
@@ -106,13 +110,16 @@ static void test_who_sees_no_proc_is_named(void **state)
     look(1, &sees, &blind);
     assert_true(sees.netns != blind.netns && sees.directory != blind.directory);
     is_said(&blind, "this process sees no /proc");
+    assert_int_equal(blind.warnings, 1); /* once, though asked twice */
     look(1, &sees, &also_blind);
     assert_true(blind.netns == also_blind.netns && blind.directory == also_blind.directory);
     look(0, &blind, &sees);
     is_said(&sees, "it is on this machine but sees no /proc");
+    assert_int_equal(sees.warnings, 1);
     look(0, &stranger, &sees);
     assert_string_equal(sees.why_netns, "");
     assert_string_equal(sees.why_directory, "");
+    assert_int_equal(sees.warnings, 0);
 }
 
 /* The same address here and there, so that it looks like another host with our address. */
