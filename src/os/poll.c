@@ -90,8 +90,8 @@ ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
     return UCS_OK;
 
 fail:
-    cw_error("cannot create the descriptors of a worker's event set: %m; raise the limit of open files (ulimit -n) if "
-             "it is too low");
+    cw_error("cannot create the descriptors of a worker's event set: %m%s",
+             (errno == EMFILE || errno == ENFILE) ? "; raise the limit of open files (ulimit -n)" : "");
     cw_poller_free(poller);
     return UCS_ERR_IO_ERROR;
 }

@@ -64,17 +64,35 @@ static int reserve(int fd, size_t size, size_t now)
     return (ftruncate(fd, (off_t)size) < 0) ? errno : posix_fallocate(fd, 0, (off_t)now);
 }
 
+static ucs_status_t not_created(void)
+{
+    switch (errno) {
+    case EMFILE:
+    case ENFILE:
+        cw_error("cannot create shared memory: memfd_create: %m; raise the limit of open files (ulimit -n)");
+        return UCS_ERR_NO_RESOURCE;
+    case ENOMEM:
+        cw_error("cannot create shared memory: memfd_create: %m");
+        return UCS_ERR_NO_MEMORY;
+    default:
+        cw_error("cannot create shared memory: memfd_create: %m; let the process call it, or exclude shared memory by "
+                 "UCX_TLS");
+        return UCS_ERR_UNSUPPORTED;
+    }
+}
+
 ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p)
 {
-    int fd = memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd              = memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ucs_status_t status = UCS_ERR_NO_MEMORY;
     int error;
 
     if (fd < 0) {
-        cw_error("cannot create shared memory: %m; shared memory needs memfd_create and a free descriptor");
-        return UCS_ERR_NO_MEMORY;
+        return not_created();
     }
     if (is_beyond_limit(size)) {
         cw_error("cannot reserve %zu bytes of shared memory: the limit of file sizes is lower (ulimit -f)", size);
+        status = UCS_ERR_EXCEEDS_LIMIT;
         goto fail;
     }
     error = reserve(fd, size, cw_shm_is_strict() ? size : now);
@@ -86,6 +104,7 @@ ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p)
     }
     if (fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
         cw_error("cannot seal shared memory: %m");
+        status = UCS_ERR_UNSUPPORTED;
         goto fail;
     }
     if (map(fd, size, ptr_p) != UCS_OK) {
@@ -97,7 +116,7 @@ ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p)
 
 fail:
     close(fd);
-    return UCS_ERR_NO_MEMORY;
+    return status;
 }
 
 ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p)

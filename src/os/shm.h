@@ -14,7 +14,8 @@
 #include "ucs/type/status.h"
 
 /* Zeroed memory of `size` bytes (a multiple of the page size), of which `now` are reserved in any case, and a
- * close-on-exec descriptor for it. UCS_ERR_NO_MEMORY, with the reason in the log. */
+ * close-on-exec descriptor for it. UCS_ERR_NO_MEMORY, UCS_ERR_NO_RESOURCE (no descriptors), UCS_ERR_EXCEEDS_LIMIT (of
+ * file sizes), UCS_ERR_UNSUPPORTED (the system or a sandbox has no such memory), with the reason in the log. */
 ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p);
 
 /* Zeroed memory, all of it reserved, and sealed, that other processes of this user may read and that only this

@@ -88,6 +88,7 @@ struct shortage {
     rlim_t file_size;
     int descriptors;    /* so many more, and no others */
     uid_t user;         /* who is another one from now on */
+    ucs_status_t status; /* of what is sent; UCS_OK: one of several */
 };
 
 static void begin(const struct shortage *shortage)
@@ -211,6 +212,7 @@ static void body_moves(void *argument)
 
 static void body_fails(void *argument)
 {
+    const struct shortage *shortage = argument;
     ucp_request_param_t param = {.op_attr_mask = 0};
     struct cw_party one, two;
     ucs_status_t status;
@@ -225,7 +227,8 @@ static void body_fails(void *argument)
     lines = cw_log_lines();
     begin(argument);
     status = cw_party_wait(&one, &two, ucp_tag_send_nbx(one.ep, "12345678", 8, 1, &param));
-    cw_check(status == UCS_ERR_NO_MEMORY || status == UCS_ERR_UNREACHABLE || status == UCS_ERR_CONNECTION_RESET);
+    cw_check((shortage->status != UCS_OK) ? status == shortage->status :
+             status == UCS_ERR_NO_MEMORY || status == UCS_ERR_UNREACHABLE || status == UCS_ERR_CONNECTION_RESET);
     while (one.failures == 0) {
         (void)ucp_worker_progress(one.worker);
         (void)ucp_worker_progress(two.worker);
@@ -237,12 +240,14 @@ static void body_fails(void *argument)
 }
 
 static struct shortage shortages[] = {
-    {.what = "no memfd_create", .call = SYS_memfd_create, .error = ENOSYS},
-    {.what = "memfd_create forbidden", .call = SYS_memfd_create, .error = EPERM},
+    {.what = "no memfd_create", .call = SYS_memfd_create, .error = ENOSYS,
+     .status = UCS_ERR_UNSUPPORTED},
+    {.what = "memfd_create forbidden", .call = SYS_memfd_create, .error = EPERM,
+     .status = UCS_ERR_UNSUPPORTED},
     {.what = "memory full", .call = SYS_fallocate, .error = ENOSPC},
     {.what = "no memory to reserve", .call = SYS_fallocate, .error = ENOMEM},
     {.what = "no room to map", .call = SYS_mmap, .error = ENOMEM, .shared = 1},
-    {.what = "a limit of file sizes", .file_size = 4096},
+    {.what = "a limit of file sizes", .file_size = 4096, .status = UCS_ERR_EXCEEDS_LIMIT},
 };
 
 static void test_refused(void **state)

@@ -54,6 +54,8 @@ static ucs_status_t send_reply(struct shm_iface *iface, struct shm_conn *conn, i
 static const char *take_memory(const struct shm_iface *iface, struct shm_conn *conn,
                                const struct shm_greeting *greeting, size_t length, int fd)
 {
+    ucs_status_t status;
+
     if (!shm_greeting_is_ours(greeting)) {
         return "it speaks another protocol or version";
     }
@@ -68,8 +70,10 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
     if (greeting->num_bytes / 4 < iface->super.limits.max_bcopy) {
         return "its rings are too small for our packets; set UCX_POSIX_SEG_SIZE alike on both sides";
     }
-    if (cw_shm_attach(fd, greeting->memory_size, SHM_PAGE, &conn->memory) != UCS_OK) {
-        return "the memory it offers cannot be used safely";
+    status = cw_shm_attach(fd, greeting->memory_size, SHM_PAGE, &conn->memory);
+    if (status != UCS_OK) {
+        return (status == UCS_ERR_NO_MEMORY) ? "the system has no room for the memory it offers" :
+               "the memory it offers cannot be used safely";
     }
     conn->memory_size = greeting->memory_size;
     conn->peer_sleeps = greeting->sleeps;
@@ -252,12 +256,26 @@ unsigned cw_shm_drop_silent(struct cw_alarm *alarm)
     return 0;
 }
 
+static const char *remedy(int error)
+{
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+        return "; raise the limit of open files (ulimit -n)";
+    case EPERM:
+    case EACCES:
+    case ENOSYS:
+        return "; let the process call accept4";
+    default:
+        return "";
+    }
+}
+
 static void accept_pause(struct shm_iface *iface)
 {
     if (!iface->shortage_told) {
-        cw_error("cannot accept peers on this machine: %m; they wait, and it is tried again ten times a second; %s",
-                 (errno == EPERM || errno == EACCES || errno == ENOSYS) ? "let the process call accept4" :
-                 "raise the limit of open files (ulimit -n) if it is too low");
+        cw_error("cannot accept peers on this machine: %m; they wait, and it is tried again ten times a second%s",
+                 remedy(errno));
     }
     cw_poller_remove(iface->poller, &iface->listener);
     iface->shortage_told = 1;

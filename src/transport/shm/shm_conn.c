@@ -104,6 +104,18 @@ static void leave_open(struct shm_iface *iface, struct shm_conn *conn)
     cw_shm_inbox(iface);
 }
 
+static const char *what_ended(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_ERR_CONNECTION_RESET:
+        return "closed by the peer, or it died";
+    case UCS_ERR_IO_ERROR:
+        return "the peer wrote what is no packet";
+    default:
+        return "the system took no answer to the peer";
+    }
+}
+
 /* Keeps the reason of the end for the log. */
 static void note_end(struct shm_conn *conn, ucs_status_t status)
 {
@@ -113,8 +125,7 @@ static void note_end(struct shm_conn *conn, ucs_status_t status)
         return;
     }
     cw_text_addf(&text, "shared memory with process %d on this machine: %s", cw_unix_peer_pid(conn->item.fd),
-                 (status == UCS_ERR_CONNECTION_RESET) ? "closed by the peer, or it died" :
-                 "the peer wrote what is no packet");
+                 what_ended(status));
     conn->super.end = text.data;
 }
 
