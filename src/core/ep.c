@@ -545,19 +545,20 @@ void cw_ep_drop_conn(struct ucp_ep *ep)
     cw_ep_reap_later(ep);
 }
 
-static const char *advice(ucs_status_t status)
+/* Where the transport gave the reason of a failed dial, that has the advice, too. */
+static const char *advice(const struct ucp_ep *ep)
 {
-    switch (status) {
+    switch (ep->status) {
     case UCS_ERR_CONNECTION_RESET:
-        return "what the peer's process wrote last may tell why it ended";
+        return "; what the peer's process wrote last may tell why it ended";
     case UCS_ERR_ENDPOINT_TIMEOUT:
-        return "see whether its process and its machine are up, and whether the network between, with its firewalls, "
-               "lets packets of every size pass";
+        return "; see whether its process and its machine are up, and whether the network between carries packets of every "
+               "size";
     case UCS_ERR_UNREACHABLE:
     case UCS_ERR_NOT_CONNECTED:
-        return "see whether its process lives, and whether a firewall lets it be reached";
+        return (ep->end != NULL) ? "" : "; UCX_LOG_LEVEL=diag may tell more";
     default:
-        return "the lines before this one may tell more";
+        return "; the lines before this one may tell more";
     }
 }
 
@@ -569,9 +570,9 @@ static void log_failure(const struct ucp_ep *ep)
     level = (ep->closes & CW_CLOSE_CAME) ? CW_LOG_DIAG : level;
     cw_log(level,
            "endpoint %p to worker %016llx failed: %s%s%s; this will not be handled since no error callback is "
-           "installed; %s",
+           "installed%s",
            (void *)(uintptr_t)ep, (unsigned long long)cw_ep_peer_uid(ep), ucs_status_string(ep->status),
-           (ep->end != NULL) ? ": " : "", (ep->end != NULL) ? ep->end : "", advice(ep->status));
+           (ep->end != NULL) ? ": " : "", (ep->end != NULL) ? ep->end : "", advice(ep));
 }
 
 /* In mode NONE the orderly end of the peer is no error (ERR-20). A handle that is lent ends with it in any mode, which

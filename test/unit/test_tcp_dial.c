@@ -64,7 +64,26 @@ static void test_a_dial_of_nobody_is_unreachable(void **state)
         step(&left);
     }
     assert_int_equal(dialled->opened_status, UCS_ERR_UNREACHABLE);
+    assert_non_null(strstr(dialled->conn->end, "see whether its process lives"));
     node_close(&left);
+}
+
+/* Nobody is sent to a firewall where no address could be dialled: the reason is told. */
+static void test_a_peer_without_an_address_is_told_of(void **state)
+{
+    struct cw_tcp_address address;
+
+    (void)state;
+    assert_null(cw_tcp_address_decode(right.address, right.address_length, &address));
+    address.num_hosts = 0;
+    address.netns++;
+    right.address_length = cw_tcp_address_encode(&address, right.address);
+    dialled              = dial(&left, &right);
+    DRIVE_UNTIL(&left, &right, dialled->opened);
+    assert_int_equal(dialled->opened_status, UCS_ERR_UNREACHABLE);
+    assert_non_null(strstr(dialled->conn->end, "it is on another host"));
+    assert_null(strstr(dialled->conn->end, "firewall"));
+    both_end();
 }
 
 /* The port went to another worker: its refusal leads to the next candidate and in the end to an error, never to the
@@ -76,6 +95,8 @@ static void test_a_dial_never_reaches_the_wrong_worker(void **state)
     dialled = dial(&left, &right);
     DRIVE_UNTIL(&left, &right, dialled->opened);
     assert_int_equal(dialled->opened_status, UCS_ERR_CONNECTION_RESET);
+    assert_non_null(strstr(dialled->conn->end, "its process may tell why"));
+    assert_null(strstr(dialled->conn->end, "firewall"));
     assert_int_equal(right.num_links, 0);
     both_end();
 }
@@ -354,6 +375,7 @@ int main(void)
         test_on(nothing, test_a_node_dials_itself),
         test_on(opened, test_a_refusal_reaches_the_dialler),
         test_on(opened, test_a_dial_of_nobody_is_unreachable),
+        test_on(opened, test_a_peer_without_an_address_is_told_of),
         test_on(opened, test_a_dial_never_reaches_the_wrong_worker),
         test_on(nothing, test_a_half_answered_dial_ends),
         test_on(nothing, test_a_silent_server_is_told_of),

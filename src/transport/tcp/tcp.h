@@ -85,6 +85,7 @@ struct cw_tcp_greeting {
     size_t have;                  /* bytes in `in` */
     uint8_t phase;                /* the step of the agreement about protection, tcp_agree.c */
     uint8_t said_no;              /* the peer was sent the reason of the refusal, which must reach it */
+    uint8_t hints;                /* bits of enum hint, tcp_dial.c: what may help against the failures so far */
     uint8_t nonces[2][32];        /* the dialler's, the acceptor's */
     size_t out_length;
     uint32_t key;                 /* of the dialled address */

@@ -88,6 +88,21 @@ static int is_shortage(int error)
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC;
 }
 
+static const char *remedy(int error)
+{
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+        return "; raise the limit of open files (ulimit -n)";
+    case EPERM:
+    case EACCES:
+    case ENOSYS:
+        return "; let the process call accept4";
+    default:
+        return "";
+    }
+}
+
 /* True when another attempt may succeed at once. */
 static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
 {
@@ -100,9 +115,8 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
     }
     if (!iface->shortage_told) {
         iface->shortage_told = 1;
-        cw_warn("cannot accept a TCP connection: %s; callers wait, and it is tried again ten times a second; %s",
-                strerror(error), is_shortage(error) ? "raise the limit of open files (ulimit -n) if it is too low" :
-                "let the process call accept4");
+        cw_warn("cannot accept a TCP connection: %s; callers wait, and it is tried again ten times a second%s",
+                strerror(error), remedy(error));
     }
     if (!iface->paused && iface->listener.fd >= 0) {
         cw_poller_remove(iface->poller, &iface->listener);
@@ -305,7 +319,7 @@ static int listen_on_port(struct cw_tcp_iface *iface, uint16_t port, uint16_t *p
     return fd;
 }
 
-static const char *remedy(int error, bool of_range)
+static const char *remedy_of_listen(int error, bool of_range)
 {
     switch (error) {
     case EADDRINUSE:
@@ -330,7 +344,7 @@ static void complain(const struct cw_tcp_settings *settings, int error)
         (void)snprintf(range, sizeof(range), " on any port of UCX_TCP_PORT_RANGE=%u-%u", settings->port_first,
                        settings->port_last);
     }
-    cw_error("cannot listen for TCP connections%s: %s%s", range, strerror(error), remedy(error, range[0] != '\0'));
+    cw_error("cannot listen for TCP connections%s: %s%s", range, strerror(error), remedy_of_listen(error, range[0] != '\0'));
 }
 
 ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigned *listens_p)

@@ -32,6 +32,9 @@ static const char left[]      = "it closed the connection before both agreed";
 static const char other_key[] = "it does not know the cluster secret, or another one: UCX_AUTH_KEY_FILE must hold the "
                                 "same bytes for all processes";
 
+static const char refuses[]   = "it refuses, because its cluster secret is another one: UCX_AUTH_KEY_FILE must hold the "
+                                "same bytes for all processes";
+
 static struct cw_tcp_security *security_of(const struct cw_tcp_conn *conn)
 {
     return cw_tcp_iface_of(&conn->super)->security;
@@ -299,7 +302,7 @@ static const char *take_unsuited(struct cw_tcp_conn *conn, const struct cw_tcp_g
         return malformed;
     }
     return (body.reason == CW_TCP_OTHER_PROTECTION) ? differs(conn, body.protection) :
-           (body.reason == CW_TCP_OTHER_KEY) ? other_key : malformed;
+           (body.reason == CW_TCP_OTHER_KEY) ? refuses : malformed;
 }
 
 const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)

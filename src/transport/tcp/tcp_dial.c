@@ -50,14 +50,43 @@ static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int err
     }
 }
 
-static const char *advice(const struct cw_tcp_greeting *greeting)
+/* What may help, where the failure tells. */
+enum hint { HINT_NONE = 0, HINT_REACH = 1, HINT_FILES = 2, HINT_LOCAL = 4, HINT_ITS_LOG = 8 };
+
+static enum hint hint_of(const struct cw_tcp_greeting *greeting, int error)
 {
-    if (greeting->status != UCS_ERR_IO_ERROR) {
-        return "see whether its process lives, and whether a firewall lets this port pass";
+    switch (error) {
+    case ECONNREFUSED:
+    case EHOSTUNREACH:
+    case ETIMEDOUT:
+        return HINT_REACH;
+    case EMFILE:
+    case ENFILE:
+        return HINT_FILES;
+    case EADDRNOTAVAIL:
+    case EADDRINUSE:
+    case EACCES:
+    case EINVAL:
+        return (greeting->source.family != CW_NET_NONE) ? HINT_LOCAL : HINT_NONE;
+    default:
+        return HINT_NONE;
     }
-    return (greeting->source.family != CW_NET_NONE) ?
-           "the local address must be one of this machine that reaches the server, and its port free" :
-           "raise the limit of open files (ulimit -n)";
+}
+
+static void add_hints(struct cw_text *text, unsigned hints)
+{
+    if (hints & HINT_REACH) {
+        cw_text_addf(text, "; see whether its process lives, and whether a firewall lets this port pass");
+    }
+    if (hints & HINT_FILES) {
+        cw_text_addf(text, "; raise the limit of open files (ulimit -n)");
+    }
+    if (hints & HINT_LOCAL) {
+        cw_text_addf(text, "; the local address must be one of this machine that reaches the server, and its port free");
+    }
+    if (hints & HINT_ITS_LOG) {
+        cw_text_addf(text, "; the log of its process may tell why");
+    }
 }
 
 /* Keeps the reason for the line in the log that is written when no candidate is left. */
@@ -80,12 +109,14 @@ static void tell_failure(struct cw_tcp_conn *conn)
     for (i = 0; i < greeting->num_candidates; i++) {
         if (greeting->silent & (1u << i)) {
             note_failure(greeting, i, "no answer in time");
+            greeting->hints |= HINT_REACH;
         }
     }
-    cw_log(greeting->is_further ? CW_LOG_DEBUG : (enum cw_log_level)iface->settings.failure_level,
-           "cannot connect%s by TCP to %s; %s", greeting->is_further ? " once more" : "",
-           cw_text_get(&greeting->tried), advice(greeting));
-    cw_text_addf(&end, "cannot connect by TCP to %s", cw_text_get(&greeting->tried));
+    cw_text_addf(&end, "cannot connect%s by TCP to %s", greeting->is_further ? " once more" : "",
+                 cw_text_get(&greeting->tried));
+    add_hints(&end, greeting->hints);
+    cw_log(greeting->is_further ? CW_LOG_DEBUG : (enum cw_log_level)iface->settings.failure_level, "%s",
+           cw_text_get(&end));
     free(conn->super.end);
     conn->super.end = end.data;
 }
@@ -98,11 +129,12 @@ static void attempt_over(struct cw_tcp_conn *conn)
 }
 
 /* An attempt failed. The reason is a phrase. */
-static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason)
+static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason, enum hint hint)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
 
     note_failure(greeting, greeting->next, reason);
+    greeting->hints |= (uint8_t)hint;
     if (greeting->silent == 0) {
         greeting->status = status;
     }
@@ -189,7 +221,7 @@ static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char 
         greeting->next                                     = greeting->num_candidates - 1;
         greeting->silent                                   = 0;
     }
-    attempt_failed(conn, status, reason);
+    attempt_failed(conn, status, reason, HINT_NONE);
 }
 
 /* Sends the greeting, which always fits into the buffer of a new socket. 1: sent. */
@@ -200,7 +232,7 @@ static int send_greeting(struct cw_tcp_conn *conn)
 
     if (sent != (ssize_t)greeting->out_length) {
         attempt_failed(conn, UCS_ERR_CONNECTION_RESET,
-                       (sent < 0) ? cw_tcp_filter_reason(conn, sent) : "no room for the greeting");
+                       (sent < 0) ? cw_tcp_filter_reason(conn, sent) : "no room for the greeting", HINT_NONE);
         return 0;
     }
     greeting->have = 0;
@@ -247,7 +279,7 @@ static int greet(struct cw_tcp_conn *conn)
     if (!cw_tcp_agreed(conn)) {
         wrong = cw_tcp_agree_begin(conn);
         if (wrong != NULL) {
-            attempt_failed(conn, UCS_ERR_CONNECTION_RESET, wrong);
+            attempt_failed(conn, UCS_ERR_CONNECTION_RESET, wrong, HINT_NONE);
             return 0;
         }
     } else if (!send_greeting(conn)) {
@@ -279,14 +311,14 @@ int cw_tcp_dial_next(struct cw_tcp_conn *conn)
         greeting->silent &= ~(1u << greeting->next);
         fd = cw_net_connect(&greeting->candidates[greeting->next], &options, &connected);
         if (fd < 0) {
-            attempt_failed(conn, error_status(greeting, -fd), strerror(-fd));
+            attempt_failed(conn, error_status(greeting, -fd), strerror(-fd), hint_of(greeting, -fd));
             continue;
         }
         conn->item.fd = fd;
         conn->state   = CW_TCP_CONNECTING;
         conn->sent = conn->received = (uint32_t)cw_counter_start;
         if (cw_poller_add(iface->poller, &conn->item, CW_POLL_WRITE) != UCS_OK) {
-            attempt_failed(conn, UCS_ERR_NO_MEMORY, "its socket cannot be watched");
+            attempt_failed(conn, UCS_ERR_NO_MEMORY, "its socket cannot be watched", HINT_NONE);
             continue;
         }
         if (!connected && end_ns != UINT64_MAX) {
@@ -316,7 +348,7 @@ static unsigned rest_expired(struct cw_alarm *alarm)
 {
     struct cw_tcp_conn *conn = cw_container_of(alarm, struct cw_tcp_greeting, alarm)->conn;
 
-    attempt_failed(conn, UCS_ERR_UNREACHABLE, "the rest of its answer does not come");
+    attempt_failed(conn, UCS_ERR_UNREACHABLE, "the rest of its answer does not come", HINT_NONE);
     return next_or_fail(conn);
 }
 
@@ -394,7 +426,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         if (ret == -ETIMEDOUT && cw_tcp_iface_of(&conn->super)->settings.socket.syn_retries == 0) {
             attempt_silent(conn);
         } else if (ret < 0) {
-            attempt_failed(conn, error_status(greeting, -ret), strerror(-ret));
+            attempt_failed(conn, error_status(greeting, -ret), strerror(-ret), hint_of(greeting, -ret));
         }
         return (ret == 0 && greet(conn)) ? 0 : next_or_fail(conn);
     }
@@ -411,7 +443,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
             wrong = "its greeting is malformed";
         }
         if (wrong != NULL) {
-            attempt_failed(conn, UCS_ERR_UNREACHABLE, wrong);
+            attempt_failed(conn, UCS_ERR_UNREACHABLE, wrong, HINT_NONE);
             return next_or_fail(conn);
         }
         ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
@@ -423,7 +455,8 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
     if (ret < 0) {
         attempt_failed(conn, cw_tcp_end_status(ret),
                        (ret == -EPIPE) ? "it closed the connection without an answer"
-                                       : cw_tcp_filter_reason(conn, ret));
+                                       : cw_tcp_filter_reason(conn, ret),
+                       (ret == -EPIPE || ret == -ECONNRESET) ? HINT_ITS_LOG : HINT_NONE);
         return next_or_fail(conn);
     }
     return (ret == 0) ? await_rest(conn) : answered(conn, &header);
@@ -496,6 +529,25 @@ static ucs_status_t dial(struct cw_iface *super, const struct cw_tcp_address *pe
     return UCS_OK;
 }
 
+/* No address of the peer can be dialled: a connection that fails, because the core hears the reason from one. */
+static ucs_status_t dial_nowhere(struct cw_tcp_iface *iface, const char *why, void *user, struct cw_conn **conn_p)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_new(iface, CW_TCP_CLOSED, -1);
+    struct cw_text end       = {0};
+
+    if (conn == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    cw_text_addf(&end, "cannot connect to a peer by TCP: %s", why);
+    cw_log(iface->settings.failure_level, "%s", cw_text_get(&end));
+    conn->super.user       = user;
+    conn->super.end        = end.data;
+    conn->greeting->status = UCS_ERR_UNREACHABLE;
+    cw_tcp_tell_later(conn);
+    *conn_p = &conn->super;
+    return UCS_OK;
+}
+
 ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p)
 {
@@ -518,8 +570,7 @@ ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t add
         num_candidates = cw_tcp_candidates(&iface->local, &peer, known, candidates, &why);
     }
     if (num_candidates == 0) {
-        cw_log(iface->settings.failure_level, "cannot connect to a peer by TCP: %s", why);
-        return UCS_ERR_UNREACHABLE;
+        return dial_nowhere(iface, why, user, conn_p);
     }
     return dial(super, &peer, candidates, num_candidates, 0, hello, hello_length, user, conn_p);
 }
