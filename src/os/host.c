@@ -99,7 +99,7 @@ static int is_vague(uint64_t id)
     return id == namespace_within(cw_host_boot_by_name(), &all) || id == namespace_within(cw_host_boot_id(), &all);
 }
 
-/* What follows looks like a fault of the network, or is merely slow. */
+/* Without this line the consequence looks like a fault of the network, or is merely slow. */
 static const char *told_once(const char *why)
 {
     static _Atomic int told[2];

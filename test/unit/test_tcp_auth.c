@@ -236,6 +236,7 @@ static void test_kin_of_the_secret(void **state)
     static const uint8_t hash[]        = {0x28, 0x16, 0x59, 0x78, 0x88, 0xe4, 0xa0, 0xd3, 0xa3, 0x6b, 0x82,
                                           0xb8, 0x33, 0x16, 0xab, 0x32, 0x68, 0x0e, 0xb8, 0xf0, 0x0f, 0x8c,
                                           0xd3, 0xb9, 0x04, 0xd6, 0x81, 0x24, 0x6d, 0x28, 0x5a, 0x0e};
+    static const size_t lengths[]      = {26, 40, 64, sizeof(hash)};
     static char files[2][64];
     struct node nodes[2];
     uint8_t long_one[100];
@@ -246,7 +247,7 @@ static void test_kin_of_the_secret(void **state)
     memset(long_one, 'a', sizeof(long_one)); /* SHA-256 of it is `hash` */
     for (i = 0; i < 4; i++) {
         make_file_of(files[0], (i < 3) ? short_one : long_one, (i < 3) ? 25 : sizeof(long_one));
-        make_file_of(files[1], (i < 3) ? short_one : hash, (i == 0) ? 26 : (i == 1) ? 40 : (i == 2) ? 64 : sizeof(hash));
+        make_file_of(files[1], (i < 3) ? short_one : hash, lengths[i]);
         for (psk = 0; psk < 2; psk++) {
             log_count_begin();
             open_with_key_of(&nodes[0], files[0], psk);
@@ -281,7 +282,8 @@ static void test_dialler_of_release_1_0(void **state)
         say(fd, offer, sizeof(offer));
         expect_no(fd, CW_TCP_OTHER_PROTECTION);
         assert_int_equal(log_lines, 1);
-        assert_int_equal(strstr(log_text, "it is of release 1.0") != NULL, i == 0); /* the others differ otherwise, too */
+        /* the others differ otherwise, too */
+        assert_int_equal(strstr(log_text, "it is of release 1.0") != NULL, i == 0);
         end();
     }
 }

@@ -32,8 +32,8 @@ static const char left[]      = "it closed the connection before both agreed";
 static const char other_key[] = "it does not know the cluster secret, or another one: UCX_AUTH_KEY_FILE must hold the "
                                 "same bytes for all processes";
 
-static const char refuses[]   = "it refuses, because its cluster secret is another one: UCX_AUTH_KEY_FILE must hold the "
-                                "same bytes for all processes";
+static const char refuses[]   = "it refuses, because its cluster secret is another one: UCX_AUTH_KEY_FILE must hold "
+                                "the same bytes for all processes";
 
 static struct cw_tcp_security *security_of(const struct cw_tcp_conn *conn)
 {
@@ -71,8 +71,8 @@ static const char *differs(struct cw_tcp_conn *conn, uint8_t theirs)
     struct cw_tcp_security *security = security_of(conn);
 
     if ((theirs ^ security->protection) == CW_TCP_SIZED) {
-        return "it is of release 1.0, which takes some cluster secrets for equal that differ; with UCX_AUTH_KEY_FILE all "
-               "processes need this release or a later one";
+        return "it is of release 1.0, which takes some cluster secrets for equal that differ; with UCX_AUTH_KEY_FILE "
+               "all processes need this release or a later one";
     }
     snprintf(security->why, sizeof(security->why),
              "its settings protect connections otherwise (there: %s; here: %s); these settings must be the same in all "

@@ -50,7 +50,7 @@ static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int err
     }
 }
 
-/* What may help, where the failure tells. */
+/* Advice to the user, where the failure tells. */
 enum hint { HINT_NONE = 0, HINT_REACH = 1, HINT_FILES = 2, HINT_LOCAL = 4, HINT_ITS_LOG = 8 };
 
 static enum hint hint_of(const struct cw_tcp_greeting *greeting, int error)
@@ -82,7 +82,8 @@ static void add_hints(struct cw_text *text, unsigned hints)
         cw_text_addf(text, "; raise the limit of open files (ulimit -n)");
     }
     if (hints & HINT_LOCAL) {
-        cw_text_addf(text, "; the local address must be one of this machine that reaches the server, and its port free");
+        cw_text_addf(text,
+                     "; the local address must be one of this machine that reaches the server, and its port free");
     }
     if (hints & HINT_ITS_LOG) {
         cw_text_addf(text, "; the log of its process may tell why");
