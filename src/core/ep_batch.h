@@ -9,8 +9,8 @@
 #include "core/ep.h"
 
 /* Small sends after the first one since the last progress are collected; a later send or progress gives them all to the
- * system in one call (docs/why/tcp-rate.md). For open endpoints. The bits of a round come again after 2^32 others: then a
- * send only waits for progress. */
+ * system in one call (docs/why/tcp-rate.md). For open endpoints. The bits of a round come again
+ * after 2^32 others: then a send only waits for progress. */
 static inline int cw_ep_collects(const struct ucp_ep *ep)
 {
     return ep->conn->sent_round == (uint32_t)ep->worker->round && cw_lane_batches(ep->conn);

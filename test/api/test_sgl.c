@@ -213,7 +213,8 @@ static void test_n22_98_sizes_to_another_process(void **state)
 static const struct {
     size_t length, count, stride;
 } blocked[BLOCKED] = {
-    {3, 5, 7}, {16, 4, 16}, {1, 9, 2}, {0, 3, 5}, {8, 0, 1}, {8, 3, 2}, {6, 1000, 0}, {2000, 6, 3000}, {40000, 3, 70001},
+    {3, 5, 7}, {16, 4, 16},  {1, 9, 2},       {0, 3, 5},         {8, 0, 1},
+    {8, 3, 2}, {6, 1000, 0}, {2000, 6, 3000}, {40000, 3, 70001},
 };
 
 static size_t blocked_span(size_t i)
@@ -259,7 +260,8 @@ static void counts_and_strides(struct cw_pair *pair, struct cw_servant *servant,
     lists->local.strides = lists->strides;
     move(&target, lists, false);
     memset(to, 1, room);
-    assert_int_equal(cw_pair_wait(pair, ucp_get_nbx(target.ep, to, room, target.address, target.key, &none), "a get of all"), UCS_OK);
+    assert_int_equal(cw_pair_wait(pair, ucp_get_nbx(target.ep, to, room, target.address, target.key, &none), "a get"),
+                     UCS_OK);
     assert_memory_equal(to, wanted, room);
     memset(to, 0x66, room);
     memset(wanted, 0x66, room);

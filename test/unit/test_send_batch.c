@@ -188,8 +188,8 @@ static void test_streams_leave_turns(void **state)
     check_turns(post_stream);
 }
 
-/* After 2^32 rounds of progress, too: where the transport hands over one by one, nothing is kept of an earlier send, and
- * no round is taken for that of one. */
+/* After 2^32 rounds of progress, too: where the transport hands over one by one, nothing is kept of an earlier send,
+ * and no round is taken for that of one. */
 static void test_rounds_are_many(void **state)
 {
     (void)state;
