@@ -15,8 +15,8 @@
 #include "base/compiler.h"
 #include "transport/transport.h"
 
-/* Whether the peer is this process, or one of the same user on this machine: a transport of shared memory connects to no
- * other. */
+/* Whether the peer is this process, or one of the same user on this machine: a transport of shared memory connects to
+ * no other. */
 static inline int cw_lane_peer_is_own(const struct cw_conn *lane)
 {
     return lane->iface->transport->device_class != CW_DEVICE_NET;

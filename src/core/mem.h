@@ -57,14 +57,14 @@ ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPOR
  * carried out by a device. */
 #define CW_MEM_WORDS 4u
 
-/* With this among the rights, token 0 stands for any region that has the range and all of the rights: for peers that the
- * system lets into the memory of this process anyway. */
+/* With this among the rights, token 0 stands for any region that has the range and all of the rights: for peers that
+ * the system lets into the memory of this process anyway. */
 #define CW_MEM_KEYLESS 8u
 
 /*
  * An access that a peer asks for: `length` bytes at `address` of the region with that token, with all of `rights`
- * (CW_KEY_*, CW_MEM_WORDS, CW_MEM_KEYLESS). UCS_OK: *ptr_p is the memory, and the table stays locked until cw_mem_leave: no callbacks,
- * no other calls of this file in between, some 10 KiB at most. UCS_ERR_INVALID_ADDR: no such region or not within it;
+ * (CW_KEY_*, CW_MEM_WORDS, CW_MEM_KEYLESS). UCS_OK: *ptr_p is the memory, and the table stays locked until
+ * cw_mem_leave: no callbacks, no other calls of this file in between, some 10 KiB at most. UCS_ERR_INVALID_ADDR: no such region or not within it;
  * UCS_ERR_INVALID_PARAM: no right; UCS_ERR_UNSUPPORTED: all that is well, but the processor may not touch this memory:
  * cw_mem_pin and cw_mem_copy.
  */
@@ -101,8 +101,8 @@ const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const stru
                                          size_t length, struct cw_domain_range *region, struct ucp_mem **held_p);
 
 /* For memory that this side sends or receives: a region that is held stays registered with devices until it is
- * released, although the program unmaps it. From the unmapping on packets of peers are refused; a peer's device that has
- * the key reaches the memory until the release. */
+ * released, although the program unmaps it. From the unmapping on packets of peers are refused; a peer's device that
+ * has the key reaches the memory until the release. */
 void cw_mem_hold(struct ucp_mem *mem);
 void cw_mem_release(struct ucp_mem *mem);
 

@@ -9,9 +9,8 @@
 
 #include "core/lane_access.h"
 
-/* Zeros are what the reference packs for memory that none of its devices reaches, in the bytes of such a key: all of the
- * peer's memory, by packets without a token. Open MPI 4.1 unpacks zeros for the last byte of a region of a dynamic
- * window. */
+/* The reference packs zeros for memory that none of its devices reaches: all of the peer's memory, by packets without a
+ * token. Open MPI 4.1 unpacks zeros for the last byte of a region of a dynamic window. */
 static int is_zeros(const uint8_t *bytes)
 {
     unsigned i;
@@ -55,7 +54,7 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int 
     if (parts.length > 0) {
         memcpy(rkey->kept + 1, parts.bytes, parts.length);
     }
-    if (key.token != 0 && key.length > 0 && key.executor == 0 && /* else a device of the owner makes its atomic operations */
+    if (key.token != 0 && key.executor == 0 && /* else a device of the owner makes its atomic operations */
         cw_mem_attach(context, &key, &local, &rkey->validity, &rkey->mapping) != UCS_OK) {
         local = NULL; /* copies or packets reach the memory then */
     }

@@ -41,7 +41,7 @@ struct ucp_rkey {
 int cw_rkey_target(const struct ucp_rkey *rkey, const struct cw_conn *lane, uint64_t address,
                    struct cw_access_target *target);
 
-/* So many zeros are a key without a token: what the reference reads of one. */
+/* The number of zeros that are a key without a token: what the reference reads of one. */
 #define CW_RKEY_ZEROS 9u
 
 /* The caller holds the key. `shared`: workers or calls of several threads may use it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory whose pages, once they are given back to the system, read as a pattern that is the same for all of them. The
- * pattern lies in a file without a name, of which the memory is a private mapping: a page that was never written, or was
- * given back, costs nothing. Where the system has no such files, pages keep what was written to them.
+ * pattern lies in a file without a name, of which the memory is a private mapping: a page that was never written, or
+ * was given back, costs nothing. Where the system has no such files, pages keep what was written to them.
  */
 #ifndef CW_OS_PATTERN_H
 #define CW_OS_PATTERN_H

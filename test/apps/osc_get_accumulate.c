@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accumulates that fetch, of many elements and in both directions at once, in windows of all kinds. For a dynamic window
- * Open MPI 4.1 destroys the key right after each access that it posts.
+ * Accumulates that fetch, of many elements and in both directions at once, in windows of all kinds. For a dynamic
+ * window Open MPI 4.1 destroys the key right after each access that it posts.
  */
 #include "osc_check.h"
 

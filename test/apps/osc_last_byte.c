@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * osc_last_byte SIZE: the last byte of the only region of a dynamic window. Open MPI 4.1 looks one entry before the first
- * one of its table for it, and unpacks what stands there: zeros, unless there was a window before.
+ * osc_last_byte SIZE: the last byte of the only region of a dynamic window. Open MPI 4.1 looks one entry before the
+ * first one of its table for it, and unpacks what stands there: zeros, unless there was a window before.
  */
 #include "osc_check.h"
 
