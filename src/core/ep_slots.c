@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slots lie in chunks of whole pages, never across the end of a page, so all pages of all chunks look the same when they
- * hold nothing but tombstones. Invariants: a slot that is no tombstone and holds no endpoint is on the list of free
- * ones, or lies behind `used`; `dead` of a page counts its tombstones.
+ * Slots lie in chunks of whole pages, never across the end of a page, so all pages of all chunks look the same when
+ * they hold nothing but tombstones. Invariants: a slot that is no tombstone and holds no endpoint is on the list of
+ * free ones, or lies behind `used`; `dead` of a page counts its tombstones.
  */
 #include "core/ep_slots.h"
 
