@@ -24,6 +24,7 @@ static const struct cw_upcalls upcalls = {
     .placed    = cw_op_placed,
     .unplaced  = cw_op_unplaced,
     .accept    = cw_wireup_accept,
+    .is_ours   = cw_wireup_is_ours,
     .opened    = cw_wireup_opened,
     .room      = cw_wireup_room,
     .requested = cw_cm_requested,

@@ -14,6 +14,7 @@
 #include "connect/path.h"
 #include "core/failover.h"
 #include "wire/hello.h"
+#include "wire/lane.h"
 
 /* The number of our endpoint that belongs to a peer's endpoint of this number. */
 static uint32_t partner_number(const struct ucp_worker *worker, uint64_t peer_uid, uint32_t number, int no_loopback)
@@ -185,7 +186,7 @@ static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn
 }
 
 /* Tells why the first bytes of a connection are refused. */
-static void tell_refused(const struct cw_conn *conn, const void *bytes, size_t length)
+static void tell_refused(const struct cw_iface *iface, const void *bytes, size_t length)
 {
     static struct cw_log_limit limit;
     unsigned foreign = cw_hello_foreign(bytes, length);
@@ -194,12 +195,28 @@ static void tell_refused(const struct cw_conn *conn, const void *bytes, size_t l
         cw_log_ratelimited(&limit, CW_LOG_WARN,
                            "dropped a connection by %s: the peer's library greets by version %u of the protocol, which "
                            "this release does not speak; let both programs use the same release",
-                           cw_lane_name(conn), foreign);
+                           cw_iface_name(iface), foreign);
     } else {
         cw_log_ratelimited(&limit, CW_LOG_WARN,
                            "dropped a connection by %s: its first %zu bytes are no greeting of this protocol",
-                           cw_lane_name(conn), length);
+                           cw_iface_name(iface), length);
     }
+}
+
+bool cw_wireup_is_ours(const struct cw_iface *iface, const void *bytes, size_t length)
+{
+    const struct ucp_worker *worker = iface->owner;
+    struct cw_lane_hello lane;
+    struct cw_hello hello;
+
+    if (cw_is_lane_hello(bytes, length)) {
+        return cw_lane_hello_decode(bytes, length, &lane) == UCS_OK && lane.target_uid == worker->uid;
+    }
+    if (cw_hello_decode(bytes, length, &hello) != UCS_OK) {
+        tell_refused(iface, bytes, length);
+        return false;
+    }
+    return hello.target_uid == worker->uid;
 }
 
 ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *bytes, size_t length, void *reply,
@@ -215,7 +232,7 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
         return cw_further_accept(worker, conn, bytes, length, reply, reply_length);
     }
     if (*reply_length < CW_HELLO_REPLY_LENGTH || cw_hello_decode(bytes, length, &hello) != UCS_OK) {
-        tell_refused(conn, bytes, length);
+        tell_refused(conn->iface, bytes, length);
         *reply_length = 0;
         return UCS_ERR_INVALID_PARAM;
     }

@@ -90,6 +90,10 @@ struct cw_upcalls {
      * refuses: the transport then sends the reply, if any, and frees conn by itself. */
     ucs_status_t (*accept)(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
                            size_t *reply_length);
+    /* Whether a hello that came to this interface is for its worker. It changes nothing. Transports where packets only
+     * claim the address of their sender ask this before they keep or send anything, and drop other hellos. NULL: every
+     * hello may be. */
+    bool (*is_ours)(const struct cw_iface *iface, const void *hello, size_t length);
     /* The dialled connection is open (UCS_OK), was refused (UCS_ERR_REJECTED, with the acceptor's reply) or failed (any
      * other status; reply NULL). After a status other than UCS_OK the core still calls close_conn(). */
     void (*opened)(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
