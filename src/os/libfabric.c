@@ -175,26 +175,40 @@ const struct fi_info *cw_libfabric_offers(const char **why)
     return result;
 }
 
-int cw_libfabric_takes(const struct fi_info *offer, uint64_t flags)
+/* Whether libfabric has an offer like that one, with these flags for sends and these capabilities for receives. */
+static bool is_offered(const struct fi_info *offer, uint64_t flags, uint64_t capabilities)
 {
     const char *why;
     const struct cw_libfabric *fi = cw_libfabric(&why);
     struct fi_info *hints         = (fi != NULL) ? fi->dupinfo(offer) : NULL;
     struct fi_info *found         = NULL;
-    int result;
+    bool result;
 
     if (hints == NULL) {
-        return 0;
+        return false;
     }
     hints->tx_attr->op_flags |= flags;
+    hints->caps |= capabilities;
+    hints->rx_attr->caps |= capabilities;
     cw_libfabric_begin();
-    result = fi->getinfo(fi->api, NULL, NULL, 0, hints, &found) == 0 && found != NULL;
+    result = fi->getinfo(fi->api, NULL, NULL, 0, hints, &found) == 0 && found != NULL &&
+             (found->caps & capabilities) == capabilities;
     cw_libfabric_end();
     if (found != NULL) {
         fi->freeinfo(found);
     }
     fi->freeinfo(hints);
     return result;
+}
+
+int cw_libfabric_takes(const struct fi_info *offer, uint64_t flags)
+{
+    return is_offered(offer, flags, 0);
+}
+
+bool cw_libfabric_can(const struct fi_info *offer, uint64_t capabilities)
+{
+    return (offer->caps & capabilities) == capabilities || is_offered(offer, 0, capabilities);
 }
 
 int cw_libfabric_sees_fabric(void)

@@ -10,6 +10,7 @@
 #define CW_OS_LIBFABRIC_H
 
 #include <rdma/fabric.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct cw_libfabric {
@@ -33,6 +34,9 @@ const struct fi_info *cw_libfabric_offers(const char **why);
 
 /* Whether the provider of an offer takes these flags for everything that is sent. */
 int cw_libfabric_takes(const struct fi_info *offer, uint64_t flags);
+/* Whether the provider of an offer has these capabilities for what is received, also if it offers them only to who asks
+ * for them. */
+bool cw_libfabric_can(const struct fi_info *offer, uint64_t capabilities);
 
 /* Calls that open objects of a provider stand between these two: libfabric, the libraries that it brings and some
  * providers install signal handlers, and the dispositions of the process are afterwards as they were. Threads that a

@@ -38,6 +38,9 @@
 #define CW_OFI_WINDOW_S     32u   /* for a provider that loses packets without a posted receive; */
 #define CW_OFI_AT_ONCE      16u   /* completions that are read at once */
 #define CW_OFI_KEPT         4096u /* packets of a connection that are kept because they came before their turn */
+#define CW_OFI_STRANGERS    16u   /* peers that only packets named, of each kind */
+#define CW_OFI_GUESSES      64u   /* processes that are watched because packets name them, before they answered */
+#define CW_OFI_FORMER       64u   /* connections that ended and are remembered */
 
 struct ofi_call;
 struct ofi_conn;
@@ -60,8 +63,14 @@ struct ofi_peer {
     struct cw_hash_link link; /* iface->peers */
     struct ofi_iface *iface;
     struct ofi_route *route;
-    unsigned references; /* references of connections and of slots */
+    struct cw_list strange; /* a list of iface->strangers, which holds a reference */
+    enum ofi_strange why;   /* which of them, */
+    uint64_t since_ns;      /* and when it came there */
+    unsigned references;    /* references of connections, of slots, and of that list */
     int dead;
+    uint8_t is_reached; /* the program named its address, or the provider took a packet to it */
+    uint8_t is_proved;  /* the program named its address, or a packet came from there with a token of this side */
+    uint8_t is_guessed; /* its process is watched, and is_proved is 0 */
     struct cw_poll_item process; /* reports the death of a process on this machine; fd -1: not available */
     struct cw_poll_item watch;   /* a TCP connection that ends with its process, or when its machine is silent; fd -1 */
     uint8_t is_tried;            /* that connection was tried, */
@@ -107,9 +116,12 @@ struct ofi_conn {
     unsigned fetching;         /* gets and atomic operations among them, */
     unsigned longs;            /* and accesses that are longer than a large packet */
     ucs_status_t access_error; /* of those without a completion */
-    struct ofi_call *call;
+    struct ofi_call *call; /* until the dial has its answer */
     struct ofi_slot *last;    /* slot for BYE or LEAVE, so that an end needs no memory */
     struct cw_alarm deadline; /* of a dial, later for looks for silence */
+    uint64_t dial_end_ns;     /* the end of a dial, and */
+    uint64_t say_ns;          /* when its HELLO is sent again, */
+    uint64_t pause_ns;        /* so long after the last time */
     uint64_t repeat_until_ns; /* the end of attempts to send its HELLO or REPLY again; 0: none was made */
     uint64_t look_ns;         /* the next look for silence */
     uint64_t number;          /* of the connection at this side */
@@ -134,6 +146,7 @@ struct ofi_conn {
     ucs_status_t status; /* reason of ENDING and BROKEN */
     enum ofi_state state;
     uint8_t is_acceptor;
+    uint8_t is_proved; /* a packet came with the token of this side */
     uint8_t said_bye; /* the peer no longer knows this connection */
     uint8_t abandoned;
     uint8_t watched;
@@ -203,14 +216,27 @@ struct ofi_iface {
     uint8_t stays;               /* its endpoint and the memory of packets are left as they are when it is closed */
     struct ofi_iface *next_left; /* of such ones */
     struct {
+        struct cw_list lists[OFI_STRANGERS]; /* by enum ofi_strange; in the order in which they came */
+        unsigned counts[OFI_STRANGERS];
+        unsigned guessed; /* peers with is_guessed */
+        struct cw_alarm over;
+    } strangers;
+    struct {
+        uint64_t number;
+        uint32_t token;
+    } former[CW_OFI_FORMER]; /* connections of this side that ended: the last ones */
+    unsigned next_former;
+    unsigned num_conns;
+    struct {
         struct cw_poll_item item; /* listens for those that watch this process; fd -1: nobody can */
         struct cw_list accepted;
         unsigned count;
         uint16_t port;
-        uint8_t is_deaf; /* it is not asked any more */
+        uint8_t is_deaf; /* it is not asked at present */
     } watch;
     struct {
         struct fi_cq_msg_entry entries[CW_OFI_AT_ONCE];
+        fi_addr_t sources[CW_OFI_AT_ONCE];
         unsigned count;
     } early; /* completions that were read before a sleep */
     size_t entry_length;
@@ -276,6 +302,8 @@ unsigned cw_ofi_call(struct ofi_iface *iface);
 void cw_ofi_looks_asleep(struct ofi_iface *iface);
 /* Begins looks at a connection: for silence where it is watched, and for packets that were lost. */
 void cw_ofi_look_later(struct ofi_conn *conn);
+/* A packet came with the token that this side chose for the connection. */
+void cw_ofi_conn_proved(struct ofi_conn *conn);
 /* The answer to a ping came. */
 void cw_ofi_ponged(struct ofi_conn *conn);
 /* Tells the core the ends that are due. Returns how many. */
@@ -287,6 +315,7 @@ void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length);
 void cw_ofi_peer_died(struct ofi_peer *peer, ucs_status_t status, const char *why);
 
 /* ---- ofi_packet.c ---- */
-void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length);
+/* `source`: the entry of the address vector that sent the packet; FI_ADDR_NOTAVAIL: the provider does not know. */
+void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source);
 
 #endif

@@ -27,9 +27,11 @@
 #include "os/random.h"
 
 #define LOOKS_PER_INTERVAL 4u
+#define SAY_AGAIN_NS       UINT64_C(1000000000) /* a HELLO is said again after that time, twice that time ... */
 #define DRAINED            64u /* progress calls without an event that end the wait for a dead peer */
 
-/* The content of a dial until progress sends it, because dialling must make no system call. */
+/* The content of a dial until its answer comes: progress sends it, because dialling must make no system call, and again
+ * later, because an acceptor that strangers keep busy may drop it. */
 struct ofi_call {
     size_t address_length;
     size_t hello_length;
@@ -72,6 +74,8 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
         cw_ofi_peer_hold(peer);
     }
     cw_list_add_tail(&iface->conns, &conn->link);
+    iface->num_conns++;
+    cw_ofi_watch_listen(iface);
     return conn;
 }
 
@@ -99,17 +103,30 @@ void cw_ofi_conn_free(struct ofi_conn *conn)
     free(conn->call);
     cw_ofi_route_drop(iface, conn->reach.route);
     cw_idmap_remove(&iface->numbers, conn->number);
+    iface->former[iface->next_former].number = conn->number;
+    iface->former[iface->next_former].token  = conn->token;
+    iface->next_former                       = (iface->next_former + 1) % CW_OFI_FORMER;
+    iface->num_conns--;
     cw_ofi_peer_drop(conn->peer);
     free(conn->super.end);
     free(conn);
 }
 
-/* Times from settings; CW_TIME_INF sets no deadline. */
-static void set_deadline(struct ofi_conn *conn, uint64_t after_ns)
+static void set_dial_alarm(struct ofi_conn *conn)
 {
-    if (after_ns != CW_TIME_INF) {
-        cw_poller_alarm_set(cw_ofi_iface_of(&conn->super)->poller, &conn->deadline, cw_clock_ns() + after_ns);
-    }
+    const uint64_t at_ns = (conn->say_ns < conn->dial_end_ns) ? conn->say_ns : conn->dial_end_ns;
+
+    cw_poller_alarm_set(cw_ofi_iface_of(&conn->super)->poller, &conn->deadline, at_ns);
+}
+
+static void begin_dial(struct ofi_conn *conn, uint64_t timeout_ns)
+{
+    const uint64_t now_ns = cw_clock_ns();
+
+    conn->dial_end_ns = (timeout_ns == CW_TIME_INF) ? UINT64_MAX : now_ns + timeout_ns;
+    conn->pause_ns    = SAY_AGAIN_NS;
+    conn->say_ns      = now_ns + conn->pause_ns;
+    set_dial_alarm(conn);
 }
 
 ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
@@ -138,40 +155,43 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
     cw_poller_stir(iface->poller);
     conn->is_dialling = 1;
     *conn_p           = &conn->super;
-    set_deadline(conn, iface->config->connect_timeout_ns);
+    begin_dial(conn, iface->config->connect_timeout_ns);
     return UCS_OK;
 }
 
-static void call(struct ofi_conn *conn, const struct ofi_call *call)
+static int say_hello(struct ofi_conn *conn)
 {
-    struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
-    struct cw_ofi_told told = {.kind = CW_OFI_HELLO, .with_entry = 1, .with_reach = 1, .length = call->hello_length};
-    ucs_status_t status     = cw_ofi_peer_get(iface, call->bytes, call->address_length, &conn->peer);
+    const struct ofi_call *call   = conn->call;
+    const struct cw_ofi_told told = {.kind       = CW_OFI_HELLO,
+                                     .with_entry = 1,
+                                     .with_reach = 1,
+                                     .bytes      = call->bytes + call->address_length,
+                                     .length     = call->hello_length};
 
-    told.bytes = call->bytes + call->address_length;
+    return cw_ofi_tell(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL) != NULL;
+}
+
+static void call(struct ofi_conn *conn)
+{
+    struct ofi_iface *iface     = cw_ofi_iface_of(&conn->super);
+    const struct ofi_call *call = conn->call;
+    ucs_status_t status         = cw_ofi_peer_get(iface, call->bytes, call->address_length, true, &conn->peer);
+
     conn->last = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
     if (status != UCS_OK) {
         cw_ofi_end(conn, status, "nobody is there");
-    } else if (conn->last == NULL || cw_ofi_tell(iface, conn->peer, conn, &told, NULL) == NULL) {
+    } else if (conn->last == NULL || !say_hello(conn)) {
         cw_ofi_end(conn, UCS_ERR_NO_MEMORY, "no memory for the dial");
     }
 }
 
 unsigned cw_ofi_call(struct ofi_iface *iface)
 {
-    struct ofi_conn *conn;
-    struct ofi_call *made;
     struct cw_list *link;
     unsigned count = 0;
 
     while ((link = cw_list_pop_head(&iface->calling)) != NULL) {
-        conn       = cw_container_of(link, struct ofi_conn, calling);
-        made       = conn->call;
-        conn->call = NULL;
-        if (made != NULL) {
-            call(conn, made);
-            free(made);
-        }
+        call(cw_container_of(link, struct ofi_conn, calling));
         count++;
     }
     return count;
@@ -308,6 +328,15 @@ static void ask(struct ofi_iface *iface, struct ofi_conn *conn)
     }
 }
 
+void cw_ofi_conn_proved(struct ofi_conn *conn)
+{
+    conn->is_proved = 1;
+    cw_ofi_peer_proved(conn->peer);
+    if (conn->watched && conn->state == OFI_OPEN) {
+        cw_ofi_watch_begin(conn);
+    }
+}
+
 void cw_ofi_ponged(struct ofi_conn *conn)
 {
     conn->pongs++;
@@ -341,12 +370,28 @@ static void look_at(struct ofi_conn *conn)
     cw_ofi_look_later(conn);
 }
 
+static void dial_on(struct ofi_conn *conn)
+{
+    const uint64_t now_ns = cw_clock_ns();
+
+    if (now_ns >= conn->dial_end_ns) {
+        cw_ofi_end(conn, UCS_ERR_UNREACHABLE, "it does not answer");
+        return;
+    }
+    if (conn->peer != NULL && conn->flying == 0) {
+        (void)say_hello(conn);
+    }
+    conn->pause_ns *= 2;
+    conn->say_ns = now_ns + conn->pause_ns;
+    set_dial_alarm(conn);
+}
+
 static unsigned deadline_over(struct cw_alarm *alarm)
 {
     struct ofi_conn *conn = cw_container_of(alarm, struct ofi_conn, deadline);
 
     if (conn->state == OFI_DIALLING) {
-        cw_ofi_end(conn, UCS_ERR_UNREACHABLE, "it does not answer");
+        dial_on(conn);
     } else if (conn->state == OFI_OPEN) {
         look_at(conn);
     }
@@ -356,8 +401,11 @@ static unsigned deadline_over(struct cw_alarm *alarm)
 void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length)
 {
     cw_poller_alarm_cancel(cw_ofi_iface_of(&conn->super)->poller, &conn->deadline);
+    free(conn->call);
+    conn->call        = NULL;
     conn->state       = OFI_OPEN;
     conn->is_dialling = 0;
+    conn->is_proved   = 1;
     if (is_looked_at(conn)) {
         cw_ofi_look_later(conn);
     }

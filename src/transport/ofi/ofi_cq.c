@@ -32,7 +32,7 @@ void cw_ofi_break(struct ofi_iface *iface, const char *what)
 }
 
 /* A packet came, or a slot that was under way is free. */
-static void complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entry)
+static void complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entry, fi_addr_t source)
 {
     struct ofi_slot *slot = cw_ofi_slot_find(iface, entry->op_context);
     struct ofi_conn *conn;
@@ -51,7 +51,7 @@ static void complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entr
     } else {
         slot->state    = OFI_WAITING;
         iface->strange = 0;
-        cw_ofi_arrived(iface, slot->bytes, entry->len);
+        cw_ofi_arrived(iface, slot->bytes, entry->len, source);
         cw_ofi_post_receive(iface, slot);
     }
 }
@@ -103,12 +103,22 @@ static int take_error(struct ofi_iface *iface)
     return 1;
 }
 
-static void handle(struct ofi_iface *iface, const struct fi_cq_msg_entry *entries, ssize_t count)
+static ssize_t read_queue(struct ofi_iface *iface, struct fi_cq_msg_entry *entries, fi_addr_t *sources)
 {
+    if (iface->objects->names_source) {
+        return fi_cq_readfrom(iface->cq, entries, CW_OFI_AT_ONCE, sources);
+    }
+    return fi_cq_read(iface->cq, entries, CW_OFI_AT_ONCE);
+}
+
+static void handle(struct ofi_iface *iface, const struct fi_cq_msg_entry *entries, const fi_addr_t *sources,
+                   ssize_t count)
+{
+    const int is_named = iface->objects->names_source;
     ssize_t i;
 
     for (i = 0; i < count && !iface->broken; i++) {
-        complete(iface, &entries[i]);
+        complete(iface, &entries[i], is_named ? sources[i] : FI_ADDR_NOTAVAIL);
     }
 }
 
@@ -127,13 +137,14 @@ static CW_APART unsigned handle_early(struct ofi_iface *iface)
     const unsigned count = iface->early.count;
 
     iface->early.count = 0;
-    handle(iface, iface->early.entries, (ssize_t)count);
+    handle(iface, iface->early.entries, iface->early.sources, (ssize_t)count);
     return count;
 }
 
 unsigned cw_ofi_poll(struct ofi_iface *iface)
 {
     struct fi_cq_msg_entry entries[CW_OFI_AT_ONCE];
+    fi_addr_t sources[CW_OFI_AT_ONCE];
     ssize_t count;
 
     if (iface->broken) {
@@ -142,7 +153,7 @@ unsigned cw_ofi_poll(struct ofi_iface *iface)
     if (cw_unlikely(iface->early.count > 0)) {
         return handle_early(iface);
     }
-    count = fi_cq_read(iface->cq, entries, CW_OFI_AT_ONCE);
+    count = read_queue(iface, entries, sources);
     if (count == -FI_EAGAIN) {
         return 0;
     }
@@ -152,7 +163,7 @@ unsigned cw_ofi_poll(struct ofi_iface *iface)
     if (is_nonsense(iface, count)) {
         return 0;
     }
-    handle(iface, entries, count);
+    handle(iface, entries, sources, count);
     return (unsigned)count;
 }
 
@@ -163,7 +174,7 @@ int cw_ofi_has_event(struct ofi_iface *iface)
     if (iface->broken || iface->early.count > 0) {
         return 1;
     }
-    count = fi_cq_read(iface->cq, iface->early.entries, CW_OFI_AT_ONCE);
+    count = read_queue(iface, iface->early.entries, iface->early.sources);
     if (count == -FI_EAGAIN) {
         return 0;
     }

@@ -84,6 +84,12 @@ static int take_offer(struct ofi_domain *domain, const struct fi_info *offer, in
         domain->delivery = delivery_of(offer, quirks);
         wanted |= REACHES | (offer->caps & FI_ATOMIC) | ((domain->delivery == OFI_DELIVERY_FENCED) ? FI_FENCE : 0);
     }
+    domain->names_source = !(quirks & CW_OFI_MISNAMES_SOURCE) && cw_libfabric_can(offer, FI_SOURCE);
+    if (domain->names_source) {
+        info->caps |= FI_SOURCE;
+        info->rx_attr->caps |= FI_SOURCE;
+        wanted |= FI_SOURCE;
+    }
     if (!is_shared) {
         info->domain_attr->threading = FI_THREAD_DOMAIN;
     }

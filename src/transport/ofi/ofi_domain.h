@@ -12,6 +12,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <stdbool.h>
 
 #include "mem/domain.h"
 #include "os/libfabric.h"
@@ -42,8 +43,9 @@ enum cw_ofi_quirk {
     CW_OFI_FEARS_THE_CLOSED = 1u << 7, /* a packet to a closed endpoint of this process ends the process */
     CW_OFI_LEAVES_RECEIVES  = 1u << 8, /* its queue of receives is all that an interface leaves behind at its end */
     CW_OFI_LOSES_UNPOSTED   = 1u << 9, /* at the end of a connection, packets without a posted receive are lost */
-    CW_OFI_FREES_TWICE      = 1u << 10 /* a read whose answer has begun to come is freed twice when its endpoint is
+    CW_OFI_FREES_TWICE      = 1u << 10, /* a read whose answer has begun to come is freed twice when its endpoint is
                                         * closed, which ends the process */
+    CW_OFI_MISNAMES_SOURCE  = 1u << 11 /* FI_SOURCE names another entry of the address vector */
 };
 
 /* Fabric and domain of libfabric. The domain of a context (mem/domain.h) is shared by its workers' interfaces; an
@@ -56,6 +58,7 @@ struct ofi_domain {
     struct fid_domain *domain;
     enum ofi_delivery delivery;
     unsigned quirks;     /* of enum cw_ofi_quirk */
+    bool names_source;   /* receives tell which entry of the address vector sent the packet */
     int reaches;         /* peers reach memory here, and this side reaches theirs */
     unsigned atomics;    /* bits 1 << enum cw_access_op: operations that return the former value */
     unsigned key_length; /* bytes of a key */

@@ -25,6 +25,7 @@ struct arrived {
     const char *entry; /* address entry of a control packet */
     const char *reach; /* struct cw_ofi_reach of a control packet */
     const char *core;  /* the bytes for the core */
+    fi_addr_t source;  /* as in cw_ofi_arrived() */
 };
 
 static void drop(const struct ofi_iface *iface, const char *why)
@@ -47,20 +48,47 @@ static int parse_control(struct arrived *arrived)
                                   arrived->control.length;
 }
 
-static struct ofi_peer *sender_of(struct ofi_iface *iface, const struct arrived *arrived)
+/* Whether the packet has the address entry of a sender that may be where the entry says. */
+static bool has_sender(struct ofi_iface *iface, const struct arrived *arrived)
 {
-    struct ofi_peer *peer;
+    const size_t length = arrived->control.entry_length;
     const char *why;
 
-    if (!cw_ofi_entry_check(iface, arrived->entry, arrived->control.entry_length, &why)) {
+    if (!cw_ofi_entry_check(iface, arrived->entry, length, &why)) {
         drop(iface, why);
-        return NULL;
+        return false;
     }
-    if (cw_ofi_peer_get(iface, arrived->entry, arrived->control.entry_length, &peer) != UCS_OK) {
+    if (cw_ofi_is_contradicted(iface, arrived->entry, length, arrived->source)) {
+        drop(iface, "it does not come from the address that it names");
+        return false;
+    }
+    return true;
+}
+
+/* The sender, if packets have reached it before. */
+static struct ofi_peer *known_sender(struct ofi_iface *iface, const struct arrived *arrived)
+{
+    struct ofi_peer *peer = cw_ofi_peer_find(iface, arrived->entry, arrived->control.entry_length);
+
+    return (peer != NULL && peer->is_reached && !cw_ofi_peer_is_dead(peer)) ? peer : NULL;
+}
+
+/* The sender, with a reference, also if nothing but this packet names it. NULL: it is dead, or there is no memory. */
+static struct ofi_peer *any_sender(struct ofi_iface *iface, const struct arrived *arrived)
+{
+    struct ofi_peer *peer;
+
+    if (cw_ofi_peer_get(iface, arrived->entry, arrived->control.entry_length, false, &peer) != UCS_OK) {
         cw_ofi_peer_drop(peer);
         return NULL;
     }
     return peer;
+}
+
+/* Whether packets have reached the sender before, or its provider's address is known to be the packet's source. */
+static bool is_confirmed(const struct ofi_peer *peer, const struct arrived *arrived)
+{
+    return peer->is_reached || arrived->source == peer->route->address;
 }
 
 /* Answers a sender that named its connection in its packet. */
@@ -74,21 +102,71 @@ static void answer(struct ofi_iface *iface, struct ofi_peer *peer, const struct 
     (void)cw_ofi_tell(iface, peer, NULL, &told, NULL);
 }
 
+static bool is_for_this_worker(const struct ofi_iface *iface, const struct arrived *arrived)
+{
+    const struct cw_upcalls *upcalls = iface->super.upcalls;
+
+    return upcalls->is_ours == NULL || upcalls->is_ours(&iface->super, arrived->core, arrived->control.length);
+}
+
+/* A dialler says its HELLO again while it has no answer. */
+static bool is_accepted(struct ofi_iface *iface, const struct ofi_peer *peer, const struct arrived *arrived)
+{
+    const struct ofi_conn *conn;
+
+    cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)
+    {
+        if (conn->peer == peer && conn->is_acceptor && conn->peer_number == arrived->control.number &&
+            conn->peer_token == arrived->control.token) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* There is no place for another stranger. Where the provider names the sources of packets, the dialler is none any more
+ * when it says its HELLO again. */
+static bool must_wait(struct ofi_iface *iface, struct ofi_peer *peer, const struct arrived *arrived)
+{
+    if (is_confirmed(peer, arrived) || !cw_ofi_strangers_full(iface)) {
+        return false;
+    }
+    drop(iface, "too many strangers wait for their answer");
+    if (iface->objects->names_source) {
+        cw_ofi_peer_is_strange(peer, OFI_UNANSWERED);
+    }
+    return true;
+}
+
 static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
 {
-    struct ofi_peer *peer = sender_of(iface, arrived);
     struct ofi_conn *conn = NULL;
+    struct ofi_peer *peer;
     char reply[CW_HELLO_MAX];
     size_t length = sizeof(reply);
     ucs_status_t status;
 
-    if (peer != NULL && !iface->closing) {
+    if (!has_sender(iface, arrived)) {
+        return;
+    }
+    peer = cw_ofi_peer_find(iface, arrived->entry, arrived->control.entry_length);
+    if (peer != NULL && is_accepted(iface, peer, arrived)) {
+        return;
+    }
+    if (known_sender(iface, arrived) == NULL && (iface->closing || !is_for_this_worker(iface, arrived))) {
+        drop(iface, "it is a dial to another worker");
+        return;
+    }
+    peer = any_sender(iface, arrived);
+    if (peer == NULL || must_wait(iface, peer, arrived)) {
+        cw_ofi_peer_drop(peer);
+        return;
+    }
+    if (!iface->closing) {
         conn = cw_ofi_conn_new(iface, peer, NULL);
     }
     if (conn == NULL) {
-        if (peer != NULL) {
-            answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_GONE});
-        }
+        answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_GONE});
         cw_ofi_peer_drop(peer);
         return;
     }
@@ -264,11 +342,45 @@ static int take_loose(struct ofi_conn *conn, const struct arrived *arrived)
     }
 }
 
-/* Handles a control packet that names no connection of this side. */
-static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
+static bool is_former(const struct ofi_iface *iface, const struct cw_ofi_header *header)
+{
+    unsigned i;
+
+    for (i = 0; i < CW_OFI_FORMER; i++) {
+        if (header->to != 0 && iface->former[i].number == header->to && iface->former[i].token == header->token) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A peer speaks of a connection that does not exist. It hears so if it proves that the connection existed, or if the
+ * provider confirms that the packet came from the address that it names. The provider knows that only for addresses in
+ * its vector, so a stranger's is put there and its next packet is answered; nothing is sent to it before. */
+static void take_lost(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_peer *peer;
 
+    if (!has_sender(iface, arrived) || (!is_former(iface, &arrived->header) && !iface->objects->names_source &&
+                                        known_sender(iface, arrived) == NULL)) {
+        return;
+    }
+    peer = any_sender(iface, arrived);
+    if (peer == NULL) {
+        return;
+    }
+    if (is_confirmed(peer, arrived) ||
+        (is_former(iface, &arrived->header) && !cw_ofi_strangers_full(iface))) {
+        answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_GONE});
+    } else {
+        cw_ofi_peer_is_strange(peer, OFI_UNANSWERED);
+    }
+    cw_ofi_peer_drop(peer);
+}
+
+/* Handles a control packet that names no connection of this side. */
+static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
+{
     switch (arrived->control.kind) {
     case CW_OFI_HELLO:
         take_hello(iface, arrived);
@@ -278,11 +390,7 @@ static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
         return;
     case CW_OFI_REPLY: /* the dial was given up, and its LEAVE comes later or came before HELLO */
     case CW_OFI_PING:
-        peer = sender_of(iface, arrived);
-        if (peer != NULL) {
-            answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_GONE});
-            cw_ofi_peer_drop(peer);
-        }
+        take_lost(iface, arrived);
         return;
     default:
         return; /* of a connection that this side closed */
@@ -297,9 +405,9 @@ static inline void after_packet(const struct ofi_iface *iface, struct ofi_conn *
 }
 
 /* Handles a packet of any kind, by all checks. */
-static CW_APART void take_any(struct ofi_iface *iface, const char *bytes, size_t length)
+static CW_APART void take_any(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source)
 {
-    struct arrived arrived = {.length = 0};
+    struct arrived arrived = {.source = source};
     struct ofi_conn *conn;
     uint32_t number;
     uint8_t id;
@@ -361,7 +469,7 @@ static inline int note_handled(struct ofi_conn *conn, uint32_t handled)
 }
 
 /* A packet of a message that comes in its turn on an open connection takes the short way. */
-void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
+void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source)
 {
     struct cw_ofi_header header;
     struct ofi_conn *conn;
@@ -375,7 +483,7 @@ void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
     if (cw_unlikely(conn == NULL || conn->token != header.token || conn->state != OFI_OPEN ||
                     header.sequence >> 8 != conn->next_in || (uint8_t)header.sequence == 0 ||
                     header.length != length - sizeof(header) || !note_handled(conn, header.handled))) {
-        take_any(iface, bytes, length);
+        take_any(iface, bytes, length, source);
         return;
     }
     conn->heard   = 1;

@@ -15,11 +15,14 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "os/clock.h"
 #include "os/process.h"
 
 /* Interfaces of this process. For a peer among them this table tells whether it ended; with more than MAX_LIVES
  * interfaces it tells nothing. */
 #define MAX_LIVES 256u
+
+#define STRANGE_NS UINT64_C(10000000000) /* how long a stranger may take up a place */
 
 static _Atomic uint64_t lives[MAX_LIVES];
 static _Atomic int overflowed;
@@ -201,48 +204,228 @@ static void watch_process(struct ofi_peer *peer)
         return;
     }
     peer->process.fd = cw_process_watch(peer->entry.process);
-    peer->dead       = peer->process.fd == -ESRCH;
+    peer->dead |= peer->process.fd == -ESRCH;
     if (peer->process.fd >= 0 && cw_poller_add(iface->poller, &peer->process, CW_POLL_READ) != UCS_OK) {
         cw_process_unwatch(peer->process.fd);
         peer->process.fd = -1;
     }
 }
 
-ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *bytes, size_t length, struct ofi_peer **peer_p)
+struct ofi_peer *cw_ofi_peer_find(struct ofi_iface *iface, const void *bytes, size_t length)
 {
-    const uint64_t key = sum(bytes, length);
     struct cw_hash_link *link;
     struct ofi_peer *peer;
 
-    *peer_p = NULL;
-    for (link = cw_hash_find(&iface->peers, key); link != NULL; link = cw_hash_next(link)) {
+    for (link = cw_hash_find(&iface->peers, sum(bytes, length)); link != NULL; link = cw_hash_next(link)) {
         peer = cw_container_of(link, struct ofi_peer, link);
         if (memcmp(&peer->entry, bytes, sizeof(peer->entry)) == 0 &&
             memcmp(peer->route->bytes, (const char *)bytes + sizeof(peer->entry), peer->route->length) == 0) {
-            cw_ofi_peer_hold(peer);
-            *peer_p = peer;
-            return cw_ofi_peer_is_dead(peer) ? UCS_ERR_UNREACHABLE : UCS_OK;
+            return peer;
         }
     }
-    peer = calloc(1, sizeof(*peer));
+    return NULL;
+}
+
+/* The program named the peer's address. */
+static void name_peer(struct ofi_peer *peer)
+{
+    cw_ofi_peer_reached(peer);
+    cw_ofi_peer_proved(peer);
+}
+
+static struct ofi_peer *peer_new(struct ofi_iface *iface, const void *bytes, size_t length)
+{
+    struct ofi_peer *peer = calloc(1, sizeof(*peer));
+
     if (peer == NULL) {
-        return UCS_ERR_NO_MEMORY;
+        return NULL;
     }
     memcpy(&peer->entry, bytes, sizeof(peer->entry));
-    peer->iface    = iface;
-    peer->watch.fd = -1;
-    if (!is_over(iface, &peer->entry)) {
-        peer->route = cw_ofi_route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
-    }
+    peer->iface      = iface;
+    peer->references = 1;
+    peer->process    = (struct cw_poll_item){.fd = -1};
+    peer->watch.fd   = -1;
+    peer->route      = cw_ofi_route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
+    cw_list_init(&peer->strange);
     if (peer->route == NULL) {
         free(peer);
-        return UCS_ERR_UNREACHABLE;
+        return NULL;
     }
-    watch_process(peer);
-    peer->references = 1;
-    cw_hash_add(&iface->peers, &peer->link, key);
+    cw_hash_add(&iface->peers, &peer->link, sum(bytes, length));
+    return peer;
+}
+
+ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *bytes, size_t length, bool is_named,
+                             struct ofi_peer **peer_p)
+{
+    struct ofi_peer *peer = cw_ofi_peer_find(iface, bytes, length);
+    struct cw_ofi_entry entry;
+
+    *peer_p = NULL;
+    if (peer == NULL) {
+        memcpy(&entry, bytes, sizeof(entry));
+        peer = is_over(iface, &entry) ? NULL : peer_new(iface, bytes, length);
+        if (peer == NULL) {
+            return UCS_ERR_UNREACHABLE;
+        }
+        if (!is_named && iface->strangers.guessed < CW_OFI_GUESSES) {
+            peer->is_guessed = 1;
+            iface->strangers.guessed++;
+            watch_process(peer);
+        }
+    } else {
+        cw_ofi_peer_hold(peer);
+    }
+    if (is_named) {
+        name_peer(peer);
+    }
     *peer_p = peer;
     return cw_ofi_peer_is_dead(peer) ? UCS_ERR_UNREACHABLE : UCS_OK;
+}
+
+bool cw_ofi_is_contradicted(const struct ofi_iface *iface, const void *bytes, size_t length, uint64_t source)
+{
+    const struct ofi_conn *conn;
+    const uint8_t *address = (const uint8_t *)bytes + sizeof(struct cw_ofi_entry);
+
+    length -= sizeof(struct cw_ofi_entry);
+    if (source == FI_ADDR_NOTAVAIL) {
+        return false;
+    }
+    /* an entry that was removed meanwhile says nothing */
+    cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)
+    {
+        if (conn->peer != NULL && conn->peer->route->address == source) {
+            return conn->peer->route->length != length || memcmp(conn->peer->route->bytes, address, length) != 0;
+        }
+    }
+    return false;
+}
+
+/* ---- strangers ---- */
+
+static void unlist(struct ofi_peer *peer)
+{
+    if (!cw_list_empty(&peer->strange)) {
+        cw_list_remove(&peer->strange);
+        peer->iface->strangers.counts[peer->why]--;
+        cw_ofi_peer_drop(peer);
+    }
+}
+
+static struct ofi_peer *oldest(struct ofi_iface *iface, enum ofi_strange why)
+{
+    struct cw_list *list = &iface->strangers.lists[why];
+
+    return cw_list_empty(list) ? NULL : cw_list_head(list, struct ofi_peer, strange);
+}
+
+static void set_alarm(struct ofi_iface *iface)
+{
+    uint64_t next_ns = UINT64_MAX;
+    const struct ofi_peer *peer;
+    unsigned why;
+
+    for (why = 0; why < OFI_STRANGERS; why++) {
+        peer = oldest(iface, why);
+        if (peer != NULL && peer->since_ns + STRANGE_NS < next_ns) {
+            next_ns = peer->since_ns + STRANGE_NS;
+        }
+    }
+    if (next_ns != UINT64_MAX) {
+        cw_poller_alarm_set(iface->poller, &iface->strangers.over, next_ns);
+    }
+}
+
+static unsigned strangers_over(struct cw_alarm *alarm)
+{
+    struct ofi_iface *iface = cw_container_of(alarm, struct ofi_iface, strangers.over);
+    const uint64_t now_ns   = cw_clock_ns();
+    struct ofi_peer *peer;
+    unsigned why, count = 0;
+
+    for (why = 0; why < OFI_STRANGERS; why++) {
+        while ((peer = oldest(iface, why)) != NULL && peer->since_ns + STRANGE_NS <= now_ns) {
+            cw_ofi_peer_died(peer, UCS_ERR_UNREACHABLE, "nothing reaches the address that its packet named");
+            unlist(peer);
+            count++;
+        }
+    }
+    set_alarm(iface);
+    return count;
+}
+
+void cw_ofi_strangers_open(struct ofi_iface *iface)
+{
+    unsigned why;
+
+    for (why = 0; why < OFI_STRANGERS; why++) {
+        cw_list_init(&iface->strangers.lists[why]);
+    }
+    iface->strangers.over = (struct cw_alarm){.fire = strangers_over};
+}
+
+void cw_ofi_strangers_close(struct ofi_iface *iface)
+{
+    struct ofi_peer *peer;
+    unsigned why;
+
+    for (why = 0; why < OFI_STRANGERS; why++) {
+        while ((peer = oldest(iface, why)) != NULL) {
+            unlist(peer);
+        }
+    }
+    cw_poller_alarm_cancel(iface->poller, &iface->strangers.over);
+}
+
+bool cw_ofi_strangers_full(const struct ofi_iface *iface)
+{
+    return iface->strangers.counts[OFI_ADDRESSED] >= CW_OFI_STRANGERS;
+}
+
+void cw_ofi_peer_is_strange(struct ofi_peer *peer, enum ofi_strange why)
+{
+    struct ofi_iface *iface = peer->iface;
+
+    if (!cw_list_empty(&peer->strange) && peer->why == why) {
+        return;
+    }
+    cw_ofi_peer_hold(peer);
+    unlist(peer);
+    if (why == OFI_UNANSWERED && iface->strangers.counts[why] >= CW_OFI_STRANGERS) {
+        unlist(oldest(iface, why));
+    }
+    peer->why      = why;
+    peer->since_ns = cw_clock_ns();
+    cw_list_add_tail(&iface->strangers.lists[why], &peer->strange);
+    iface->strangers.counts[why]++;
+    set_alarm(iface);
+}
+
+void cw_ofi_peer_reached(struct ofi_peer *peer)
+{
+    peer->is_reached = 1;
+    unlist(peer);
+}
+
+static void end_guess(struct ofi_peer *peer)
+{
+    peer->iface->strangers.guessed -= peer->is_guessed;
+    peer->is_guessed = 0;
+}
+
+void cw_ofi_peer_proved(struct ofi_peer *peer)
+{
+    const int is_new = !peer->is_guessed && !peer->is_proved;
+
+    end_guess(peer);
+    peer->is_proved = 1;
+    if (is_new) {
+        watch_process(peer);
+    }
+    if (peer->dead) {
+        cw_ofi_peer_died(peer, UCS_ERR_CONNECTION_RESET, "the process ended");
+    }
 }
 
 void cw_ofi_peer_hold(struct ofi_peer *peer)
@@ -255,6 +438,7 @@ void cw_ofi_peer_drop(struct ofi_peer *peer)
     if (peer == NULL || --peer->references > 0) {
         return;
     }
+    end_guess(peer);
     cw_hash_remove(&peer->iface->peers, &peer->link);
     if (peer->process.fd >= 0) {
         cw_poller_remove(peer->iface->poller, &peer->process);

@@ -22,6 +22,15 @@
 #define MAX_LONG     4u         /* of which that many may be long */
 #define REPEATING_NS 300000000u /* ofi_rxm may take that long to notice the end of its own connection */
 
+/* The provider has not taken a packet to the peer. While its queue has room this is because it has no way to the
+ * peer. */
+static void not_reached(const struct ofi_iface *iface, struct ofi_peer *peer)
+{
+    if (!peer->is_reached && iface->posted < iface->info->tx_attr->size / 2) {
+        cw_ofi_peer_is_strange(peer, OFI_ADDRESSED);
+    }
+}
+
 /* Hands a packet to the provider. Returns 0 when the provider did not take it. */
 static int post_packet(struct ofi_iface *iface, struct ofi_slot *slot)
 {
@@ -45,10 +54,14 @@ static int post_packet(struct ofi_iface *iface, struct ofi_slot *slot)
     }
     if (error == 0) {
         iface->posted++;
+        if (cw_unlikely(!slot->peer->is_reached)) {
+            cw_ofi_peer_reached(slot->peer);
+        }
         return 1;
     }
     slot->state = OFI_WAITING;
     if (error == -FI_EAGAIN) {
+        not_reached(iface, slot->peer);
         return 0;
     }
     (void)cw_ofi_sent(iface, slot, (int)-error, iface->fi->strerror((int)-error));
@@ -399,7 +412,7 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
 
     cw_list_for_each_safe(slot, next, &iface->waiting, struct ofi_slot, waiting)
     {
-        if (slot->peer->dead) { /* some providers would try to connect to it for ever */
+        if (cw_ofi_peer_is_dead(slot->peer)) { /* some providers would try to connect to it for ever */
             count++;
             if (slot->access.use != OFI_USE_PACKET) {
                 cw_ofi_access_refuse(iface, slot, FI_EHOSTUNREACH);
@@ -463,6 +476,9 @@ int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled)
     }
     if (more >= CW_OFI_SEQUENCES / 2) {
         return 1; /* a later packet overtook this one */
+    }
+    if (cw_unlikely(!conn->is_proved) && more > 0) {
+        cw_ofi_conn_proved(conn);
     }
     conn->injects = conn->injects || (more > 0 && cw_ofi_iface_of(&conn->super)->injects);
     conn->handled = handled;

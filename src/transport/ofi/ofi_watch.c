@@ -19,9 +19,9 @@
 #include "config/config.h"
 #include "os/net.h"
 
-#define MAX_ACCEPTED 4096u
-#define NS_PER_S     UINT64_C(1000000000)
-#define MOST_S       32767u
+#define STRANGERS 16u /* watchers beyond the connections of this side, since a watcher says nothing */
+#define NS_PER_S  UINT64_C(1000000000)
+#define MOST_S    32767u
 
 /* A connection that a peer made here. */
 struct accepted {
@@ -89,13 +89,29 @@ static struct cw_net_keepalive questions(const struct cw_config *config)
 
 /* ---- the side that is watched ---- */
 
+static bool is_full(const struct ofi_iface *iface)
+{
+    return iface->watch.count >= iface->num_conns + STRANGERS;
+}
+
+void cw_ofi_watch_listen(struct ofi_iface *iface)
+{
+    if (cw_unlikely(iface->watch.is_deaf) && !is_full(iface) &&
+        cw_poller_add(iface->poller, &iface->watch.item, CW_POLL_READ) == UCS_OK) {
+        iface->watch.is_deaf = 0;
+    }
+}
+
 static void drop(struct accepted *accepted)
 {
+    struct ofi_iface *iface = accepted->iface;
+
     cw_list_remove(&accepted->link);
-    cw_poller_remove(accepted->iface->poller, &accepted->item);
+    cw_poller_remove(iface->poller, &accepted->item);
     cw_net_close(accepted->item.fd);
-    accepted->iface->watch.count--;
+    iface->watch.count--;
     free(accepted);
+    cw_ofi_watch_listen(iface);
 }
 
 static unsigned accepted_ready(struct cw_poll_item *item, unsigned events)
@@ -109,8 +125,8 @@ static unsigned accepted_ready(struct cw_poll_item *item, unsigned events)
     return 1;
 }
 
-/* Connections that are not accepted live in the system as well, so a shortage ends none: the interface looks at its
- * listener no more. */
+/* Connections that are not accepted live in the system as well, so a shortage ends none: the interface does not look at
+ * its listener for a while. */
 static void stop_accepting(struct ofi_iface *iface)
 {
     cw_poller_remove(iface->poller, &iface->watch.item);
@@ -124,7 +140,7 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
     int fd;
 
     (void)events;
-    accepted = (iface->watch.count < MAX_ACCEPTED) ? calloc(1, sizeof(*accepted)) : NULL;
+    accepted = is_full(iface) ? NULL : calloc(1, sizeof(*accepted));
     if (accepted == NULL) {
         stop_accepting(iface);
         return 1;
@@ -238,7 +254,7 @@ void cw_ofi_watch_begin(struct ofi_conn *conn)
     struct cw_net_address address;
     int is_connected = 0;
 
-    if (conn->watch_port == 0 || peer->is_tried || iface->watch.item.fd < 0 || !peer->route ||
+    if (conn->watch_port == 0 || !conn->is_proved || peer->is_tried || iface->watch.item.fd < 0 || !peer->route ||
         !read_address(iface, peer->route->bytes, peer->route->length, &address)) {
         return;
     }

@@ -9,6 +9,8 @@
 
 /* Listens for those that watch this process, where the provider needs that. Without it nobody is watched so. */
 void cw_ofi_watch_open(struct ofi_iface *iface);
+/* Lets watchers in again after there were too many: a peer more is there, or a watcher less. */
+void cw_ofi_watch_listen(struct ofi_iface *iface);
 void cw_ofi_watch_close(struct ofi_iface *iface);
 /* Watches the peer of an open connection that is watched. */
 void cw_ofi_watch_begin(struct ofi_conn *conn);
