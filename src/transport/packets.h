@@ -57,7 +57,7 @@ struct cw_transport_packets {
     void (*batch)(struct cw_conn *conn, enum cw_batch what);
     /* UCS_OK: all packets taken before have left this process. UCS_INPROGRESS: `done` follows. CW_AGAIN: too many
      * flushes wait already, `room` follows. NULL: always UCS_OK. With completion NULL the call only asks, and the
-     * answer is UCS_OK or UCS_INPROGRESS. */
+     * answer is UCS_OK or UCS_INPROGRESS. A connection that is over answers its status, in both cases. */
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
     /* Whether the core has to ask `flush` at all: some connection may still hold a packet. NULL: it has to if there is
      * a flush. */

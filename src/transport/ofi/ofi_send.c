@@ -523,7 +523,7 @@ ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completio
     struct ofi_flush *flush;
 
     if (conn->state != OFI_OPEN) {
-        return (completion == NULL) ? UCS_OK : conn->status;
+        return conn->status;
     }
     if (conn->unmarked && !mark(cw_ofi_iface_of(super), conn)) {
         return (completion == NULL) ? UCS_INPROGRESS : cw_ofi_again(cw_ofi_iface_of(super), conn);
