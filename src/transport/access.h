@@ -100,7 +100,8 @@ struct cw_transport_access {
 
     /* UCS_OK: all accesses that were taken before have ended; `done` is not called. UCS_INPROGRESS: `done` follows with
      * the last of them; its status is the first error among those without a completion. CW_AGAIN: too many flushes
-     * wait. With completion NULL the call only asks, and the answer is UCS_OK or UCS_INPROGRESS. Never NULL. */
+     * wait. With completion NULL the call only asks, and the answer is UCS_OK or UCS_INPROGRESS. A connection that
+     * is over answers its status, in both cases. Never NULL. */
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
 };
 

@@ -91,6 +91,16 @@ static void check_later(struct cw_target *target, struct flight *flight)
                      cw_servant_failure);
 }
 
+/* ERR-7: the handler's status, whether the operation ended before the handler or after it. */
+static void check_status(const struct cw_op *op)
+{
+    const ucs_status_t status = UCS_PTR_IS_ERR(op->result) ? UCS_PTR_STATUS(op->result) : op->status;
+
+    if ((op->calls > 0 || UCS_PTR_IS_ERR(op->result)) && status != UCS_OK && status != UCS_ERR_CANCELED) {
+        assert_int_equal(status, cw_servant_failure);
+    }
+}
+
 static void killed(struct cw_pair *pair, enum cw_memory kind, bool silent, bool stopped, int rounds)
 {
     struct flight *flight = calloc(1, sizeof(*flight));
@@ -121,6 +131,7 @@ static void killed(struct cw_pair *pair, enum cw_memory kind, bool silent, bool 
     assert_int_equal(cw_servant_failures, 1); /* ERR-4 */
     for (int i = 0; i < OPS; i++) {
         assert_true(flight->ops[i].calls <= 1 && (i % 7 != 3 || flight->ops[i].calls == 0));
+        check_status(&flight->ops[i]);
     }
     check_later(&target, flight);
     if (rounds % 2 == 0) { /* ERR-17 */

@@ -175,6 +175,9 @@ static void finish(struct ofi_iface *iface, struct ofi_slot *slot)
         dispose(iface, slot);
         return;
     }
+    if (status == UCS_ERR_IO_ERROR && conn->state != OFI_OPEN) {
+        status = conn->status; /* what ended the connection ended the access */
+    }
     access->is_over = access->is_over || cw_list_empty(&slot->waiting);
     leave_conn(conn, slot);
     completion = access->completion;
@@ -521,6 +524,9 @@ static ucs_status_t ofi_flush(struct cw_conn *super, struct cw_completion *compl
     ucs_status_t status;
     struct ofi_flush *flush;
 
+    if (conn->accessing == 0 && conn->state != OFI_OPEN) {
+        return conn->status;
+    }
     if (conn->accessing == 0) {
         status             = conn->access_error;
         conn->access_error = (completion != NULL) ? UCS_OK : conn->access_error;
