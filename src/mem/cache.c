@@ -301,23 +301,29 @@ int cw_cache_shrink(struct cw_cache *cache)
 /* The first refusal of a context's device is worth a line: the program works, but its messages are copied. */
 static void tell_refused(struct cw_domain *domain, size_t length, ucs_status_t status)
 {
-    const size_t limit = cw_memory_lock_limit();
+    const size_t limit = domain->attr.pins ? cw_memory_lock_limit() : SIZE_MAX;
+    const char *why    = atomic_load_explicit(&domain->why, memory_order_relaxed);
 
     if (atomic_exchange_explicit(&domain->told, 1, memory_order_relaxed)) {
         return;
     }
     if (status == UCS_ERR_INVALID_ADDR) {
-        cw_warn("%s cannot register %zu bytes of the program, as the system does not let a device use this memory "
-                "(read-only, of a file or a device, or not mapped); messages from and to it are copied",
-                domain->device, length);
-    } else if (limit == SIZE_MAX) {
-        cw_warn("%s cannot register %zu bytes of the program, as the device or the system has no room for them; such "
-                "messages are copied; UCX_RCACHE_MAX_SIZE and UCX_RCACHE_MAX_REGIONS bound what is kept",
-                domain->device, length);
+        why = (why != NULL) ? why
+                            : "the system does not let a device use this memory (read-only, of a file or a device, or "
+                              "not mapped)";
+        cw_warn("%s cannot register %zu bytes of the program: %s; messages from and to it are copied", domain->device,
+                length, why);
+        return;
+    }
+    why = (why != NULL) ? why : "the device or the system has no room for them";
+    if (limit == SIZE_MAX) {
+        cw_warn("%s cannot register %zu bytes of the program: %s; such messages are copied; UCX_RCACHE_MAX_SIZE and "
+                "UCX_RCACHE_MAX_REGIONS bound what is kept",
+                domain->device, length, why);
     } else {
-        cw_warn("%s cannot register %zu bytes of the program, and such messages are copied; this process may lock %zu "
+        cw_warn("%s cannot register %zu bytes of the program: %s; such messages are copied; this process may lock %zu "
                 "KiB of memory: raise that (ulimit -l, memlock in limits.conf)",
-                domain->device, length, limit / 1024);
+                domain->device, length, why, limit / 1024);
     }
 }
 

@@ -65,6 +65,7 @@ struct cw_domain_attr {
     unsigned part_length;     /* bytes of its part of a key, at most CW_DOMAIN_PART_MAX */
     int on_demand;            /* the device pages memory by itself: a registration stays valid when the program unmaps
                               * the memory and maps other memory there */
+    int pins;                 /* registered memory counts against the system's limit of locked memory */
     double register_ns;       /* about what registering and deregistering cost, */
     double register_byte_ns;  /* and what each byte adds */
 };
@@ -106,6 +107,8 @@ struct cw_domain {
     struct cw_domain_attr attr;
     const char *device; /* set by the core, for people */
     _Atomic int told;   /* the log has a line about memory that was not registered */
+    const char *_Atomic why; /* the reason of the last refusal of `reg` in words of the device's library, constant text;
+                              * NULL: its status says all */
     uint8_t number;     /* set by the core, from 1 */
 };
 

@@ -195,16 +195,24 @@ static void test_limit_of_the_domain(void **state)
     end();
 }
 
-/* A device that refuses memory is told of once, by a sentence with the limit that the user can raise. */
+/* A device that refuses memory is told of once, by a sentence with its reason, and with the limit that the user can
+ * raise where that matters. */
 static void test_refusal_is_told_once(void **state)
 {
     static const struct {
         rlim_t limit;
         ucs_status_t refusal;
         const char *says;
-    } cases[] = {{65536, UCS_ERR_NO_MEMORY, "this process may lock 64 KiB of memory: raise that (ulimit -l"},
-                 {RLIM_INFINITY, UCS_ERR_NO_MEMORY, "has no room for them"},
-                 {65536, UCS_ERR_INVALID_ADDR, "does not let a device use this memory"}};
+        int pins;
+        const char *why;
+    } cases[] = {{65536, UCS_ERR_NO_MEMORY, "this process may lock 64 KiB of memory: raise that (ulimit -l", 1, NULL},
+                 {65536, UCS_ERR_NO_MEMORY, "of the program: the card is full; such messages are copied; this process", 1,
+                  "the card is full"},
+                 {65536, UCS_ERR_NO_MEMORY, "of the program: no key is free; such messages are copied; UCX_RCACHE", 0,
+                  "no key is free"},
+                 {RLIM_INFINITY, UCS_ERR_NO_MEMORY, "has no room for them", 1, NULL},
+                 {65536, UCS_ERR_INVALID_ADDR, "does not let a device use this memory", 1, NULL},
+                 {65536, UCS_ERR_INVALID_ADDR, "of the program: no such mode; messages", 0, "no such mode"}};
     struct rlimit before, now;
     struct cw_memh *memh;
     char bytes[8];
@@ -219,9 +227,11 @@ static void test_refusal_is_told_once(void **state)
         }
         begin(UINT64_MAX, UINT64_MAX, 1);
         use(0, PAGE, CW_RIGHT_LOCAL_WRITE);
-        domain.told = 0;
-        refusal     = cases[i].refusal;
-        refusals    = 1;
+        domain.told      = 0;
+        domain.attr.pins = cases[i].pins;
+        domain.why       = cases[i].why;
+        refusal          = cases[i].refusal;
+        refusals         = 1;
         log_count_begin();
         if (refusal == UCS_ERR_NO_MEMORY) { /* the cache gives something back, and that is enough */
             assert_int_equal(cw_cache_reg_apart(cache, &domain, bytes, sizeof(bytes), 0, &memh), UCS_OK);

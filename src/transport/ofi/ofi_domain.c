@@ -8,6 +8,7 @@
  * registrations belong to an endpoint (FI_MR_ENDPOINT), the domain has one for all of them.
  */
 #include <endian.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,6 +192,7 @@ static ucs_status_t make(const char *device, int is_shared, struct ofi_domain **
         .part_length      = cw_ofi_part_length(domain),
         .register_ns      = 5000,
         .register_byte_ns = 0.02,
+        .pins             = domain->info->nic != NULL, /* providers that are software copy */
     };
     *domain_p = domain;
     if (is_shared && !domain->reaches) {
@@ -273,6 +275,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
     if (!domain->reaches) {
         return UCS_ERR_UNSUPPORTED;
     }
+    atomic_store_explicit(&super->why, NULL, memory_order_relaxed);
     rights &= (domain->atomics != 0) ? CW_RIGHT_ALL : ~(unsigned)CW_RIGHT_REMOTE_ATOMIC;
     /* many providers look at no page before a peer's access fails or faults there */
     if (!cw_memory_is_there(address, length, (rights & ~(unsigned)CW_RIGHT_REMOTE_READ) != 0)) {
@@ -300,6 +303,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
         cw_debug("%s does not register %zu bytes: %s", domain->info->fabric_attr->prov_name, length,
                  domain->fi->strerror(-error));
         free(memh);
+        atomic_store_explicit(&super->why, domain->fi->strerror(-error), memory_order_relaxed);
         return (error == -FI_ENOMEM || error == -FI_ENOSPC || error == -FI_ENOKEY || error == -FI_EAGAIN)
                    ? UCS_ERR_NO_MEMORY
                    : UCS_ERR_INVALID_ADDR;

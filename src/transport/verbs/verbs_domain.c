@@ -6,6 +6,7 @@
 #include "transport/verbs/verbs.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,7 +89,8 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
                                                                      "module nvidia_peermem, would help",
                                                  .part_length      = PART_LENGTH,
                                                  .register_ns      = 30000,
-                                                 .register_byte_ns = 0.02};
+                                                 .register_byte_ns = 0.02,
+                                                 .pins             = 1};
     domain->super.attr.memory_types |= domain->super.attr.by_address | domain->super.attr.by_dmabuf;
     domain->context = cw_verbs_device_open(lib, &settings, device, &domain->port);
     domain->pd      = (domain->context != NULL) ? lib->alloc_pd(domain->context) : NULL;
@@ -139,6 +141,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
     }
     if (memh->mr == NULL) {
         status = (errno == ENOMEM || errno == EAGAIN) ? UCS_ERR_NO_MEMORY : UCS_ERR_INVALID_ADDR;
+        atomic_store_explicit(&super->why, (errno != EFAULT) ? strerror(errno) : NULL, memory_order_relaxed);
         cw_debug("%s does not register %zu bytes: %s", domain->port.name, length, strerror(errno));
         free(memh);
         return status;
