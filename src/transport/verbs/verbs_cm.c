@@ -336,7 +336,8 @@ static struct cw_verbs_conn *accept_new(struct cw_verbs_iface *iface, const stru
 
 static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
 {
-    struct cw_verbs_conn *conn = find_accepted(iface, hello->address.key, hello->from);
+    const struct cw_upcalls *upcalls = iface->super.upcalls;
+    struct cw_verbs_conn *conn       = find_accepted(iface, hello->address.key, hello->from);
     uint8_t reply[CW_HELLO_MAX];
     size_t length = sizeof(reply);
     ucs_status_t status;
@@ -348,6 +349,10 @@ static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_d
         return 0;
     }
     if (was_refused(iface, hello)) {
+        return 0;
+    }
+    if (upcalls->is_ours != NULL && !upcalls->is_ours(&iface->super, hello->words, hello->length)) {
+        answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0); /* before a queue pair is made for it */
         return 0;
     }
     conn = accept_new(iface, hello);
