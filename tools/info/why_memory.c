@@ -97,9 +97,9 @@ static void print_kind(const struct cw_why *why, ucp_context_h owner, void *own,
         return;
     }
     if (ucp_rkey_pack(owner, mem, &packed, &length) == UCS_OK) {
-        if (cw_rkey_unpack(why->side.context, packed, &rkey) == UCS_OK) {
+        if (cw_rkey_unpack(why->side.context, packed, 0, &rkey) == UCS_OK) {
             print_region(why, rkey);
-            cw_rkey_destroy(rkey);
+            cw_rkey_release(rkey);
         }
         ucp_rkey_buffer_release(packed);
     }
