@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Writes the bindings of the public headers, src/sys.rs, anew; --check: only compares, whatever the layout. Status 77: no
-# bindgen, no rustfmt to write with, or another version of bindgen than src/sys.rs was made with, which writes otherwise.
+# Writes the bindings of the public headers, src/sys.rs, anew; --check: only compares, whatever the layout. Status 77:
+# no bindgen, no rustfmt to write with, or another version of bindgen than src/sys.rs was made with, which writes
+# otherwise.
 set -eu
 cd "$(dirname "$0")"
 command -v bindgen >/dev/null || { echo "SKIPPED: no bindgen (Debian: bindgen)"; exit 77; }

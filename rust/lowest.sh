@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# lowest.sh LIBRARIES TARGET: the crate, its tests and the examples build with the lowest version of Rust that Cargo.toml
-# names, without a warning. Status 77: that version is not here.
+# lowest.sh LIBRARIES TARGET: the crate, its tests and the examples build with the lowest version of Rust that
+# Cargo.toml names, without a warning. Status 77: that version is not here.
 set -eu
 cd "$(dirname "$0")"
 lowest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 directory=
-for candidate in $(command -v rustc || true) /usr/bin/rustc "${RUSTUP_HOME:-${HOME:-/root}/.rustup}"/toolchains/*/bin/rustc; do
+for candidate in $(command -v rustc || true) /usr/bin/rustc \
+    "${RUSTUP_HOME:-${HOME:-/root}/.rustup}"/toolchains/*/bin/rustc; do
     [ -x "$(dirname "$candidate")/cargo" ] || continue
     if "$candidate" --version 2>/dev/null | grep -q "^rustc $lowest\."; then
         directory=$(dirname "$candidate")

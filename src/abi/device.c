@@ -139,13 +139,14 @@ ucs_status_t cw_call_check_memory(const ucp_worker_h worker, const ucp_request_p
 ucs_status_t cw_call_check_operand(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                    size_t size)
 {
-    const ucp_request_param_t plain = {.op_attr_mask = param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-                                       .memory_type  = param->memory_type};
+    ucp_request_param_t plain = {.op_attr_mask = param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE};
     ucs_status_t status;
 
+    if (plain.op_attr_mask != 0) {
+        plain.memory_type = param->memory_type;
+    }
     cw_worker_look(worker, buffer);
     status = cw_call_check_memory(worker, &plain, buffer, size);
-
     if (status == CW_CALL_DEVICE) {
         cw_error("the operand and the reply buffer of an atomic operation must be memory of the host");
         return UCS_ERR_UNSUPPORTED;

@@ -42,8 +42,8 @@ ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address 
     return UCS_ERR_UNREACHABLE;
 }
 
-/* The status of an endpoint after a dial that ended so. It was made because some transport reaches the peer's address, so
- * whatever a dial finds there (nobody, a stranger, a worker that ends) is a peer that is gone. */
+/* The status of an endpoint after a dial that ended so. It was made because some transport reaches the peer's address,
+ * so whatever a dial finds there (nobody, a stranger, a worker that ends) is a peer that is gone. */
 static ucs_status_t dial_status(ucs_status_t status)
 {
     switch (status) {

@@ -552,8 +552,8 @@ static const char *advice(const struct ucp_ep *ep)
     case UCS_ERR_CONNECTION_RESET:
         return "; what the peer's process wrote last may tell why it ended";
     case UCS_ERR_ENDPOINT_TIMEOUT:
-        return "; see whether its process and its machine are up, and whether the network between carries packets of every "
-               "size";
+        return "; see whether its process and its machine are up, and whether the network between carries packets of "
+               "every size";
     case UCS_ERR_UNREACHABLE:
     case UCS_ERR_NOT_CONNECTED:
         return (ep->end != NULL) ? "" : "; UCX_LOG_LEVEL=diag may tell more";
@@ -663,7 +663,9 @@ static void reap(struct ucp_ep *ep)
         ep->worker->handlers->ep_lost(ep, ep->status);
         report_failure(ep);
     }
-    if (is_done(ep)) {
+    if (is_done(ep) && wants_report(ep) && !ep->error_reported && ep->state != CW_EP_FAILED) {
+        cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET); /* the next round reports it, and then frees the endpoint */
+    } else if (is_done(ep)) {
         ep_free(ep);
     }
 }

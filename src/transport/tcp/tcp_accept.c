@@ -344,7 +344,8 @@ static void complain(const struct cw_tcp_settings *settings, int error)
         (void)snprintf(range, sizeof(range), " on any port of UCX_TCP_PORT_RANGE=%u-%u", settings->port_first,
                        settings->port_last);
     }
-    cw_error("cannot listen for TCP connections%s: %s%s", range, strerror(error), remedy_of_listen(error, range[0] != '\0'));
+    cw_error("cannot listen for TCP connections%s: %s%s", range, strerror(error),
+             remedy_of_listen(error, range[0] != '\0'));
 }
 
 ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigned *listens_p)
