@@ -140,15 +140,19 @@ PyObject *cw_key_unpack(Endpoint *endpoint, PyObject *bytes)
         PyErr_SetString(PyExc_TypeError, "a key is unpacked from bytes");
         return NULL;
     }
-    /* The library learns where a key ends from the key itself: the rest are zeros. */
-    size_t length = (size_t)PyBytes_GET_SIZE(bytes);
+    /* The library learns where a key ends from the key itself: the rest are zeros. Nothing but zeros is a key of no
+     * memory, which some C programs unpack and never use. */
+    size_t length = (size_t)PyBytes_GET_SIZE(bytes), zeros = 0;
     char *copy    = PyMem_Calloc(1, length + 4096);
     if (copy == NULL) {
         return PyErr_NoMemory();
     }
     memcpy(copy, PyBytes_AS_STRING(bytes), length);
     ucp_rkey_h handle;
-    ucs_status_t status = ucp_ep_rkey_unpack(endpoint->handle, copy, &handle);
+    while (zeros < length && copy[zeros] == 0) {
+        zeros++;
+    }
+    ucs_status_t status = (zeros == length) ? UCS_ERR_INVALID_PARAM : ucp_ep_rkey_unpack(endpoint->handle, copy, &handle);
     PyMem_Free(copy);
     if (status != UCS_OK) {
         return cw_raise(status, "the remote key cannot be unpacked");
