@@ -152,7 +152,10 @@ PyObject *cw_key_unpack(Endpoint *endpoint, PyObject *bytes)
     while (zeros < length && copy[zeros] == 0) {
         zeros++;
     }
-    ucs_status_t status = (zeros == length) ? UCS_ERR_INVALID_PARAM : ucp_ep_rkey_unpack(endpoint->handle, copy, &handle);
+    ucs_status_t status = UCS_ERR_INVALID_PARAM;
+    if (zeros < length) {
+        status = ucp_ep_rkey_unpack(endpoint->handle, copy, &handle);
+    }
     PyMem_Free(copy);
     if (status != UCS_OK) {
         return cw_raise(status, "the remote key cannot be unpacked");
