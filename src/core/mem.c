@@ -424,8 +424,10 @@ static void abandon_conn(struct cw_conn *conn)
  * now. */
 static void abandon(struct ucp_ep *ep, const struct ucp_mem *mem)
 {
-    cw_error("memory of %llu bytes at 0x%llx is unmapped while a peer is using it; the endpoint to this peer fails",
-             (unsigned long long)mem->key.length, (unsigned long long)mem->key.address);
+    if (ep->state != CW_EP_FAILED) {
+        cw_error("memory of %llu bytes at 0x%llx is unmapped while a peer is using it; the endpoint to this peer fails",
+                 (unsigned long long)mem->key.length, (unsigned long long)mem->key.address);
+    }
     abandon_conn(ep->conn);
     abandon_conn(ep->loop_conn);
     cw_ep_fail(ep, UCS_ERR_IO_ERROR);
