@@ -278,7 +278,8 @@ void cw_ofi_close(struct cw_iface *super);
 ucs_status_t cw_ofi_register(struct ofi_iface *iface, void *memory, size_t length, struct fid_mr **mr, void **desc);
 
 /* ---- ofi_cq.c ---- */
-/* Reads completions, up to a bound; returns how many there were. */
+/* Reads completions, up to a bound, until some concern connections; returns how many of these there were. Packets that
+ * are dropped are no work done, so a program's drain loop ends while strangers keep sending. */
 unsigned cw_ofi_poll(struct ofi_iface *iface);
 /* Whether the provider has an event for a worker that wants to sleep. Completions are kept for the next cw_ofi_poll. */
 int cw_ofi_has_event(struct ofi_iface *iface);
@@ -315,7 +316,8 @@ void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length);
 void cw_ofi_peer_died(struct ofi_peer *peer, ucs_status_t status, const char *why);
 
 /* ---- ofi_packet.c ---- */
-/* `source`: the entry of the address vector that sent the packet; FI_ADDR_NOTAVAIL: the provider does not know. */
-void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source);
+/* `source`: the entry of the address vector that sent the packet; FI_ADDR_NOTAVAIL: the provider does not know. Returns
+ * 1 if the packet belongs to a connection or makes one, and 0 if it is dropped. */
+unsigned cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source);
 
 #endif

@@ -12,7 +12,8 @@
 
 #include "base/log.h"
 
-#define MAX_STRANGE 1000u
+#define MAX_STRANGE   1000u
+#define EMPTY_BATCHES 8u /* in a row, in one call of progress */
 
 static struct cw_log_limit limit;
 
@@ -31,11 +32,13 @@ void cw_ofi_break(struct ofi_iface *iface, const char *what)
     }
 }
 
-/* A packet came, or a slot that was under way is free. */
-static void complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entry, fi_addr_t source)
+/* A packet came, or a slot that was under way is free. Returns 1 if that concerns a connection, and 0 if it concerns
+ * strangers only. */
+static unsigned complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entry, fi_addr_t source)
 {
     struct ofi_slot *slot = cw_ofi_slot_find(iface, entry->op_context);
     struct ofi_conn *conn;
+    unsigned done = 1;
 
     if (cw_unlikely(slot == NULL)) {
         cw_ofi_break(iface, "the provider completes something that was not under way");
@@ -43,6 +46,7 @@ static void complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entr
         cw_ofi_accessed(iface, slot, 0, NULL);
     } else if (slot->block->kind != OFI_BLOCK_RECEIVE) {
         conn = cw_ofi_sent(iface, slot, 0, NULL);
+        done = conn != NULL;
         if (conn != NULL && cw_unlikely(!cw_list_empty(&conn->flushes))) {
             cw_ofi_end_flushes(conn);
         }
@@ -51,9 +55,10 @@ static void complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entr
     } else {
         slot->state    = OFI_WAITING;
         iface->strange = 0;
-        cw_ofi_arrived(iface, slot->bytes, entry->len, source);
+        done           = cw_ofi_arrived(iface, slot->bytes, entry->len, source);
         cw_ofi_post_receive(iface, slot);
     }
+    return done;
 }
 
 /* A receive that failed concerns no particular connection. */
@@ -68,7 +73,8 @@ static void receive_failed(struct ofi_iface *iface, struct ofi_slot *slot, const
     cw_ofi_post_receive(iface, slot);
 }
 
-static int take_error(struct ofi_iface *iface)
+/* Returns 1 if the error concerns a connection. */
+static unsigned take_error(struct ofi_iface *iface)
 {
     struct fi_cq_err_entry entry = {0};
     struct ofi_slot *slot;
@@ -95,12 +101,13 @@ static int take_error(struct ofi_iface *iface)
         }
     } else if (slot->access.use != OFI_USE_PACKET) {
         cw_ofi_accessed(iface, slot, error, text);
+        return 1;
     } else if (slot->block->kind == OFI_BLOCK_RECEIVE) {
         receive_failed(iface, slot, text);
     } else {
-        (void)cw_ofi_sent(iface, slot, error, text);
+        return cw_ofi_sent(iface, slot, error, text) != NULL;
     }
-    return 1;
+    return 0;
 }
 
 static ssize_t read_queue(struct ofi_iface *iface, struct fi_cq_msg_entry *entries, fi_addr_t *sources)
@@ -111,15 +118,16 @@ static ssize_t read_queue(struct ofi_iface *iface, struct fi_cq_msg_entry *entri
     return fi_cq_read(iface->cq, entries, CW_OFI_AT_ONCE);
 }
 
-static void handle(struct ofi_iface *iface, const struct fi_cq_msg_entry *entries, const fi_addr_t *sources,
-                   ssize_t count)
+static unsigned handle(struct ofi_iface *iface, const struct fi_cq_msg_entry *entries, const fi_addr_t *sources,
+                       unsigned count)
 {
     const int is_named = iface->objects->names_source;
-    ssize_t i;
+    unsigned done = 0, i;
 
     for (i = 0; i < count && !iface->broken; i++) {
-        complete(iface, &entries[i], is_named ? sources[i] : FI_ADDR_NOTAVAIL);
+        done += complete(iface, &entries[i], is_named ? sources[i] : FI_ADDR_NOTAVAIL);
     }
+    return done;
 }
 
 /* The answer of the provider is no count that can be true. */
@@ -137,34 +145,36 @@ static CW_APART unsigned handle_early(struct ofi_iface *iface)
     const unsigned count = iface->early.count;
 
     iface->early.count = 0;
-    handle(iface, iface->early.entries, iface->early.sources, (ssize_t)count);
-    return count;
+    return handle(iface, iface->early.entries, iface->early.sources, count);
 }
 
 unsigned cw_ofi_poll(struct ofi_iface *iface)
 {
     struct fi_cq_msg_entry entries[CW_OFI_AT_ONCE];
     fi_addr_t sources[CW_OFI_AT_ONCE];
+    unsigned batches = 0, done = 0;
     ssize_t count;
 
-    if (iface->broken) {
-        return 0;
+    if (cw_unlikely(iface->early.count > 0 && !iface->broken)) {
+        done = handle_early(iface);
     }
-    if (cw_unlikely(iface->early.count > 0)) {
-        return handle_early(iface);
+    while (done == 0 && !iface->broken) {
+        count = read_queue(iface, entries, sources);
+        if (count == -FI_EAGAIN) {
+            return 0;
+        }
+        if (count == -FI_EAVAIL) {
+            return take_error(iface);
+        }
+        if (is_nonsense(iface, count)) {
+            return 0;
+        }
+        done = handle(iface, entries, sources, (unsigned)count);
+        if (++batches == EMPTY_BATCHES) {
+            break;
+        }
     }
-    count = read_queue(iface, entries, sources);
-    if (count == -FI_EAGAIN) {
-        return 0;
-    }
-    if (count == -FI_EAVAIL) {
-        return (unsigned)take_error(iface);
-    }
-    if (is_nonsense(iface, count)) {
-        return 0;
-    }
-    handle(iface, entries, sources, count);
-    return (unsigned)count;
+    return done;
 }
 
 int cw_ofi_has_event(struct ofi_iface *iface)

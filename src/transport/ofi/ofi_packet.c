@@ -138,7 +138,8 @@ static bool must_wait(struct ofi_iface *iface, struct ofi_peer *peer, const stru
     return true;
 }
 
-static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
+/* Returns 1 for a dial that was accepted. */
+static unsigned take_hello(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_conn *conn = NULL;
     struct ofi_peer *peer;
@@ -147,20 +148,20 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
     ucs_status_t status;
 
     if (!has_sender(iface, arrived)) {
-        return;
+        return 0;
     }
     peer = cw_ofi_peer_find(iface, arrived->entry, arrived->control.entry_length);
     if (peer != NULL && is_accepted(iface, peer, arrived)) {
-        return;
+        return 0;
     }
     if (known_sender(iface, arrived) == NULL && (iface->closing || !is_for_this_worker(iface, arrived))) {
         drop(iface, "it is a dial to another worker");
-        return;
+        return 0;
     }
     peer = any_sender(iface, arrived);
     if (peer == NULL || must_wait(iface, peer, arrived)) {
         cw_ofi_peer_drop(peer);
-        return;
+        return 0;
     }
     if (!iface->closing) {
         conn = cw_ofi_conn_new(iface, peer, NULL);
@@ -168,7 +169,7 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
     if (conn == NULL) {
         answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_GONE});
         cw_ofi_peer_drop(peer);
-        return;
+        return 0;
     }
     conn->peer_number = arrived->control.number;
     conn->peer_token  = arrived->control.token;
@@ -199,10 +200,11 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
         cw_ofi_conn_free(conn);
     }
     cw_ofi_peer_drop(peer);
+    return status == UCS_OK;
 }
 
 /* A peer gives up its dial to this side. */
-static void take_leave(struct ofi_iface *iface, const struct arrived *arrived)
+static unsigned take_leave(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_conn *conn;
 
@@ -213,9 +215,10 @@ static void take_leave(struct ofi_iface *iface, const struct arrived *arrived)
             conn->said_bye = 1;
             cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer gave the dial up");
             cw_ofi_tell_end(conn);
-            return;
+            return 1;
         }
     }
+    return 0;
 }
 
 static void take_refusal(struct ofi_conn *conn, const struct arrived *arrived)
@@ -379,21 +382,19 @@ static void take_lost(struct ofi_iface *iface, const struct arrived *arrived)
 }
 
 /* Handles a control packet that names no connection of this side. */
-static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
+static unsigned take_stray(struct ofi_iface *iface, const struct arrived *arrived)
 {
     switch (arrived->control.kind) {
     case CW_OFI_HELLO:
-        take_hello(iface, arrived);
-        return;
+        return take_hello(iface, arrived);
     case CW_OFI_LEAVE:
-        take_leave(iface, arrived);
-        return;
+        return take_leave(iface, arrived);
     case CW_OFI_REPLY: /* the dial was given up, and its LEAVE comes later or came before HELLO */
     case CW_OFI_PING:
         take_lost(iface, arrived);
-        return;
+        return 0;
     default:
-        return; /* of a connection that this side closed */
+        return 0; /* of a connection that this side closed */
     }
 }
 
@@ -405,7 +406,7 @@ static inline void after_packet(const struct ofi_iface *iface, struct ofi_conn *
 }
 
 /* Handles a packet of any kind, by all checks. */
-static CW_APART void take_any(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source)
+static CW_APART unsigned take_any(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source)
 {
     struct arrived arrived = {.source = source};
     struct ofi_conn *conn;
@@ -424,35 +425,33 @@ static CW_APART void take_any(struct ofi_iface *iface, const char *bytes, size_t
         if (conn != NULL) {
             break_rules(conn, "a packet came cut");
         }
-        return;
+        return conn != NULL;
     }
     if (id == 0 && !parse_control(&arrived)) {
         drop(iface, "it is no control packet of this version");
-        return;
+        return 0;
     }
     if (conn == NULL) {
-        if (id == 0) {
-            take_stray(iface, &arrived);
-        }
-        return;
+        return (id == 0) ? take_stray(iface, &arrived) : 0;
     }
     conn->heard = 1;
     if (conn->state == OFI_OPEN && !cw_ofi_peer_handled(conn, arrived.header.handled)) {
         break_rules(conn, "the peer says that it handled what was not sent");
-        return;
+        return 1;
     }
     if (conn->state == OFI_BROKEN || (id == 0 && take_loose(conn, &arrived))) {
-        return;
+        return 1;
     }
     if (number != conn->next_in) {
         keep(conn, number, id, arrived.data, arrived.length);
-        return;
+        return 1;
     }
     deliver(conn, id, arrived.data, arrived.length);
     if (!cw_list_empty(&conn->kept)) {
         deliver_kept(conn);
     }
     after_packet(iface, conn);
+    return 1;
 }
 
 /* As cw_ofi_peer_handled(), for a connection on which nothing waits for that. */
@@ -469,22 +468,21 @@ static inline int note_handled(struct ofi_conn *conn, uint32_t handled)
 }
 
 /* A packet of a message that comes in its turn on an open connection takes the short way. */
-void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source)
+unsigned cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source)
 {
     struct cw_ofi_header header;
     struct ofi_conn *conn;
 
     if (cw_unlikely(length < sizeof(header))) {
         drop(iface, "it is too short");
-        return;
+        return 0;
     }
     memcpy(&header, bytes, sizeof(header));
     conn = cw_idmap_get(&iface->numbers, header.to);
     if (cw_unlikely(conn == NULL || conn->token != header.token || conn->state != OFI_OPEN ||
                     header.sequence >> 8 != conn->next_in || (uint8_t)header.sequence == 0 ||
                     header.length != length - sizeof(header) || !note_handled(conn, header.handled))) {
-        take_any(iface, bytes, length, source);
-        return;
+        return take_any(iface, bytes, length, source);
     }
     conn->heard   = 1;
     conn->next_in = (conn->next_in + 1) % CW_OFI_SEQUENCES;
@@ -493,4 +491,5 @@ void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length, f
         deliver_kept(conn);
     }
     after_packet(iface, conn);
+    return 1;
 }

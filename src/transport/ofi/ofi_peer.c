@@ -190,7 +190,7 @@ static unsigned process_ended(struct cw_poll_item *item, unsigned events)
 
     (void)events;
     cw_ofi_peer_died(peer, UCS_ERR_CONNECTION_RESET, "the process ended");
-    return 1;
+    return 0; /* strangers have no connections that end, and the end of others counts when it is told */
 }
 
 /* For a process on this machine the system reports its end. */
@@ -342,17 +342,16 @@ static unsigned strangers_over(struct cw_alarm *alarm)
     struct ofi_iface *iface = cw_container_of(alarm, struct ofi_iface, strangers.over);
     const uint64_t now_ns   = cw_clock_ns();
     struct ofi_peer *peer;
-    unsigned why, count = 0;
+    unsigned why;
 
     for (why = 0; why < OFI_STRANGERS; why++) {
         while ((peer = oldest(iface, why)) != NULL && peer->since_ns + STRANGE_NS <= now_ns) {
             cw_ofi_peer_died(peer, UCS_ERR_UNREACHABLE, "nothing reaches the address that its packet named");
             unlist(peer);
-            count++;
         }
     }
     set_alarm(iface);
-    return count;
+    return 0; /* the ends of connections count when they are told */
 }
 
 void cw_ofi_strangers_open(struct ofi_iface *iface)

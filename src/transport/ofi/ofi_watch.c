@@ -87,7 +87,8 @@ static struct cw_net_keepalive questions(const struct cw_config *config)
     return keepalive;
 }
 
-/* ---- the side that is watched ---- */
+/* ---- the side that is watched ----
+ * Nothing here is work done, so a program's drain loop ends while strangers keep coming. */
 
 static bool is_full(const struct ofi_iface *iface)
 {
@@ -122,7 +123,7 @@ static unsigned accepted_ready(struct cw_poll_item *item, unsigned events)
     if (cw_net_recv(item->fd, &byte, sizeof(byte)) != -EAGAIN) {
         drop(cw_container_of(item, struct accepted, item));
     }
-    return 1;
+    return 0;
 }
 
 /* Connections that are not accepted live in the system as well, so a shortage ends none: the interface does not look at
@@ -143,7 +144,7 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
     accepted = is_full(iface) ? NULL : calloc(1, sizeof(*accepted));
     if (accepted == NULL) {
         stop_accepting(iface);
-        return 1;
+        return 0;
     }
     fd = cw_net_accept(item->fd);
     if (fd < 0) {
@@ -151,18 +152,18 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
         if (fd != -EAGAIN) {
             stop_accepting(iface);
         }
-        return 1;
+        return 0;
     }
     accepted->iface = iface;
     accepted->item  = (struct cw_poll_item){.fd = fd, .ready = accepted_ready};
     if (cw_poller_add(iface->poller, &accepted->item, CW_POLL_READ) != UCS_OK) {
         cw_net_close(fd);
         free(accepted);
-        return 1;
+        return 0;
     }
     iface->watch.count++;
     cw_list_add_tail(&iface->watch.accepted, &accepted->link);
-    return 1;
+    return 0;
 }
 
 void cw_ofi_watch_open(struct ofi_iface *iface)
