@@ -313,6 +313,14 @@ static int open_unsuspected(const char *path, unsigned other, struct stat *info)
     return fd;
 }
 
+/* Whether opening the file failed because there is none, or because this user cannot see whether there is one. */
+static bool is_missing(const char *path, int error)
+{
+    struct stat info;
+
+    return error == ENOENT || error == ENOTDIR || (error == EACCES && lstat(path, &info) != 0);
+}
+
 ucs_status_t cw_file_read_trusted(const char *path, size_t max, unsigned other, char **text_p, size_t *length_p,
                                   char *why, size_t size)
 {
@@ -321,7 +329,7 @@ ucs_status_t cw_file_read_trusted(const char *path, size_t max, unsigned other, 
     const int error     = errno;
     ucs_status_t status = UCS_ERR_REJECTED;
 
-    if (fd < 0 && (error == ENOENT || error == ENOTDIR || error == ENOMEM)) {
+    if (fd < 0 && (error == ENOMEM || is_missing(path, error))) {
         return (error == ENOMEM) ? UCS_ERR_NO_MEMORY : UCS_ERR_NO_ELEM;
     }
     if (fd < 0 && error == EACCES && lstat(path, &info) != 0) {

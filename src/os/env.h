@@ -57,8 +57,9 @@ ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *l
 /*
  * Like cw_file_read, for a file that may steer this process: one that belongs to the effective user, to root or to the
  * user `other`, who alone may write it. Whoever made a symbolic link that leads there counts as an owner. In a secure
- * program the effective user counts only if the real one is another. UCS_ERR_NO_ELEM: there is none; UCS_ERR_REJECTED:
- * there is one that is not used, for the reason that is written to `why`, a clause about "it"; UCS_ERR_NO_MEMORY.
+ * program the effective user counts only if the real one is another. UCS_ERR_NO_ELEM: there is none, or its directory
+ * is closed to this user; UCS_ERR_REJECTED: there is one that is not used, for the reason that is written to `why`, a
+ * clause about "it"; UCS_ERR_NO_MEMORY.
  */
 ucs_status_t cw_file_read_trusted(const char *path, size_t max, unsigned other, char **text_p, size_t *length_p,
                                   char *why, size_t size);

@@ -269,6 +269,14 @@ static void body_missing_files(void)
     child_check(read_seg_size("missing.conf") == DEFAULT_SIZE);
 }
 
+/* As for a program that root starts as another user from a directory of root. Nobody knows what is in there. */
+static void body_closed_directory(void)
+{
+    child_check(mkdir("closed", 0) == 0 && setenv("HOME", "closed", 1) == 0);
+    child_check(getuid() != 0 || setresuid(MINE, MINE, MINE) == 0);
+    child_check(read_seg_size("closed/ucx.conf") == DEFAULT_SIZE);
+}
+
 static void test_what_was_meant_to_be_read_and_cannot_be(void **state)
 {
     (void)state;
@@ -281,6 +289,8 @@ static void test_what_was_meant_to_be_read_and_cannot_be(void **state)
     child_run(body_no_directory);
     assert_int_equal(child_count("the directory 'plain': Not a directory\n"), 1);
     child_run(body_missing_files);
+    assert_string_equal(child_output, "");
+    child_run(body_closed_directory);
     assert_string_equal(child_output, "");
 }
 
