@@ -82,7 +82,7 @@ def broken(rows):
                     yield (f"{pattern}: {key} grows from {mine[0][key]:.1f} with {mine[0]['workers']} workers to "
                            f"{row[key]:.1f} with {row['workers']}")
     for row in rows:
-        if row["descriptors"] > 0:
+        if row["descriptors"] > 1:  # one may serve the memory of endpoints that peers open
             yield f"{row['pattern']}: {row['workers']} workers need {row['descriptors']} descriptors"
 
 

@@ -43,10 +43,13 @@ ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address 
 }
 
 /* The status of an endpoint after a dial that ended so. It was made because some transport reaches the peer's address,
- * so whatever a dial finds there (nobody, a stranger, a worker that ends) is a peer that is gone. */
+ * so whatever a dial finds there (nobody, a stranger, a worker that ends) is a peer that is gone. Only where no device
+ * leads there the peer is out of reach. */
 static ucs_status_t dial_status(ucs_status_t status)
 {
     switch (status) {
+    case UCS_ERR_NO_DEVICE:
+        return UCS_ERR_UNREACHABLE;
     case UCS_ERR_UNREACHABLE:
     case UCS_ERR_NOT_CONNECTED:
     case UCS_ERR_CONNECTION_RESET:

@@ -23,7 +23,7 @@ struct cw_validity_page {
 };
 
 /* The last so many tokens that were revoked are told from those that never were. */
-#define CW_MEM_REVOKED 1024u
+#define CW_MEM_REVOKED 256u
 
 struct cw_mem_table {
     struct cw_lock lock;

@@ -332,9 +332,6 @@ ucs_status_t cw_file_read_trusted(const char *path, size_t max, unsigned other, 
     if (fd < 0 && (error == ENOMEM || is_missing(path, error))) {
         return (error == ENOMEM) ? UCS_ERR_NO_MEMORY : UCS_ERR_NO_ELEM;
     }
-    if (fd < 0 && error == EACCES && lstat(path, &info) != 0) {
-        return UCS_ERR_NO_ELEM; /* in a directory that this user may not search, such as another one's home */
-    }
     if (fd < 0 && error == EPERM && S_ISLNK(info.st_mode)) {
         (void)snprintf(why, size, "user %u made it a symbolic link; it must be a file of this user (%u) or of root",
                        (unsigned)info.st_uid, (unsigned)geteuid());

@@ -80,7 +80,7 @@ static void test_a_peer_without_an_address_is_told_of(void **state)
     right.address_length = cw_tcp_address_encode(&address, right.address);
     dialled              = dial(&left, &right);
     DRIVE_UNTIL(&left, &right, dialled->opened);
-    assert_int_equal(dialled->opened_status, UCS_ERR_UNREACHABLE);
+    assert_int_equal(dialled->opened_status, UCS_ERR_NO_DEVICE);
     assert_non_null(strstr(dialled->conn->end, "it is on another host"));
     assert_null(strstr(dialled->conn->end, "firewall"));
     both_end();

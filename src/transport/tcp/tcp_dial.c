@@ -543,7 +543,7 @@ static ucs_status_t dial_nowhere(struct cw_tcp_iface *iface, const char *why, vo
     cw_log(iface->settings.failure_level, "%s", cw_text_get(&end));
     conn->super.user       = user;
     conn->super.end        = end.data;
-    conn->greeting->status = UCS_ERR_UNREACHABLE;
+    conn->greeting->status = UCS_ERR_NO_DEVICE; /* no dial can go there, whether the peer lives or not */
     cw_tcp_tell_later(conn);
     *conn_p = &conn->super;
     return UCS_OK;
