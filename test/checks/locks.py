@@ -47,6 +47,8 @@ ALLOWED = {
     "ring_doorbell": "a peer that may sleep: fence and exchange (docs/why/wakeup.md)",
     "cw_shm_ring": "a peer that does not look at this one of many connections (docs/why/scale.md)",
     "cw_shm_warm": "likewise: we look at it again",
+    "cw_dt_start": "a generic datatype, which any thread may destroy, is held by the request",
+    "cw_dt_finish": "likewise: its hold ends",
 }
 # Of the C library.
 HARMLESS = ("memcpy", "memmove", "memset", "malloc", "calloc", "aligned_alloc", "realloc", "free", "write",
