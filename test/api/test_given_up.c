@@ -199,10 +199,11 @@ static void test_key_in_the_callback(void **state)
 static void test_key_when_the_worker_ends(void **state)
 {
     struct cw_pair *pair = *state;
-    char *local          = malloc(560000);
     struct cw_target target;
+    char *local;
 
     cw_test_need_two_workers();
+    local = malloc(560000);
     assert_non_null(local);
     for (int operation = 0; operation < OPERATIONS; operation++) {
         ucs_status_ptr_t result;
