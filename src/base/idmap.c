@@ -55,20 +55,7 @@ ucs_status_t cw_idmap_add(struct cw_idmap *map, void *object, uint64_t *id_p)
 
 static struct cw_idmap_slot *find(const struct cw_idmap *map, uint64_t id)
 {
-    uint32_t index = (uint32_t)id;
-
-    if (index >= map->size || map->slots[index].generation != (uint32_t)(id >> 32) ||
-        map->slots[index].object == NULL) {
-        return NULL;
-    }
-    return &map->slots[index];
-}
-
-void *cw_idmap_get(const struct cw_idmap *map, uint64_t id)
-{
-    const struct cw_idmap_slot *slot = find(map, id);
-
-    return (slot == NULL) ? NULL : slot->object;
+    return (cw_idmap_get(map, id) == NULL) ? NULL : &map->slots[(uint32_t)id];
 }
 
 void cw_idmap_replace(struct cw_idmap *map, uint64_t id, void *object)

@@ -6,6 +6,7 @@
 #ifndef CW_BASE_IDMAP_H
 #define CW_BASE_IDMAP_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "ucs/type/status.h"
@@ -27,7 +28,13 @@ void cw_idmap_cleanup(struct cw_idmap *map);
 /* UCS_ERR_NO_MEMORY leaves *id_p alone. */
 ucs_status_t cw_idmap_add(struct cw_idmap *map, void *object, uint64_t *id_p);
 /* NULL for any number that is not in use now. */
-void *cw_idmap_get(const struct cw_idmap *map, uint64_t id);
+static inline void *cw_idmap_get(const struct cw_idmap *map, uint64_t id)
+{
+    const uint32_t index = (uint32_t)id;
+
+    return (index < map->size && map->slots[index].generation == (uint32_t)(id >> 32)) ? map->slots[index].object
+                                                                                      : NULL;
+}
 /* A number in use names another object from now on. */
 void cw_idmap_replace(struct cw_idmap *map, uint64_t id, void *object);
 void cw_idmap_remove(struct cw_idmap *map, uint64_t id);

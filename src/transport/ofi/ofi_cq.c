@@ -32,32 +32,39 @@ void cw_ofi_break(struct ofi_iface *iface, const char *what)
     }
 }
 
-/* A packet came, or a slot that was under way is free. Returns 1 if that concerns a connection, and 0 if it concerns
- * strangers only. */
-static unsigned complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entry, fi_addr_t source)
+/* A slot that was under way is free. Returns 1 if that concerns a connection, and 0 if it concerns strangers only. */
+static CW_APART unsigned complete(struct ofi_iface *iface, struct ofi_slot *slot)
 {
-    struct ofi_slot *slot = cw_ofi_slot_find(iface, entry->op_context);
     struct ofi_conn *conn;
-    unsigned done = 1;
 
-    if (cw_unlikely(slot == NULL)) {
+    if (slot == NULL) {
         cw_ofi_break(iface, "the provider completes something that was not under way");
-    } else if (cw_unlikely(slot->access.use != OFI_USE_PACKET)) {
-        cw_ofi_accessed(iface, slot, 0, NULL);
-    } else if (slot->block->kind != OFI_BLOCK_RECEIVE) {
-        conn = cw_ofi_sent(iface, slot, 0, NULL);
-        done = conn != NULL;
-        if (conn != NULL && cw_unlikely(!cw_list_empty(&conn->flushes))) {
-            cw_ofi_end_flushes(conn);
-        }
-    } else if (entry->len > slot->block->room) {
-        cw_ofi_break(iface, "the provider tells of a packet that is longer than the room for it");
-    } else {
-        slot->state    = OFI_WAITING;
-        iface->strange = 0;
-        done           = cw_ofi_arrived(iface, slot->bytes, entry->len, source);
-        cw_ofi_post_receive(iface, slot);
+        return 1;
     }
+    if (slot->access.use != OFI_USE_PACKET) {
+        cw_ofi_accessed(iface, slot, 0, NULL);
+        return 1;
+    }
+    conn = cw_ofi_sent(iface, slot, 0, NULL);
+    if (conn != NULL && cw_unlikely(!cw_list_empty(&conn->flushes))) {
+        cw_ofi_end_flushes(conn);
+    }
+    return conn != NULL;
+}
+
+/* A packet came. Returns as cw_ofi_arrived(). */
+static CW_INLINE unsigned receive(struct ofi_iface *iface, struct ofi_slot *slot, size_t length, fi_addr_t source)
+{
+    unsigned done;
+
+    if (cw_unlikely(length > slot->block->room)) {
+        cw_ofi_break(iface, "the provider tells of a packet that is longer than the room for it");
+        return 1;
+    }
+    slot->state    = OFI_WAITING;
+    iface->strange = 0;
+    done           = cw_ofi_arrived(iface, slot->bytes, length, source);
+    cw_ofi_post_receive(iface, slot);
     return done;
 }
 
@@ -118,14 +125,21 @@ static ssize_t read_queue(struct ofi_iface *iface, struct fi_cq_msg_entry *entri
     return fi_cq_read(iface->cq, entries, CW_OFI_AT_ONCE);
 }
 
-static unsigned handle(struct ofi_iface *iface, const struct fi_cq_msg_entry *entries, const fi_addr_t *sources,
-                       unsigned count)
+/* Returns how many of the completions concern connections. */
+static CW_INLINE unsigned handle(struct ofi_iface *iface, const struct fi_cq_msg_entry *entries,
+                                 const fi_addr_t *sources, unsigned count)
 {
-    const int is_named = iface->objects->names_source;
     unsigned done = 0, i;
 
     for (i = 0; i < count && !iface->broken; i++) {
-        done += complete(iface, &entries[i], is_named ? sources[i] : FI_ADDR_NOTAVAIL);
+        struct ofi_slot *slot = cw_ofi_slot_find(iface, entries[i].op_context);
+
+        if (cw_likely(slot != NULL && slot->block->kind == OFI_BLOCK_RECEIVE)) {
+            done += receive(iface, slot, entries[i].len,
+                            iface->objects->names_source ? sources[i] : FI_ADDR_NOTAVAIL);
+        } else {
+            done += complete(iface, slot);
+        }
     }
     return done;
 }
