@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active message calls (AMS-*, AMR-*, AMD-1). The deprecated send is in compat.c.
+ * Active message calls. The deprecated send is in compat.c.
  */
 #include "abi/call.h"
+#include "core/ep_short.h"
 #include "core/mem.h"
 #include "op/am.h"
 #include "op/op_ep.h"
@@ -88,8 +89,7 @@ static const ucp_request_param_t *choose_way(const ucp_request_param_t *param, u
     return with;
 }
 
-/* Out of line, so that the most frequent call saves no registers across its inner call. */
-static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
+static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                               const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
@@ -106,64 +106,37 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const vo
     return CW_CALL_INSIDE(worker, cw_am_send(ep, id, header, header_length, buffer, count, choose_way(param, &with)));
 }
 
-#define SEND_UNUSUAL (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS)
-
-/* Whether a call is plain: no header, no unusual attribute. `quick`: features whose plain calls go a short way. */
-static CW_INLINE int is_plain(uint64_t quick, size_t header_length, const ucp_request_param_t *param)
+static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, unsigned id, const void *buffer, size_t length,
+                                            const ucp_request_param_t *param)
 {
-    return (quick & UCP_FEATURE_AM) && header_length == 0 && cw_call_is_plain(param, SEND_UNUSUAL);
-}
-
-/* Whether the message can be written to a cell without a further call. */
-static CW_INLINE int fits_now(const struct ucp_ep *ep, size_t count)
-{
-    return count <= CW_CELL_SHORT && cw_cell_can_put_now(ep->cells, count) && cw_list_empty(&ep->pending) &&
-           cw_op_ep(ep)->fences == 0;
-}
-
-/* There may be room in the ring. `header_length` is 0; the parameter keeps all arguments in their registers. */
-static CW_APART ucs_status_ptr_t send_plain(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
-                                            const void *buffer, size_t count, const ucp_request_param_t *param)
-{
-    return (cw_ep_can_put(ep, count) && cw_op_ep(ep)->fences == 0) ?
-           cw_am_send_cell(ep, id, header, header_length, buffer, count) :
-           cw_ep_has_area(ep, count) ? cw_am_send_longer(ep, id, buffer, count, param) :
-           cw_am_send(ep, id, header, 0, buffer, count, param);
-}
-
-/* A plain call on a worker with a lock takes the lock and then the same short way. */
-static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
-                                             const void *buffer, size_t count, const ucp_request_param_t *param)
-{
-    ucp_worker_h worker = ep->worker;
-
-    if (!is_plain(worker->quick_locked, header_length, param) || !cw_worker_is_host(worker, buffer)) {
-        return send_checked(ep, id, header, header_length, buffer, count, param);
+    if (cw_likely(cw_ep_takes_few(ep, length) && cw_op_ep(ep)->fences == 0 && id <= UINT16_MAX)) {
+        cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
+        cw_ep_send_few(ep, CW_PACKET_AM_EAGER, cw_am_first_bytes((uint16_t)id, 0, 0), buffer, length);
+        return NULL;
     }
-    return CW_CALL_LOCKED(worker, cw_likely(fits_now(ep, count)) ? cw_am_send_cell(ep, id, header, 0, buffer, count)
-                                                                 : send_plain(ep, id, header, 0, buffer, count, param));
+    return cw_am_send(ep, id, NULL, 0, buffer, length, param);
+}
+
+static CW_APART ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, unsigned id, const void *buffer, size_t length,
+                                                  const ucp_request_param_t *param)
+{
+    return CW_CALL_LOCKED(ep->worker, send_fast(ep, id, buffer, length, param));
 }
 
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                  const void *buffer, size_t count, const ucp_request_param_t *param)
 {
-    CW_PROBE(am_send, ep, id, count);
-    if (cw_likely(is_plain(ep->worker->quick, header_length, param) && cw_worker_is_host(ep->worker, buffer))) {
-        return cw_likely(fits_now(ep, count)) ?
-               cw_am_send_cell(ep, id, header, header_length, buffer, count) :
-               cw_likely(ep->cells->cell != ep->cells->stop) ?
-               send_plain(ep, id, header, header_length, buffer, count, param) :
-               cw_am_send(ep, id, header, 0, buffer, count, param);
-    }
-    return (ep->worker->quick_locked & UCP_FEATURE_AM) ?
-           send_shared(ep, id, header, header_length, buffer, count, param) :
-           send_checked(ep, id, header, header_length, buffer, count, param);
-}
+    const uint32_t unusual = UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS;
 
-static CW_APART ucs_status_ptr_t recv_data_locked(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
-                                                  const ucp_request_param_t *param)
-{
-    return CW_CALL_LOCKED(worker, cw_am_recv_data(worker, data_desc, buffer, count, param));
+    CW_PROBE(am_send, ep, id, count);
+    switch ((header_length == 0) ? cw_call_form(ep->worker, UCP_FEATURE_AM, buffer, param, unusual) : CW_CALL_GENERAL) {
+    case CW_CALL_FAST:
+        return send_fast(ep, id, buffer, count, param);
+    case CW_CALL_FAST_LOCKED:
+        return send_fast_locked(ep, id, buffer, count, param);
+    default:
+        return send_general(ep, id, header, header_length, buffer, count, param);
+    }
 }
 
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
@@ -178,15 +151,7 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
-    return cw_likely(!worker->mt) ? cw_am_recv_data(worker, data_desc, buffer, count, param) :
-           recv_data_locked(worker, data_desc, buffer, count, param);
-}
-
-static CW_APART void data_release_locked(ucp_worker_h worker, void *data)
-{
-    cw_lock_enter_inline(&worker->lock);
-    cw_am_data_release(worker, data);
-    cw_lock_leave_inline(&worker->lock);
+    return CW_CALL_INSIDE(worker, cw_am_recv_data(worker, data_desc, buffer, count, param));
 }
 
 void ucp_am_data_release(ucp_worker_h worker, void *data)
@@ -194,9 +159,7 @@ void ucp_am_data_release(ucp_worker_h worker, void *data)
     if (CW_CALL_NEEDS(worker, UCP_FEATURE_AM) != UCS_OK) {
         return;
     }
-    if (cw_likely(!worker->mt)) {
-        cw_am_data_release(worker, data);
-    } else {
-        data_release_locked(worker, data);
-    }
+    cw_worker_enter(worker);
+    cw_am_data_release(worker, data);
+    cw_worker_leave(worker);
 }

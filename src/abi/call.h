@@ -157,4 +157,25 @@ static CW_INLINE int cw_call_is_plain(const ucp_request_param_t *param, uint32_t
            (!(mask & UCP_OP_ATTR_FIELD_DATATYPE) || param->datatype == ucp_dt_make_contig(1));
 }
 
+/* The forms of a call. The general form checks the arguments and takes every one of them; its behaviour is what the
+ * manual says. The fast form does the same with plain bytes of host memory and has nothing to check. */
+enum cw_call_form {
+    CW_CALL_GENERAL,
+    CW_CALL_FAST,
+    CW_CALL_FAST_LOCKED /* the worker has a lock, which the call takes */
+};
+
+/* `unusual`: attributes that the fast form of this call does not take. */
+static CW_INLINE enum cw_call_form cw_call_form(ucp_worker_h worker, uint64_t feature, const void *buffer,
+                                                const ucp_request_param_t *param, uint32_t unusual)
+{
+    if (cw_unlikely(!cw_call_is_plain(param, unusual) || !cw_worker_is_host(worker, buffer))) {
+        return CW_CALL_GENERAL;
+    }
+    if (cw_likely(worker->quick & feature)) {
+        return CW_CALL_FAST;
+    }
+    return (worker->quick_locked & feature) ? CW_CALL_FAST_LOCKED : CW_CALL_GENERAL;
+}
+
 #endif

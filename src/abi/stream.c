@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stream calls (STR-*).
+ * Stream calls.
  */
 #include "abi/call.h"
+#include "core/ep_short.h"
+#include "op/op_ep.h"
 #include "op/stream.h"
+#include "wire/packet.h"
 
-/* Out of line, so that the most frequent call saves no registers across its inner call. */
-static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, size_t count,
+static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer, size_t count,
                                               const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
@@ -19,7 +21,7 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, s
     status = cw_call_check(worker, &param, buffer, count, &device);
     if (status == UCS_OK && (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && param->flags != 0) {
         cw_error("ucp_stream_send_nbx knows no flags, but 0x%x was given", (unsigned)param->flags);
-        status = UCS_ERR_INVALID_PARAM; /* STR-2 */
+        status = UCS_ERR_INVALID_PARAM;
     }
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
@@ -27,33 +29,43 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, s
     return CW_CALL_INSIDE(worker, cw_stream_send(ep, buffer, count, param));
 }
 
-#define SEND_UNUSUAL (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS)
-
-/* A plain call on a worker with a lock takes the lock and then the same short way. */
-static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, size_t count,
-                                             const ucp_request_param_t *param)
+static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, const void *buffer, size_t length,
+                                            const ucp_request_param_t *param)
 {
-    ucp_worker_h worker = ep->worker;
+    struct cw_stream *stream = cw_op_ep(ep)->stream;
 
-    if (!cw_call_is_plain(param, SEND_UNUSUAL) || !cw_worker_is_host(worker, buffer)) {
-        return send_checked(ep, buffer, count, param);
+    if (cw_likely(length != 0 && cw_ep_takes_few(ep, length) && stream != NULL &&
+                  length <= cw_stream_window(stream))) {
+        const uint64_t position = htole64(stream->sent);
+
+        stream->sent += length;
+        cw_count_message(ep->worker, CW_COUNT_STREAM_SENT, length);
+        cw_ep_send_few(ep, CW_PACKET_STREAM_DATA, position, buffer, length);
+        return NULL;
     }
-    return CW_CALL_LOCKED(worker, cw_likely(cw_stream_has_cell(ep, count)) ? cw_stream_send_cell(ep, buffer, count)
-                                                                           : cw_stream_send(ep, buffer, count, param));
+    return cw_stream_send(ep, buffer, length, param);
+}
+
+static CW_APART ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, const void *buffer, size_t length,
+                                                  const ucp_request_param_t *param)
+{
+    return CW_CALL_LOCKED(ep->worker, send_fast(ep, buffer, length, param));
 }
 
 ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param)
 {
-    if (cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) &&
-                  cw_call_is_plain(param, SEND_UNUSUAL) && cw_worker_is_host(ep->worker, buffer))) {
-        return cw_likely(cw_stream_has_cell(ep, count)) ? cw_stream_send_cell(ep, buffer, count) :
-               cw_stream_send(ep, buffer, count, param);
+    switch (cw_call_form(ep->worker, UCP_FEATURE_STREAM, buffer, param,
+                         UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS)) {
+    case CW_CALL_FAST:
+        return send_fast(ep, buffer, count, param);
+    case CW_CALL_FAST_LOCKED:
+        return send_fast_locked(ep, buffer, count, param);
+    default:
+        return send_general(ep, buffer, count, param);
     }
-    return (ep->worker->quick_locked & UCP_FEATURE_STREAM) ? send_shared(ep, buffer, count, param) :
-           send_checked(ep, buffer, count, param);
 }
 
-static CW_APART ucs_status_ptr_t recv_checked(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
+static CW_APART ucs_status_ptr_t recv_general(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
                                               const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
@@ -73,29 +85,19 @@ static CW_APART ucs_status_ptr_t recv_checked(ucp_ep_h ep, void *buffer, size_t 
 ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
                                      const ucp_request_param_t *param)
 {
-    return cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) && cw_call_is_plain(param, 0) &&
-                     cw_worker_is_host(ep->worker, buffer)) ?
-           cw_stream_recv(ep, buffer, count, length, param) :
-           recv_checked(ep, buffer, count, length, param);
-}
-
-static CW_APART ucs_status_ptr_t recv_data_checked(ucp_ep_h ep, size_t *length)
-{
-    ucp_worker_h worker = ep->worker;
-
-    if (worker->quick_locked & UCP_FEATURE_STREAM) {
-        return CW_CALL_LOCKED(worker, cw_stream_recv_data(ep, length));
-    }
-    if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_STREAM))) {
-        return UCS_STATUS_PTR(cw_call_feature_missing("ucp_stream_recv_data_nb", "UCP_FEATURE_STREAM"));
-    }
-    return CW_CALL_INSIDE(worker, cw_stream_recv_data(ep, length));
+    return (cw_call_form(ep->worker, UCP_FEATURE_STREAM, buffer, param, 0) == CW_CALL_FAST)
+               ? cw_stream_recv(ep, buffer, count, length, param)
+               : recv_general(ep, buffer, count, length, param);
 }
 
 ucs_status_ptr_t ucp_stream_recv_data_nb(ucp_ep_h ep, size_t *length)
 {
-    return cw_likely(ep->worker->quick & UCP_FEATURE_STREAM) ? cw_stream_recv_data(ep, length) :
-           recv_data_checked(ep, length);
+    ucp_worker_h worker = ep->worker;
+
+    if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_STREAM))) {
+        return UCS_STATUS_PTR(cw_call_feature_missing(__func__, "UCP_FEATURE_STREAM"));
+    }
+    return CW_CALL_INSIDE(worker, cw_stream_recv_data(ep, length));
 }
 
 ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_eps, size_t max_eps, unsigned int flags)

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tag calls (TAG-*, TPR-*).
+ * Tag calls.
  */
 #include "abi/call.h"
+#include "core/ep_short.h"
+#include "op/credit.h"
 #include "op/tag.h"
+#include "wire/packet.h"
 
-/* Out of line, so that without a lock the public call saves no registers across the call of the core. */
-static CW_APART ucs_status_ptr_t send_locked(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                             const ucp_request_param_t *param, int sync)
-{
-    ucp_worker_h worker = ep->worker;
-
-    return CW_CALL_INSIDE(worker, cw_tag_send(ep, buffer, count, tag, param, sync));
-}
-
-static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                           const ucp_request_param_t *param, int sync, const char *call)
+static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                              const ucp_request_param_t *param, int sync, const char *call)
 {
     ucp_worker_h worker = ep->worker;
     struct cw_call_device device;
@@ -28,39 +22,46 @@ static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
-    return cw_likely(!worker->mt) ? cw_tag_send(ep, buffer, count, tag, param, sync) :
-           send_locked(ep, buffer, count, tag, param, sync);
+    return CW_CALL_INSIDE(worker, cw_tag_send(ep, buffer, count, tag, param, sync));
 }
 
-/* A plain call on a worker with a lock takes the lock and then the same short way. */
-static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                             const ucp_request_param_t *param)
+static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, const void *buffer, size_t length, ucp_tag_t tag,
+                                            const ucp_request_param_t *param)
 {
-    ucp_worker_h worker = ep->worker;
-
-    if (!cw_call_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL) || !cw_worker_is_host(worker, buffer)) {
-        return tag_send(ep, buffer, count, tag, param, 0, "ucp_tag_send_nbx");
+    if (cw_likely(cw_ep_takes_few(ep, length) && cw_credit_has(ep, length))) {
+        cw_credit_sent(ep, length);
+        cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
+        cw_ep_send_few(ep, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
+        return NULL;
     }
-    return CW_CALL_LOCKED(worker, cw_tag_send_plain(ep, buffer, count, tag, param));
+    return cw_tag_send(ep, buffer, length, tag, param, 0);
+}
+
+static CW_APART ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, const void *buffer, size_t length, ucp_tag_t tag,
+                                                  const ucp_request_param_t *param)
+{
+    return CW_CALL_LOCKED(ep->worker, send_fast(ep, buffer, length, tag, param));
 }
 
 ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                   const ucp_request_param_t *param)
 {
     CW_PROBE(tag_send, ep, count, tag);
-    if (cw_likely((ep->worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL) &&
-                  cw_worker_is_host(ep->worker, buffer))) {
-        return cw_tag_send_plain(ep, buffer, count, tag, param);
+    switch (cw_call_form(ep->worker, UCP_FEATURE_TAG, buffer, param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
+    case CW_CALL_FAST:
+        return send_fast(ep, buffer, count, tag, param);
+    case CW_CALL_FAST_LOCKED:
+        return send_fast_locked(ep, buffer, count, tag, param);
+    default:
+        return send_general(ep, buffer, count, tag, param, 0, __func__);
     }
-    return (ep->worker->quick_locked & UCP_FEATURE_TAG) ? send_shared(ep, buffer, count, tag, param) :
-           tag_send(ep, buffer, count, tag, param, 0, __func__);
 }
 
 ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                        const ucp_request_param_t *param)
 {
     CW_PROBE(tag_send, ep, count, tag);
-    return tag_send(ep, buffer, count, tag, param, 1, __func__);
+    return send_general(ep, buffer, count, tag, param, 1, __func__);
 }
 
 static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, size_t count,
@@ -73,80 +74,54 @@ static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, s
     return cw_call_check(worker, param_p, buffer, count, device);
 }
 
-static CW_APART ucs_status_ptr_t recv_locked(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
-                                             ucp_tag_t tag_mask, const ucp_request_param_t *param)
-{
-    return CW_CALL_INSIDE(worker, cw_tag_recv(worker, buffer, count, tag, tag_mask, param));
-}
-
-static CW_APART ucs_status_ptr_t recv_any(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
-                                          ucp_tag_t tag_mask, const ucp_request_param_t *param)
+static CW_APART ucs_status_ptr_t recv_general(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
+                                              ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
     struct cw_call_device device;
     ucs_status_t status = check_recv(worker, buffer, count, &param, &device, "ucp_tag_recv_nbx");
 
-    if (cw_unlikely(status != UCS_OK)) {
-        return UCS_STATUS_PTR(status);
-    }
-    return cw_likely(!worker->mt) ? cw_tag_recv(worker, buffer, count, tag, tag_mask, param) :
-           recv_locked(worker, buffer, count, tag, tag_mask, param);
+    return (status != UCS_OK)
+               ? UCS_STATUS_PTR(status)
+               : CW_CALL_INSIDE(worker, cw_tag_recv(worker, buffer, count, tag, tag_mask, param));
 }
 
-#define RECEIVE_UNUSUAL (UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
-
-static CW_APART ucs_status_ptr_t recv_shared(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
-                                             ucp_tag_t tag_mask, const ucp_request_param_t *param)
+static CW_APART ucs_status_ptr_t recv_fast_locked(ucp_worker_h worker, void *buffer, size_t length, ucp_tag_t tag,
+                                                  ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
-    if (!cw_call_is_plain(param, RECEIVE_UNUSUAL) || !cw_worker_is_host(worker, buffer)) {
-        return recv_any(worker, buffer, count, tag, tag_mask, param);
-    }
-    return CW_CALL_LOCKED(worker, cw_tag_recv_plain_shared(worker, buffer, count, tag, tag_mask, param));
+    return CW_CALL_LOCKED(worker, cw_tag_recv_plain_shared(worker, buffer, length, tag, tag_mask, param));
 }
 
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
                                   const ucp_request_param_t *param)
 {
     CW_PROBE(tag_recv, worker, count, tag);
-    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, RECEIVE_UNUSUAL) &&
-                     cw_worker_is_host(worker, buffer)) ?
-           cw_tag_recv_plain(worker, buffer, count, tag, tag_mask, param) :
-           (worker->quick_locked & UCP_FEATURE_TAG) ?
-           recv_shared(worker, buffer, count, tag, tag_mask, param) :
-           recv_any(worker, buffer, count, tag, tag_mask, param);
+    switch (cw_call_form(worker, UCP_FEATURE_TAG, buffer, param,
+                         UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)) {
+    case CW_CALL_FAST:
+        return cw_tag_recv_plain(worker, buffer, count, tag, tag_mask, param);
+    case CW_CALL_FAST_LOCKED:
+        return recv_fast_locked(worker, buffer, count, tag, tag_mask, param);
+    default:
+        return recv_general(worker, buffer, count, tag, tag_mask, param);
+    }
 }
 
-static CW_APART ucs_status_ptr_t recv_message_locked(ucp_worker_h worker, void *buffer, size_t count,
-                                                     ucp_tag_message_h message, const ucp_request_param_t *param)
-{
-    return CW_CALL_LOCKED(worker, cw_tag_recv_message(worker, buffer, count, message, param));
-}
-
-static CW_APART ucs_status_ptr_t recv_message_any(ucp_worker_h worker, void *buffer, size_t count,
-                                                  ucp_tag_message_h message, const ucp_request_param_t *param)
+static CW_APART ucs_status_ptr_t recv_message_general(ucp_worker_h worker, void *buffer, size_t count,
+                                                      ucp_tag_message_h message, const ucp_request_param_t *param)
 {
     struct cw_call_device device;
     ucs_status_t status = check_recv(worker, buffer, count, &param, &device, "ucp_tag_msg_recv_nbx");
 
-    if (cw_unlikely(status != UCS_OK)) {
-        return UCS_STATUS_PTR(status);
-    }
-    return cw_likely(!worker->mt) ? cw_tag_recv_message(worker, buffer, count, message, param) :
-           recv_message_locked(worker, buffer, count, message, param);
+    return (status != UCS_OK) ? UCS_STATUS_PTR(status)
+                              : CW_CALL_INSIDE(worker, cw_tag_recv_message(worker, buffer, count, message, param));
 }
 
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
                                       const ucp_request_param_t *param)
 {
-    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_call_is_plain(param, 0) &&
-                     cw_worker_is_host(worker, buffer)) ?
-           cw_tag_recv_message(worker, buffer, count, message, param) :
-           recv_message_any(worker, buffer, count, message, param);
-}
-
-static CW_APART ucp_tag_message_h probe_locked(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,
-                                               ucp_tag_recv_info_t *info)
-{
-    return CW_CALL_LOCKED(worker, cw_tag_probe(worker, tag, tag_mask, remove, info));
+    return (cw_call_form(worker, UCP_FEATURE_TAG, buffer, param, 0) == CW_CALL_FAST)
+               ? cw_tag_recv_message(worker, buffer, count, message, param)
+               : recv_message_general(worker, buffer, count, message, param);
 }
 
 ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,
@@ -155,6 +130,5 @@ ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t
     if (CW_CALL_NEEDS(worker, UCP_FEATURE_TAG) != UCS_OK) {
         return NULL;
     }
-    return cw_likely(!worker->mt) ? cw_tag_probe(worker, tag, tag_mask, remove, info) :
-           probe_locked(worker, tag, tag_mask, remove, info);
+    return CW_CALL_INSIDE(worker, cw_tag_probe(worker, tag, tag_mask, remove, info));
 }

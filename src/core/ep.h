@@ -223,12 +223,6 @@ static CW_INLINE int cw_ep_can_put(const struct ucp_ep *ep, size_t length)
     return length <= CW_CELL_SHORT && cw_cell_can_put(ep->cells, length) && cw_list_empty(&ep->pending);
 }
 
-/* Whether the transport has a byte area beside the cells, for longer packets. */
-static CW_INLINE int cw_ep_has_area(const struct ucp_ep *ep, size_t length)
-{
-    return length > CW_CELL_SHORT && cw_cell_is_next(ep->cells);
-}
-
 /* Bytes that may be sent before packets from the peer get their turn. */
 uint64_t cw_ep_turn(const struct ucp_ep *ep);
 

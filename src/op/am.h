@@ -6,8 +6,11 @@
 #ifndef CW_OP_AM_H
 #define CW_OP_AM_H
 
+#include <string.h>
+
 #include "base/hash.h"
 #include "core/ep.h"
+#include "wire/packet.h"
 
 /* The longest user header that a program may send; the limit is lower where packets are small (WRK-9). */
 #define CW_AM_MAX_HEADER 4096u
@@ -65,17 +68,21 @@ static inline const struct cw_am_handler *cw_am_find_handler(const struct cw_am_
     return cw_am_find_sparse(state, id);
 }
 
-/* In am_send.c. The results are those that the *_nbx calls define (REQ-1). Each of these functions refuses an id that
- * does not fit the packet: the check costs least where the id is cut to 16 bits. */
+/* The header of an active message that comes whole. */
+static CW_INLINE uint64_t cw_am_first_bytes(uint16_t id, uint32_t flags, size_t header_length)
+{
+    const struct cw_wire_am am = {.handler       = htole16(id),
+                                  .flags         = (flags & UCP_AM_SEND_FLAG_REPLY) ? CW_WIRE_AM_REPLY : 0,
+                                  .header_length = htole32((uint32_t)header_length)};
+    uint64_t bytes;
+
+    memcpy(&bytes, &am, sizeof(bytes));
+    return bytes;
+}
+
+/* In am_send.c. The result is what ucp_am_send_nbx() defines. Refuses an id that does not fit the packet. */
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param);
-/* Sends `length` plain bytes without header and flags in a cell. The caller has made sure that a cell is free for
- * them. */
-ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
-                                 const void *buffer, size_t length);
-/* Sends plain bytes, without header and flags, that do not fit a cell. The endpoint's lane must have cells. */
-ucs_status_ptr_t cw_am_send_longer(struct ucp_ep *ep, unsigned id, const void *buffer, size_t length,
-                                   const ucp_request_param_t *param);
 /* The longest user header that fits the packets of all interfaces of the worker; the value does not change. */
 size_t cw_am_max_header(struct ucp_worker *worker);
 

@@ -7,19 +7,12 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "core/ep_batch.h"
+#include "core/ep_short.h"
 #include "op/am.h"
 #include "op/op.h"
 #include "op/send.h"
 
 #define SHORT_BYTES 256u /* header and data that are joined on the stack */
-
-static CW_INLINE struct cw_wire_am wire_header(uint16_t id, uint32_t flags, size_t header_length)
-{
-    return (struct cw_wire_am){.handler       = htole16(id),
-                               .flags         = (flags & UCP_AM_SEND_FLAG_REPLY) ? CW_WIRE_AM_REPLY : 0,
-                               .header_length = htole32((uint32_t)header_length)};
-}
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {
@@ -118,53 +111,32 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
     return cw_send_start(request, param->op_attr_mask);
 }
 
-/* Sends a short message with a user header. */
-static CW_APART ucs_status_t send_gathered(struct cw_conn *conn, uint64_t first, const void *header,
-                                           size_t header_length, const void *buffer, size_t length)
+/* Tries to send a short message with a user header. */
+static CW_APART bool send_gathered(struct ucp_ep *ep, uint64_t first, const void *header, size_t header_length,
+                                   const void *buffer, size_t length)
 {
     char bytes[SHORT_BYTES];
 
-    if (header_length >= SHORT_BYTES || length > SHORT_BYTES - header_length ||
-        header_length + length >= conn->iface->plan->short_end) {
-        return CW_AGAIN;
+    if (header_length >= SHORT_BYTES || length > SHORT_BYTES - header_length) {
+        return false;
     }
     memcpy(bytes, header, header_length);
     if (length > 0) {
         memcpy(bytes + header_length, buffer, length);
     }
-    return cw_lane_send_short(conn, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
+    return cw_ep_send_short(ep, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
 }
 
-/* Returns UCS_OK if the message was sent, CW_AGAIN if it cannot go this way or cannot go now. */
-static CW_INLINE ucs_status_t send_short(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
-                                         const void *buffer, size_t length, uint32_t flags)
+/* Tries to send a short message from a list of buffers. */
+static CW_APART bool send_list(struct ucp_ep *ep, uint64_t first, const ucp_dt_iov_t *iov, size_t count)
 {
-    const struct cw_wire_am am = wire_header(id, flags, header_length);
-    struct cw_conn *conn       = ep->conn;
-    uint64_t first;
+    const size_t length = cw_ep_ready(ep) ? cw_send_list_length(ep, iov, count) : SIZE_MAX;
 
-    memcpy(&first, &am, sizeof(first));
-    if (header_length > 0) {
-        return send_gathered(conn, first, header, header_length, buffer, length);
-    }
-    return (length < conn->iface->plan->short_end) ? cw_lane_send_short(conn, CW_PACKET_AM_EAGER, first, buffer, length)
-                                                   : CW_AGAIN;
-}
-
-/* Sends a short message from a list of buffers. Returns as send_short does. */
-static CW_APART ucs_status_t send_list(struct ucp_ep *ep, uint16_t id, const ucp_dt_iov_t *iov, size_t count,
-                                       uint32_t flags)
-{
-    const struct cw_wire_am am = wire_header(id, flags, 0);
-    const size_t length        = cw_send_list_length(ep, iov, count);
-    uint64_t first;
-
-    memcpy(&first, &am, sizeof(first));
     if (length == SIZE_MAX || !cw_send_list(ep, CW_PACKET_AM_EAGER, first, iov, count, length)) {
-        return CW_AGAIN;
+        return false;
     }
     cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
-    return UCS_OK;
+    return true;
 }
 
 static CW_COLD ucs_status_ptr_t refuse(unsigned id)
@@ -173,76 +145,34 @@ static CW_COLD ucs_status_ptr_t refuse(unsigned id)
     return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
 }
 
-static CW_INLINE int is_id(unsigned id)
-{
-    return cw_likely(id <= UINT16_MAX);
-}
-
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param)
 {
-    uint32_t attr_mask = param->op_attr_mask;
-    uint32_t flags     = (attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
-    size_t length      = count;
-    ucs_status_t status;
+    const uint32_t attr_mask = param->op_attr_mask;
+    const uint32_t flags     = (attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
+    const uint64_t first     = cw_am_first_bytes((uint16_t)id, flags, header_length);
+    size_t length            = count;
 
-    if (!is_id(id)) {
+    if (cw_unlikely(id > UINT16_MAX)) {
         return refuse(id);
     }
-    if (cw_likely(cw_ep_ready(ep) && cw_op_ep(ep)->fences == 0 && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) &&
+    if (cw_likely(cw_op_ep(ep)->fences == 0 && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) &&
                   !(flags & UCP_AM_SEND_FLAG_RNDV))) {
         if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
-            if (param->datatype == ucp_dt_make_iov() && header_length == 0 &&
-                send_list(ep, (uint16_t)id, buffer, count, flags) == UCS_OK) {
+            if (param->datatype == ucp_dt_make_iov() && header_length == 0 && send_list(ep, first, buffer, count)) {
                 return NULL;
             }
         }
-        status = cw_unlikely(cw_ep_collects(ep)) ? CW_AGAIN :
-                 send_short(ep, (uint16_t)id, header, header_length, buffer, length, flags);
-        if (cw_likely(status == UCS_OK)) {
-            cw_ep_sent_alone(ep);
+        if (cw_likely(header_length == 0) ? cw_ep_send_short(ep, CW_PACKET_AM_EAGER, first, buffer, length)
+                                          : send_gathered(ep, first, header, header_length, buffer, length)) {
             cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
             return NULL;
         }
-        if (status != CW_AGAIN) {
-            return UCS_STATUS_PTR(status);
-        }
-    } else if (cw_unlikely(ep->state == CW_EP_FAILED)) {
-        return UCS_STATUS_PTR(ep->status);
     }
-    return send_request(ep, (uint16_t)id, header, header_length, buffer, count, flags, param);
-}
-
-ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *header CW_UNUSED, size_t header_length,
-                                 const void *buffer, size_t length)
-{
-    const struct cw_wire_am am = wire_header((uint16_t)id, 0, 0);
-    uint64_t first;
-
-    (void)header_length; /* parameters as in ucp_am_send_nbx, so that no register is moved between the calls */
-    if (!is_id(id)) {
-        return refuse(id);
-    }
-    memcpy(&first, &am, sizeof(first));
-    cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
-    cw_cell_put(ep->cells, CW_PACKET_AM_EAGER, first, buffer, length);
-    return NULL;
-}
-
-ucs_status_ptr_t cw_am_send_longer(struct ucp_ep *ep, unsigned id, const void *buffer, size_t length,
-                                   const ucp_request_param_t *param)
-{
-    const struct cw_wire_am am = wire_header((uint16_t)id, 0, 0);
-    uint64_t first;
-
-    memcpy(&first, &am, sizeof(first));
-    if (is_id(id) && cw_send_takes_longer(ep, length) && cw_op_ep(ep)->fences == 0 &&
-        cw_likely(cw_byte_ring_put(ep->cells, CW_PACKET_AM_EAGER, first, buffer, length))) {
-        cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
-        return NULL;
-    }
-    return cw_am_send(ep, id, NULL, 0, buffer, length, param);
+    return cw_likely(ep->state != CW_EP_FAILED)
+               ? send_request(ep, (uint16_t)id, header, header_length, buffer, count, flags, param)
+               : UCS_STATUS_PTR(ep->status);
 }
 
 size_t cw_am_max_header(struct ucp_worker *worker)

@@ -215,12 +215,6 @@ ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wi
                                   const void *parts, size_t length);
 void cw_send_device_end(struct cw_send *send);
 
-/* Whether a message that is longer than a cell may go into the byte area beside the cells, if there is room. */
-static inline int cw_send_takes_longer(const struct ucp_ep *ep, size_t length)
-{
-    return length < ep->conn->iface->plan->short_end && cw_list_empty(&ep->pending);
-}
-
 /* send_list.c: for an open endpoint with no pending requests. The length of a list that may go into a cell or the byte
  * area; SIZE_MAX: the list cannot go this way. */
 size_t cw_send_list_length(const struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count);

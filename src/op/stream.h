@@ -137,17 +137,11 @@ ucs_status_t cw_stream_send_begin(struct cw_request *request, int zcopy);
 ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t count, const ucp_request_param_t *param);
 ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t length);
 
-/* Whether a send of that length can go in one cell now, within the window. */
-static CW_INLINE int cw_stream_has_cell(const struct ucp_ep *ep, size_t length)
+/* The bytes that may be sent now. */
+static CW_INLINE size_t cw_stream_window(const struct cw_stream *stream)
 {
-    const struct cw_stream *stream = cw_op_ep(ep)->stream;
-
-    return length > 0 && cw_ep_can_put(ep, length) && stream != NULL &&
-           length <= CW_STREAM_WINDOW - (stream->sent - stream->credited);
+    return CW_STREAM_WINDOW - (size_t)(stream->sent - stream->credited);
 }
-
-/* Sends plain bytes if cw_stream_has_cell says so; the program asks for no special flags. */
-ucs_status_ptr_t cw_stream_send_cell(struct ucp_ep *ep, const void *buffer, size_t length);
 
 /* stream_recv.c */
 ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, size_t *length,

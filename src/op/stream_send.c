@@ -23,11 +23,6 @@ struct send_state {
 
 _Static_assert(sizeof(struct send_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
-static size_t window_left(const struct cw_stream *stream)
-{
-    return CW_STREAM_WINDOW - (size_t)(stream->sent - stream->credited);
-}
-
 static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
 {
     struct send_state *state   = cw_container_of(completion, struct send_state, completion);
@@ -90,7 +85,7 @@ static ucs_status_t send_piece(struct cw_request *request)
     struct cw_conn *conn           = request->ep->conn;
     const struct cw_limits *limits = &conn->iface->limits;
     size_t left                    = state->cursor.length - state->cursor.offset;
-    size_t window                  = window_left(stream);
+    size_t window                  = cw_stream_window(stream);
     size_t header                  = sizeof(struct cw_wire_stream_data);
     int zcopy                      = state->zcopy && left + header > limits->max_bcopy;
     size_t max                     = (zcopy ? limits->max_zcopy : cw_conn_max_piece(conn)) - header;
@@ -171,7 +166,7 @@ static void release(struct cw_request *request)
 
 static int takes_all_now(const struct ucp_ep *ep, size_t length)
 {
-    return cw_ep_ready(ep) && length <= window_left(cw_op_ep(ep)->stream) &&
+    return cw_ep_ready(ep) && length <= cw_stream_window(cw_op_ep(ep)->stream) &&
            length + sizeof(struct cw_wire_stream_data) <= ep->conn->iface->limits.max_bcopy;
 }
 
@@ -294,7 +289,7 @@ ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t co
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
         }
         conn = ep->conn;
-        if (length - 1 < conn->iface->limits.max_short && length <= window_left(stream) &&
+        if (length - 1 < conn->iface->limits.max_short && length <= cw_stream_window(stream) &&
             cw_likely(!cw_ep_collects(ep))) {
             status = cw_lane_send_short(conn, CW_PACKET_STREAM_DATA, htole64(stream->sent), buffer, length);
             if (cw_likely(status != CW_AGAIN)) {
@@ -306,17 +301,6 @@ ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t co
         }
     }
     return send_request(ep, buffer, count, param);
-}
-
-ucs_status_ptr_t cw_stream_send_cell(struct ucp_ep *ep, const void *buffer, size_t length)
-{
-    struct cw_stream *stream = cw_op_ep(ep)->stream;
-    const uint64_t position  = htole64(stream->sent);
-
-    stream->sent += length;
-    cw_count_message(ep->worker, CW_COUNT_STREAM_SENT, length);
-    cw_cell_put(ep->cells, CW_PACKET_STREAM_DATA, position, buffer, length);
-    return NULL;
 }
 
 ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)

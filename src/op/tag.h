@@ -44,9 +44,6 @@ struct ucp_recv_desc {
  * (TAG-21). */
 ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                              const ucp_request_param_t *param, int sync);
-/* As cw_tag_send, for `length` plain bytes, if no trace is written and the result may come at once. */
-ucs_status_ptr_t cw_tag_send_plain(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
-                                   const ucp_request_param_t *param);
 ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length);
 
 /* tag_recv.c */

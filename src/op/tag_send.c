@@ -3,7 +3,7 @@
  * Sending tag messages. A contiguous buffer that fits the transport's short send needs no request, and no copy but the
  * transport's own. A short list may go by send_list.c. All other sends go by op/send.h.
  */
-#include "core/ep_batch.h"
+#include "core/ep_short.h"
 #include "op/credit.h"
 #include "op/send.h"
 #include "op/tag.h"
@@ -87,86 +87,41 @@ static CW_APART ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buf
     return cw_send_start(request, param->op_attr_mask);
 }
 
-/* UCS_OK: sent. CW_AGAIN: the list cannot go this way, or not now. */
-static CW_APART ucs_status_t send_list(struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count, ucp_tag_t tag)
+/* Tries to send a short list of buffers. */
+static CW_APART bool send_list(struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count, ucp_tag_t tag)
 {
-    const size_t length = cw_send_list_length(ep, iov, count);
+    const size_t length = cw_ep_ready(ep) ? cw_send_list_length(ep, iov, count) : SIZE_MAX;
 
     if (length == SIZE_MAX || !cw_credit_has(ep, length) ||
         !cw_send_list(ep, CW_PACKET_TAG_EAGER, htole64(tag), iov, count, length)) {
-        return CW_AGAIN;
+        return false;
     }
     cw_credit_sent(ep, length);
     cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
-    return UCS_OK;
+    return true;
 }
 
 ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                              const ucp_request_param_t *param, int sync)
 {
-    uint32_t attr_mask = param->op_attr_mask;
-    struct cw_conn *conn;
-    ucs_status_t status;
-    size_t length = count;
+    const uint32_t attr_mask = param->op_attr_mask;
+    size_t length            = count;
 
-    if (cw_likely(cw_ep_ready(ep) && !sync && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
+    if (cw_likely(!sync && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
         if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
-            if (param->datatype == ucp_dt_make_iov() && send_list(ep, buffer, count, tag) == UCS_OK) {
+            if (param->datatype == ucp_dt_make_iov() && send_list(ep, buffer, count, tag)) {
                 return NULL;
             }
         }
-        conn = ep->conn;
-        if (length < conn->iface->plan->short_end && cw_likely(!cw_ep_collects(ep)) &&
-            cw_likely(cw_credit_has(ep, length))) {
-            status = cw_lane_send_short(conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
-            if (cw_likely(status == UCS_OK)) {
-                cw_ep_sent_alone(ep);
-                cw_credit_sent(ep, length);
-                cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
-                return NULL;
-            }
-            if (status != CW_AGAIN) {
-                return UCS_STATUS_PTR(status);
-            }
+        if (cw_credit_has(ep, length) && cw_ep_send_short(ep, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length)) {
+            cw_credit_sent(ep, length);
+            cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
+            return NULL;
         }
-    } else if (cw_unlikely(ep->state == CW_EP_FAILED)) {
-        return UCS_STATUS_PTR(ep->status);
     }
-    return send_request(ep, buffer, count, tag, param, sync);
-}
-
-/* Sends a message that is longer than CW_CELL_FEW: a cell carries it if it fits, otherwise the byte area beside the
- * cells. */
-static CW_APART ucs_status_ptr_t send_longer(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
-                                             const ucp_request_param_t *param)
-{
-    if (cw_likely(cw_cell_is_next(ep->cells) && cw_list_empty(&ep->pending) && cw_credit_has(ep, length))) {
-        if (length <= CW_CELL_SHORT) {
-            cw_cell_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
-        } else if (length >= ep->conn->iface->plan->short_end ||
-                   cw_unlikely(!cw_byte_ring_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length))) {
-            return cw_tag_send(ep, buffer, length, tag, param, 0);
-        }
-        cw_credit_sent(ep, length);
-        cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
-        return NULL;
-    }
-    return cw_tag_send(ep, buffer, length, tag, param, 0);
-}
-
-ucs_status_ptr_t cw_tag_send_plain(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
-                                   const ucp_request_param_t *param)
-{
-    if (cw_likely(cw_cell_can_put_few(ep->cells, length) && cw_list_empty(&ep->pending) &&
-                  cw_credit_has(ep, length))) {
-        cw_credit_sent(ep, length);
-        cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
-        cw_cell_put_few(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
-        return NULL;
-    }
-    return (length > CW_CELL_FEW) ? send_longer(ep, buffer, length, tag, param) :
-           cw_tag_send(ep, buffer, length, tag, param, 0);
+    return cw_likely(ep->state != CW_EP_FAILED) ? send_request(ep, buffer, count, tag, param, sync)
+                                                : UCS_STATUS_PTR(ep->status);
 }
 
 ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)

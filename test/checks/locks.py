@@ -23,8 +23,9 @@ POINTERS = {
     "cw_am_send": ("cw_shm_send_short",),
     "cw_stream_send": ("cw_shm_send_short",),
     "send_gathered": ("cw_shm_send_short",),
-    "cw_tag_send_plain": ("ring_doorbell",),
-    "cw_am_send_cell": ("ring_doorbell",),
+    "ucp_tag_send_nbx": ("ring_doorbell",),
+    "ucp_am_send_nbx": ("ring_doorbell",),
+    "ucp_stream_send_nbx": ("ring_doorbell",),
     "cw_send_attempt": ("eager_copy_start",),
     "eager_copy_start": ("cw_shm_send_bcopy",),
 }
@@ -32,7 +33,7 @@ POINTERS = {
 STOPS = {
     "cw_lock_enter": "workers of several threads only: behind worker->mt",
     "cw_lock_leave": "workers of several threads only: behind worker->mt",
-    "send_shared": "likewise: nothing is in worker->quick",
+    "send_fast_locked": "likewise: nothing is in worker->quick",
     "cw_log_emit": "a fault is told",
     "cw_log_emit_limited": "a fault is told",
     "cw_call_check_buffer": "arguments that need a look: memory handles and types",
