@@ -59,11 +59,6 @@ struct cw_producer {
     uint64_t byte_count;            /* bytes taken so far, with what was skipped at the end of the area */
     uint64_t bytes_done;            /* last seen of the consumer */
     char *bytes;                    /* the area in use */
-    char *claim;                    /* lines that the next packet is likely to take, which only the producer holds */
-    char *claim_end;                /* after a store: base/byte_ring.h */
-    uint8_t claims_long;            /* also for long packets, as a copy's time told ... */
-    uint8_t until_timed;            /* ... and so many of them are copied before the next one is timed */
-    uint8_t no_claims;              /* UCX_TUNING: long ones are neither claimed nor timed for that */
     uint32_t num_bytes;             /* a power of two */
     uint32_t cell_shift;            /* 1 << cell_shift cells */
     uint32_t slot;                  /* not 0: `cell` is open, and this is the next one in it */

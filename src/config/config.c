@@ -584,7 +584,6 @@ int cw_name_list_has(const struct cw_name_list *list, const char *name)
 }
 
 static const char *const rules[CW_TUNING_COUNT] = {[CW_TUNING_NT_COPY] = "nt_copy",
-                                                   [CW_TUNING_CLAIMS]  = "claims",
                                                    [CW_TUNING_STALLS]  = "stalls",
                                                    [CW_TUNING_PADDING] = "tcp_padding"};
 

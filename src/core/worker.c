@@ -536,7 +536,6 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     }
     if (count == 0) {
         cw_cell_fetch(*worker->inbox);
-        cw_byte_ring_claim((*worker->inbox)->answers);
         worker->idle_rounds++;
         count = poll_idle(worker);
     } else if (worker->round % ROUNDS_PER_IFACES == 0) {

@@ -135,13 +135,11 @@ static int send_packet(struct ring *ring, size_t length, size_t max)
     }
     data = shm_reserve(&ring->producer, max);
     packet_fill(ring, ring->sent, data, length);
-    cw_byte_ring_claim(&ring->producer); /* as if an idle round came meanwhile */
     place = shm_reserve(&ring->producer, length);
     if (place != data) {
         memmove(place, data, length);
     }
     shm_publish(&ring->producer, length, packet_id(ring, ring->sent));
-    cw_byte_ring_claim(&ring->producer);
     cw_byte_ring_fetch_ahead(&ring->producer, length);
     ring->sent++;
     return 1;

@@ -133,7 +133,7 @@ struct shm_iface {
     int armed;                      /* the flags in the rings are set: this process may sleep */
     int wakeup;
     int peer_memory;                /* copies between processes are allowed */
-    int nt_copies, claims, stalls;  /* rules that UCX_TUNING leaves on */
+    int nt_copies, stalls;  /* rules that UCX_TUNING leaves on */
     int paused;                     /* the listener is not watched until `accept_again` or the end of a connection */
     struct cw_alarm accept_again;
     struct cw_alarm dial_again;

@@ -52,7 +52,6 @@ void cw_shm_lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_byt
     conn->rx.answers      = &conn->tx;
     conn->super.nt        = &conn->tx.nt;
     conn->tx.nt.off       = !shm_iface_of(&conn->super)->nt_copies;
-    conn->tx.no_claims    = !shm_iface_of(&conn->super)->claims;
     conn->rx.control->attention = shm_iface_of(&conn->super)->wakeup ? SHM_ATTENTION_SLEEPS : 0;
     cw_shm_trim_begin(conn);
 }

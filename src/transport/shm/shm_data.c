@@ -148,7 +148,6 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     struct shm_conn *conn = shm_conn_of(super);
     char *data, *place;
     ucs_status_t status;
-    uint64_t begin;
     size_t length;
 
     if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup || !has_room(conn, max))) {
@@ -157,9 +156,7 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
         return status;
     }
     data   = shm_reserve(&conn->tx, max);
-    begin  = cw_byte_ring_copy_begins(&conn->tx, max);
     length = pack(data, max, arg);
-    cw_byte_ring_copy_ends(&conn->tx, max, begin);
     place  = shm_reserve(&conn->tx, length);
     if (cw_unlikely(place != data)) {
         cw_bytes_move(place, data, length); /* the packet became shorter than its estimate, and the peer looks for it at
@@ -309,8 +306,6 @@ static CW_APART unsigned progress_all(struct shm_iface *iface)
         } else if (cw_unlikely(conn->hangup)) {
             cw_shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* everything that the peer sent was read */
             count++;
-        } else {
-            cw_byte_ring_claim(&conn->tx);
         }
     }
     if (cw_unlikely(iface->num_blocked > 0)) {
@@ -333,7 +328,6 @@ unsigned cw_shm_progress(struct cw_iface *super)
             return receive(super->upcalls, conn, word);
         }
         if (cw_likely(!conn->hangup && !cw_cell_should_tell(&conn->rx))) {
-            cw_byte_ring_claim(&conn->tx);
             return 0;
         }
     } else if (iface->num_hot == 0 && !iface->armed) {

@@ -94,7 +94,6 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->wakeup          = params->wakeup;
     iface->peer_memory     = params->peer_memory;
     iface->nt_copies       = cw_tuning_follows(&params->config->tuning, CW_TUNING_NT_COPY);
-    iface->claims          = cw_tuning_follows(&params->config->tuning, CW_TUNING_CLAIMS);
     iface->stalls          = cw_tuning_follows(&params->config->tuning, CW_TUNING_STALLS);
     iface->quiet_conn      = (struct cw_conn){.iface = &iface->super};
     iface->quiet           = (struct cw_consumer){.cell = &iface->quiet_cell, .most = CW_CELL_MOST,

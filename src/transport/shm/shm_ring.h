@@ -93,7 +93,6 @@ static inline void shm_producer_use(struct cw_producer *producer, char *bytes, u
 {
     producer->bytes     = bytes;
     producer->num_bytes = num_bytes;
-    producer->claim_end = producer->claim;
     producer->stamp     = (producer->stamp & ~SHM_WIDE) | wide;
     cw_nt_new_memory(&producer->nt);
 }
@@ -143,7 +142,6 @@ static inline void *shm_reserve(struct cw_producer *producer, uint64_t length)
     if (length <= CW_CELL_DATA) {
         return producer->cell->data;
     }
-    producer->claim_end = producer->claim; /* bytes that are written from now on stay valid */
     return producer->bytes + cw_byte_ring_place(producer->byte_count, length, producer->num_bytes);
 }
 

@@ -97,7 +97,6 @@ static void give_back(struct cw_producer *ring)
         cw_shm_give_back(next + SHM_PAGE, (size_t)(end - next) - SHM_PAGE);
     }
     cw_shm_give_back(ring->bytes - SHM_BYTES_LEAD, (size_t)ring->num_bytes + SHM_PAGE);
-    ring->claim_end = ring->claim;
 }
 
 static void use_area(struct shm_conn *conn, int wide)
