@@ -296,9 +296,6 @@ static void play(uint32_t cell_shift, uint32_t num_bytes, size_t max, uint64_t p
                 refused++;
                 break;
             }
-            if (next_random() % 2 == 0) {
-                cw_byte_ring_claim(&ring.producer);
-            }
         }
         burst = next_random();
         burst = burst % ((burst & 256) ? 6 : (2u << cell_shift));
@@ -437,7 +434,6 @@ static void a_lying_consumer_makes_nobody_write_outside(void **state)
             memset(place, (int)round, length);
             shm_publish(&ring.producer, length, 1);
             cw_byte_ring_fetch_ahead(&ring.producer, length);
-            cw_byte_ring_claim(&ring.producer);
             sent++;
         }
         if (round % 1000 == 0) {
@@ -541,7 +537,6 @@ static void *race_produce(void *arg)
         while (!send_packet(&race->ring, race_length(race, n), race_length(race, n))) {
             sched_yield();
         }
-        cw_byte_ring_claim(&race->ring.producer);
     }
     return NULL;
 }
@@ -589,7 +584,6 @@ static void areas_change_at_any_packet(void **state)
         if (next_random() % 4 == 0) {
             wide = SHM_WIDE - wide;
             shm_producer_use(&ring.producer, areas[wide != 0], sizes[wide != 0], wide);
-            cw_byte_ring_claim(&ring.producer);
         }
         for (i = next_random() % 20; i > 0 && send_packet(&ring, 17 * i + wide, 17 * i + wide); i--) {
         }
