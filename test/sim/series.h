@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A test that runs for many seeds: CW_SIM_SEED is the first one, CW_SIM_SEEDS how many follow.
+ * A test that runs for many seeds: CW_SIM_SEED is the first one, CW_SIM_SEEDS how many follow. CW_SIM_PERCENT: only that
+ * many of a hundred, at least one.
  */
 #ifndef CW_TEST_SIM_SERIES_H
 #define CW_TEST_SIM_SERIES_H
@@ -33,7 +34,9 @@ static inline void cw_series_run(void **state)
 {
     const struct cw_series *series = *state;
     const uint64_t first           = cw_series_setting("CW_SIM_SEED", 1);
-    const uint64_t count           = cw_series_setting("CW_SIM_SEEDS", series->seeds);
+    const uint64_t all             = cw_series_setting("CW_SIM_SEEDS", series->seeds);
+    const uint64_t part            = all * cw_series_setting("CW_SIM_PERCENT", 100) / 100;
+    const uint64_t count           = (part > 0) ? part : 1;
 
     for (uint64_t seed = first; seed < first + count; seed++) {
         series->run(seed);
