@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Announced messages whose bytes a device moves (docs/change/long-messages.md): the part that op/rndv_recv.c shares
- * with the protocols that do it (src/proto/rndv_*.c). Each transfer has a request of its own beside that of the
+ * with the protocols that do it (src/proto/rndv.c). Each transfer has a request of its own beside that of the
  * receive. This request waits in the endpoint's queue for room of the lane, counts the accesses, and holds the
  * registration. It ends before the receive ends, and the peer's rights to the memory end with it.
  */

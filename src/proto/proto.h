@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The protocols: one file each, those of one-sided operations in rma/. To add one: its file, a line here, and its place
- * in the tables of table.c, where those before it are asked first (docs/ARCHITECTURE.md, "Protocols").
+ * The protocols, in files by operation; those of one-sided operations are in rma/. To add one: its functions, a line
+ * here, and its place in the tables of table.c, where those before it are asked first (docs/ARCHITECTURE.md,
+ * "Protocols").
  */
 #ifndef CW_PROTO_PROTO_H
 #define CW_PROTO_PROTO_H

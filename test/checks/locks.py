@@ -26,8 +26,8 @@ POINTERS = {
     "ucp_tag_send_nbx": ("ring_doorbell",),
     "ucp_am_send_nbx": ("ring_doorbell",),
     "ucp_stream_send_nbx": ("ring_doorbell",),
-    "cw_send_attempt": ("eager_copy_start",),
-    "eager_copy_start": ("cw_shm_send_bcopy",),
+    "cw_send_attempt": ("copy_start",),
+    "copy_start": ("cw_shm_send_bcopy",),
 }
 # Not entered.
 STOPS = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A test that runs for many seeds: CW_SIM_SEED is the first one, CW_SIM_SEEDS how many follow. CW_SIM_PERCENT: only that
- * many of a hundred, at least one.
+ * A test that runs for many seeds: CW_SIM_SEED is the first one, CW_SIM_SEEDS how many follow. CW_SIM_PERCENT: only
+ * that many of a hundred, at least one.
  */
 #ifndef CW_TEST_SIM_SERIES_H
 #define CW_TEST_SIM_SERIES_H

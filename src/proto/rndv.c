@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Announced messages (rendezvous): first whether a message is announced, then how the receiver has its bytes moved.
+ */
+#include "config/config.h"
+#include "op/rndv_recv_device.h"
+#include "op/send.h"
+#include "op/stage.h"
+#include "op/stripes.h"
+#include "proto/proto.h"
+
+/*
+ * A message that is announced; the receiver decides how its bytes are moved (docs/change/long-messages.md,
+ * op/send_rndv.c).
+ */
+
+static int is_forced(const struct cw_protocol_ask *ask)
+{
+    return ask->lanes->plan->rndv_forced ||
+           (ask->fast && ask->lanes->plan->rndv_fast_min != ask->lanes->plan->rndv_min);
+}
+
+/* Whether messages of CW_STAGE_LEAST bytes are announced because memory of a GPU is copied at both ends. */
+static int is_staged(const struct cw_protocol_ask *ask)
+{
+    return ask->on_device && ask->force == CW_FORCE_NONE && !ask->lanes->plan->rndv_forced;
+}
+
+/* The least length of such a message, with the program's own header. */
+static size_t least(const struct cw_protocol_ask *ask)
+{
+    const struct cw_protocol_plan *plan = ask->lanes->plan;
+    size_t min                          = ask->fast ? plan->rndv_fast_min : plan->rndv_min;
+    const int is_list                   = ask->data == CW_DATA_LIST || ask->data == CW_DATA_SCATTERED;
+
+    if ((is_list || (ask->used_in_place && min == plan->rndv_min)) && min < plan->rndv_late_min) {
+        min = plan->rndv_late_min;
+    }
+    return (min < ask->lanes->eager_end && !is_forced(ask)) ? ask->lanes->eager_end : min;
+}
+
+static const char *why(const struct cw_protocol_ask *ask)
+{
+    if (ask->force == CW_FORCE_RNDV) {
+        return "the program, or the receiver's window, asks for it";
+    }
+    if (is_forced(ask)) {
+        return ask->lanes->plan->rndv_forced ? ask->lanes->input.rndv_setting : "RNDV_SEND_NBR_THRESH";
+    }
+    if (ask->lanes->input.grows) {
+        return (ask->lanes->eager_end > 0) ? "two copies through the ring in use cost less below"
+                                           : "a round trip costs less than copies from here, unless a ring is in use";
+    }
+    return "a round trip costs less than copies from here";
+}
+
+static int announce_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const struct cw_protocol_input *input = &ask->lanes->input;
+    const size_t min                      = (ask->force == CW_FORCE_RNDV) ? 0 : least(ask);
+    const int is_long                     = min == CW_PLAN_NEVER;
+
+    if (ask->force == CW_FORCE_EAGER || (is_long && !is_staged(ask))) {
+        return 0;
+    }
+    row->first = is_long ? CW_PLAN_NEVER : (min > ask->extra) ? min - ask->extra : 0;
+    row->cost  = cw_protocol_cost(ask->lanes, 3);
+    row->fixed = 1;
+    row->way   = input->memory             ? "rendezvous, copied from memory to memory by both sides"
+                 : (input->max_placed > 0) ? "rendezvous, received in place"
+                                           : "rendezvous, in pieces";
+    row->why   = why(ask);
+    if (is_staged(ask) && row->first >= CW_STAGE_LEAST) {
+        row->first = CW_STAGE_LEAST;
+        row->way   = "rendezvous, copied from and to the devices";
+        row->why   = "both ends copy while packets travel";
+    }
+    return 1;
+}
+
+static ucs_status_t announce_start(struct cw_request *request)
+{
+    struct cw_send *send                = cw_request_state(request);
+    struct cw_conn *conn                = request->ep->conn;
+    const struct cw_protocol_plan *plan = conn->iface->plan;
+
+    cw_dt_pack_ahead(&send->cursor);
+    if (cw_iface_grows(conn->iface) && send->force == CW_FORCE_NONE && !plan->rndv_forced &&
+        !(send->fast && plan->rndv_fast_min != plan->rndv_min)) {
+        cw_lane_grow(conn, send->extra + send->cursor.length);
+    }
+    return cw_send_announce(request);
+}
+
+const struct cw_protocol cw_proto_rendezvous = {.query = announce_query, .start = announce_start, .announces = 1};
+
+/*
+ * An announced message that the receiver's device reads out of the sender's memory, which the announcement names, while
+ * the sender's processor does other work. It takes two trips for the bytes and one to tell the sender.
+ */
+
+static int read_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const struct cw_protocol_input *input = &ask->lanes->input;
+    const int is_set                      = input->rndv_scheme == CW_RNDV_GET_ZCOPY;
+
+    row->first = 1;
+    row->cost  = cw_protocol_cost(ask->lanes, 3);
+    row->fixed = is_set;
+    row->way   = "read by the receiver's device";
+    row->why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte";
+    if (!ask->registered) {
+        row->cost.fixed_ns += input->register_ns;
+        row->cost.byte_ns += input->register_byte_ns;
+    }
+    return (ask->remote & CW_REMOTE_ACCESS) && ask->data == CW_DATA_CONTIG && input->access &&
+           (is_set || input->rndv_scheme == CW_RNDV_AUTO || input->rndv_scheme == CW_RNDV_RKEY_PTR);
+}
+
+static ucs_status_t read_on(struct cw_request *request)
+{
+    struct cw_rndv_recv_device *receive = cw_request_state(request);
+    struct cw_access *access            = receive->access;
+    size_t length                       = 0;
+    ucs_status_t status;
+
+    while (receive->offset < receive->length && access->status == UCS_OK) {
+        status = cw_stripes_get(access, receive->memory + receive->offset, receive->address + receive->offset,
+                                receive->length - receive->offset, &length);
+        if (status == CW_AGAIN || status == CW_HOLD) {
+            return status;
+        }
+        if (status == UCS_OK) {
+            receive->offset += length;
+        } else {
+            access->status = status;
+        }
+    }
+    return cw_access_begun(access);
+}
+
+static ucs_status_t read_start(struct cw_request *request)
+{
+    struct cw_rndv_recv_device *receive = cw_request_state(request);
+    const struct cw_mem_part part       = cw_rndv_recv_device_part(receive);
+    ucs_status_t status                 = cw_rndv_recv_device_register(request, CW_RIGHT_LOCAL_WRITE);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    cw_offer_share(receive->access, &part, CW_RIGHT_LOCAL_WRITE, receive->keys, receive->num_keys);
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->length);
+    request->send = read_on;
+    return read_on(request);
+}
+
+const struct cw_protocol cw_proto_rndv_read = {.query = read_query, .start = read_start, .reads = 1};
+
+/*
+ * An announced message that devices of the sender write into the receiver's memory. The receiver registers this memory
+ * for this message alone and names it to the sender. The sender waits for its devices and tells the receiver
+ * (op/send_device.c). The right to write ends before the program gets its memory back, so a late write cannot reach it.
+ */
+
+static int write_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const struct cw_protocol_input *input = &ask->lanes->input;
+    const int is_set                      = input->rndv_scheme == CW_RNDV_PUT_ZCOPY;
+
+    row->first = 1;
+    row->cost  = cw_protocol_cost(ask->lanes, 5);
+    row->fixed = is_set;
+    row->way   = "written by the sender's device";
+    row->why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte";
+    row->cost.fixed_ns += 2 * input->register_ns; /* on each side */
+    row->cost.byte_ns += 2 * input->register_byte_ns;
+    return ask->data == CW_DATA_CONTIG && input->access &&
+           (is_set || input->rndv_scheme == CW_RNDV_AUTO || input->rndv_scheme == CW_RNDV_RKEY_PTR);
+}
+
+/* cw_rndv_recv_device_written ends what this function starts. */
+static ucs_status_t write_start(struct cw_request *request)
+{
+    struct cw_rndv_recv_device *receive = cw_request_state(request);
+    ucs_status_t status = cw_rndv_recv_device_register(request, CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_WRITE);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->length);
+    receive->is_written = 1;
+    return cw_rndv_recv_device_offer(request);
+}
+
+const struct cw_protocol cw_proto_rndv_write = {.query = write_query, .start = write_start};
+
+/*
+ * An announced message that comes in packets, over a lane whose device could move it: for memory that the device cannot
+ * use, or a message too short for the cost of the device. Both sides copy each byte.
+ */
+
+static int packets_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    row->cost = cw_protocol_cost(ask->lanes, 2);
+    row->way  = "in packets";
+    row->why  = "copies cost less than to register the memory, or no device takes it";
+    row->cost.byte_ns += 2 * CW_COST_COPY_BYTE_NS;
+    return 1;
+}
+
+const struct cw_protocol cw_proto_rndv_packets = {.query = packets_query};

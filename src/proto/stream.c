@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stream data.
+ */
+#include "op/stream.h"
+#include "proto/proto.h"
+
+/*
+ * Contiguous stream data that the call itself gives to the transport, or writes into a cell, without a request
+ * (cw_stream_send). An empty send ends in the call as well; nothing is sent then.
+ */
+
+static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    if (!ask->in_call || ask->data != CW_DATA_CONTIG) {
+        return 0;
+    }
+    row->last = ask->lanes->input.max_short;
+    row->way  = "short";
+    row->why  = "copied into the packet by the call itself";
+    return 1;
+}
+
+const struct cw_protocol cw_proto_stream_short = {.query = short_query, .at_once = 1};
+
+/*
+ * Stream data out of the program's contiguous memory, as long as more is left than one copied packet takes. A packet
+ * ends at its largest size or at the end of the receiver's window.
+ */
+
+static int zcopy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const struct cw_protocol_input *input = &ask->lanes->input;
+
+    if (ask->data != CW_DATA_CONTIG || input->max_zcopy <= input->max_bcopy) {
+        return 0;
+    }
+    row->first = input->max_bcopy - ask->header + 1;
+    row->fixed = 1;
+    row->way   = "eager zero copy";
+    row->why   = "more than one copied packet takes";
+    return 1;
+}
+
+static ucs_status_t zcopy_start(struct cw_request *request)
+{
+    return cw_stream_send_begin(request, 1);
+}
+
+const struct cw_protocol cw_proto_stream_zcopy = {.query = zcopy_query, .start = zcopy_start};
+
+/*
+ * Stream data in one packet that is copied, if the receiver's window has room for it.
+ */
+
+static int copy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    row->last = cw_stream_max_piece(ask->lanes->max_piece - ask->header, CW_STREAM_WINDOW);
+    row->way  = "eager copy";
+    row->why  = "fits one packet";
+    return 1;
+}
+
+static ucs_status_t copy_start(struct cw_request *request)
+{
+    return cw_stream_send_begin(request, 0);
+}
+
+const struct cw_protocol cw_proto_stream_copy = {.query = copy_query, .start = copy_start, .at_once = 1};
+
+/*
+ * Stream data in several packets that are copied, as the transport and the receiver's window allow. Fits everything.
+ */
+
+static int pieces_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
+{
+    row->way = "eager pieces";
+    row->why = "more than one packet takes";
+    return 1;
+}
+
+static ucs_status_t pieces_start(struct cw_request *request)
+{
+    return cw_stream_send_begin(request, 0);
+}
+
+const struct cw_protocol cw_proto_stream_pieces = {.query = pieces_query, .start = pieces_start};
