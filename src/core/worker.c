@@ -32,11 +32,14 @@
 _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter is one of the former");
 /* While idle rounds are short, one in this many reads the clock. */
 #define ROUNDS_PER_CLOCK  4u
-/* Looks of an idle worker take at most one part in this many of its time, unless they would come later than
- * LATEST_LOOK: where a system call is dear, a look before each answer of a device would delay all of them. */
-#define LOOK_SHARE        16u
-#define LATEST_LOOK       (4 * (uint64_t)CW_CLOCK_TICKS_SHORT)
-/* While the worker is idle, one in this many looks at descriptors publishes the counters. */
+/* How soon an idle worker polls its descriptors again. While packets come by other ways, polling takes at most one part
+ * in BUSY_SHARE of its time. Otherwise it waits one part in QUIET_SHARE of the time since the last event of a
+ * descriptor. LATEST_POLL bounds both: where a system call is dear, a poll before each answer of a device would delay
+ * all of them. */
+#define BUSY_SHARE        16u
+#define QUIET_SHARE       8u
+#define LATEST_POLL       (4 * (uint64_t)CW_CLOCK_TICKS_SHORT)
+/* While the worker is idle, one in this many polls publishes the counters. */
 #define IDLE_POLLS_PER_PAGE 16u
 
 #define EVENTS_DEFAULT                                                                                               \
@@ -445,17 +448,26 @@ static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
     }
 }
 
-/* A look of an idle worker at the time `now`; its cost decides when the next one follows. */
-static CW_APART unsigned look(struct ucp_worker *worker, uint64_t now)
+/* Polls descriptors in an idle round, at the time `now`, and sets the time of the next poll. */
+static CW_APART unsigned poll_and_pace(struct ucp_worker *worker, uint64_t now)
 {
+    const uint64_t busy  = worker->round - worker->idle_rounds;
     const unsigned count = poll_descriptors(worker, 0);
-    uint64_t gap         = CW_CLOCK_TICKS_SHORT, empty;
+    const uint64_t end   = cw_clock_ticks();
+    uint64_t gap = 0, cost = end - now;
 
-    if (count == 0) {
-        empty = LOOK_SHARE * (cw_clock_ticks() - now);
-        gap   = (empty > gap) ? empty : gap;
+    if (count > 0) {
+        worker->event_ticks = end;
+        cost                = 0; /* the time went to the events */
     }
-    worker->next_poll_ticks = now + ((gap < LATEST_LOOK) ? gap : LATEST_LOOK);
+    if (busy != worker->polled_busy) {
+        gap = (BUSY_SHARE * cost > CW_CLOCK_TICKS_SHORT) ? BUSY_SHARE * cost : CW_CLOCK_TICKS_SHORT;
+    } else if (count == 0) {
+        gap = (end - worker->event_ticks) / QUIET_SHARE;
+        gap = (gap > cost) ? gap : cost;
+    }
+    worker->polled_busy     = busy;
+    worker->next_poll_ticks = end + ((gap < LATEST_POLL) ? gap : LATEST_POLL);
     return count;
 }
 
@@ -475,7 +487,7 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
         look_for_others(worker, now);
         worker->last_ticks      = now;
         wake_paced(worker);
-        return (worker->next_poll_ticks - now - 1 < LATEST_LOOK) ? 0 : look(worker, now); /* whatever the counter did */
+        return (worker->next_poll_ticks - now - 1 < LATEST_POLL) ? 0 : poll_and_pace(worker, now); /* whatever the counter did */
     }
     wake_paced(worker);
     return poll_descriptors(worker, 0);

@@ -103,7 +103,9 @@ struct ucp_worker {
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
     uint64_t round;                     /* of progress */
-    uint64_t next_poll_ticks;           /* when an idle worker looks at its descriptors again */
+    uint64_t next_poll_ticks;           /* when an idle worker polls its descriptors again */
+    uint64_t event_ticks;               /* when polling last found something */
+    uint64_t polled_busy;               /* rounds with packets up to the last poll */
     uint64_t last_ticks;                /* the ticks when an idle round last read the clock ... */
     unsigned rounds_to_clock;           /* ... and how many of the next idle rounds do not read it */
     uint64_t idle_rounds;

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "os/clock.h"
 
-#define BATCH               16
+#define BATCH               64
 #define ALARMS_PER_DISPATCH 64
 #define EMPTY_BATCHES       128 /* more than strangers and lingering connections can fill */
 

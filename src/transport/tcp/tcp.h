@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The insides of the TCP transport: one listening socket per iface, one socket per connection. Each is registered in
- * the worker's poller; those that were active lately are besides received from directly at each progress (the hot
- * set).
+ * the worker's poller. While all events come from one connection, progress receives from it directly (the hot one).
  *
  *   dialled:   CONNECTING --established--> GREETING --accepted--> OPEN --end, error--> CLOSED
  *                  ^------next candidate-----'   '--refused, candidates used up------> CLOSED
@@ -31,8 +30,8 @@
 
 #define CW_TCP_MAX_IOV            16u
 #define CW_TCP_MAX_FLUSHES        4u    /* flushes that wait on one connection; one more is answered CW_AGAIN */
-#define CW_TCP_MAX_HOT            8u
-#define CW_TCP_MAX_FRUITLESS      1000u /* after this many receives without a byte a connection leaves the hot set */
+#define CW_TCP_STREAK             8u    /* after this many events in a row a connection is the hot one */
+#define CW_TCP_MAX_FRUITLESS      1000u /* after this many receives without a byte it is not any more */
 #define CW_TCP_MAX_STRANGERS      1024u
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
 #define CW_TCP_MAX_LINGERING      64u
@@ -122,7 +121,6 @@ struct cw_tcp_conn {
     uint8_t rx_head[CW_TCP_PLACED_HEADER];
     uint16_t fruitless;
     uint8_t state;
-    uint8_t is_hot;
     uint8_t quiet;                /* the connection is watched, but not on iface->in_flight */
     uint8_t wants_room;           /* a send was answered CW_AGAIN */
     uint8_t finished;             /* LINGERING: the peer was told that no more bytes come */
@@ -169,8 +167,9 @@ struct cw_tcp_iface {
     uint64_t looked_ns;           /* time of the last look */
     unsigned num_strangers;
     unsigned num_lingering;
-    unsigned num_hot;
-    struct cw_tcp_conn *hot[CW_TCP_MAX_HOT];
+    struct cw_tcp_conn *active;   /* had the last event; NULL: none */
+    struct cw_tcp_conn *hot;      /* `active`, or NULL: progress receives from none directly */
+    unsigned streak;              /* events of `active` in a row, up to CW_TCP_STREAK */
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* a whole frame at least */
     struct cw_tcp_greeting *spare_greeting; /* NULL, or for the next connection */
@@ -260,8 +259,10 @@ unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm);
 /* At the end of the iface: waits a moment for bytes that a reset could still destroy, then frees all lingering
  * connections. */
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
-void cw_tcp_hot_add(struct cw_tcp_conn *conn);
-void cw_tcp_hot_remove(struct cw_tcp_conn *conn);
+/* The connection had an event. */
+void cw_tcp_note_active(struct cw_tcp_conn *conn);
+/* The connection has no more events. */
+void cw_tcp_forget_active(struct cw_tcp_conn *conn);
 /* A part of a message of the greeting has come: `expire` is called if the rest takes too long. */
 void cw_tcp_greeting_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm));
 /* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a connection except for its greeting: states, the hot set, the end. A connection that the core has closed
+ * The life of a connection except for its greeting: states, activity, the end. A connection that the core has closed
  * lingers while bytes are in progress: when a socket is closed that still receives bytes, the kernel sends a reset,
  * which destroys bytes that the peer has not read yet (CLS-5).
  */
@@ -81,7 +81,7 @@ void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
-    cw_tcp_hot_remove(conn);
+    cw_tcp_forget_active(conn);
     cw_tcp_filter_free(conn);
     cw_tcp_watch_pause(conn);
     if (conn->item.fd >= 0) {
@@ -130,7 +130,7 @@ void cw_tcp_conn_open(struct cw_tcp_conn *conn)
     cw_tcp_conn_leave(conn);
     conn->state = CW_TCP_OPEN;
     conn->quiet = conn->watch != NULL;
-    cw_tcp_hot_add(conn);
+    cw_tcp_note_active(conn);
 }
 
 void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason)
@@ -164,39 +164,28 @@ void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
     conn->super.iface->upcalls->closed(&conn->super, status);
 }
 
-void cw_tcp_hot_add(struct cw_tcp_conn *conn)
+void cw_tcp_note_active(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-    unsigned coldest = 0, i;
 
+    if (iface->active != conn) {
+        iface->active = conn;
+        iface->hot    = NULL;
+        iface->streak = 0;
+    }
+    if (iface->hot == NULL && ++iface->streak >= CW_TCP_STREAK) {
+        iface->hot = conn;
+    }
     conn->fruitless = 0;
-    if (conn->is_hot) {
-        return;
-    }
-    if (iface->num_hot == CW_TCP_MAX_HOT) {
-        for (i = 1; i < iface->num_hot; i++) {
-            if (iface->hot[i]->fruitless > iface->hot[coldest]->fruitless) {
-                coldest = i;
-            }
-        }
-        cw_tcp_hot_remove(iface->hot[coldest]);
-    }
-    conn->is_hot                 = 1;
-    iface->hot[iface->num_hot++] = conn;
 }
 
-void cw_tcp_hot_remove(struct cw_tcp_conn *conn)
+void cw_tcp_forget_active(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-    unsigned i;
 
-    if (!conn->is_hot) {
-        return;
+    if (iface->active == conn) {
+        iface->active = iface->hot = NULL;
     }
-    conn->is_hot = 0;
-    for (i = 0; iface->hot[i] != conn; i++) {
-    }
-    iface->hot[i] = iface->hot[--iface->num_hot];
 }
 
 /* The peer sends a whole message at once, so its rest must come soon. */
@@ -306,7 +295,7 @@ void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
-    cw_tcp_hot_remove(conn);
+    cw_tcp_forget_active(conn);
     cw_tcp_filter_leave(conn);
     cw_tcp_conn_leave(conn);
     cw_tcp_greeting_free(conn);
@@ -385,9 +374,11 @@ static unsigned open_ready(struct cw_tcp_conn *conn, unsigned events)
         sent = cw_tcp_send_rest(conn);
     }
     if ((events & (CW_POLL_READ | CW_POLL_HANGUP)) && conn->state == CW_TCP_OPEN &&
-        cw_tcp_recv(conn, cw_tcp_iface_of(&conn->super)->settings.max_poll, &received) != CW_TCP_RECV_ENDED &&
-        received > 0) {
-        cw_tcp_hot_add(conn);
+        cw_tcp_recv(conn, cw_tcp_iface_of(&conn->super)->settings.max_poll, &received) == CW_TCP_RECV_ENDED) {
+        return sent + received;
+    }
+    if (sent + received > 0 && conn->state == CW_TCP_OPEN) {
+        cw_tcp_note_active(conn);
     }
     return sent + received;
 }

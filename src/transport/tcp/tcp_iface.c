@@ -121,7 +121,7 @@ static void tcp_close(struct cw_iface *super)
 {
     struct cw_tcp_iface *iface = iface_of(super);
 
-    assert(cw_list_empty(&iface->pending) && iface->num_hot == 0);
+    assert(cw_list_empty(&iface->pending) && iface->active == NULL);
     cw_tcp_listen_end(iface);
     while (!cw_list_empty(&iface->listenings)) { /* the program forgot them */
         cw_tcp_cm_listen_end(cw_list_head(&iface->listenings, struct cw_listening, link));
@@ -207,35 +207,32 @@ static unsigned progress_pending(struct cw_tcp_iface *iface)
     return events;
 }
 
+/* Receives from the connection that all events come from, and sends what it holds as soon as there is any room; the
+ * poller would wait for more room. */
+static unsigned progress_hot(struct cw_tcp_iface *iface, struct cw_tcp_conn *conn)
+{
+    unsigned events = 0;
+
+    if (cw_tcp_recv(conn, 1, &events) == CW_TCP_RECV_ENDED) {
+        return events;
+    }
+    if (cw_unlikely((conn->tx != NULL && !conn->collected) || conn->wants_room)) {
+        events += cw_tcp_send_rest(conn);
+    }
+    if (events > 0) {
+        conn->fruitless = 0;
+    } else if (iface->hot == conn && ++conn->fruitless >= CW_TCP_MAX_FRUITLESS) {
+        iface->hot    = NULL;
+        iface->streak = 0;
+    }
+    return events;
+}
+
 static unsigned tcp_progress(struct cw_iface *super)
 {
     struct cw_tcp_iface *iface = iface_of(super);
-    struct cw_tcp_conn *conn;
-    unsigned events = 0, i = 0, before;
+    unsigned events            = (iface->hot != NULL) ? progress_hot(iface, iface->hot) : 0;
 
-    if (iface->num_hot == 0 && cw_list_empty(&iface->unread) && cw_list_empty(&iface->pending)) {
-        return 0; /* called in each round, mostly without work where peers are reached by shared memory */
-    }
-    while (i < iface->num_hot) {
-        conn   = iface->hot[i];
-        before = events;
-        if (cw_tcp_recv(conn, 1, &events) == CW_TCP_RECV_ENDED) {
-            continue;
-        }
-        if (cw_unlikely((conn->tx != NULL && !conn->collected) || conn->wants_room)) {
-            events += cw_tcp_send_rest(conn); /* as soon as there is any room; the poller would wait for more room */
-            if (conn->state != CW_TCP_OPEN) {
-                continue;
-            }
-        }
-        if (events != before) {
-            conn->fruitless = 0;
-        } else if (++conn->fruitless >= CW_TCP_MAX_FRUITLESS) {
-            cw_tcp_hot_remove(conn);
-            continue;
-        }
-        i++;
-    }
     if (cw_unlikely(!cw_list_empty(&iface->unread))) {
         events += cw_tcp_filter_progress(iface);
     }

@@ -295,9 +295,9 @@ static int place_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     const size_t missing = conn->place->missing;
 
-    conn->fruitless = 0; /* no event yet, but the connection is not idle */
     place_advance(conn->place, NULL, (got < missing) ? got : missing);
     if (got < missing) {
+        (*events)++;
         return 1;
     }
     place_end(conn, events);
