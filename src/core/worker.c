@@ -487,7 +487,8 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
         look_for_others(worker, now);
         worker->last_ticks      = now;
         wake_paced(worker);
-        return (worker->next_poll_ticks - now - 1 < LATEST_POLL) ? 0 : poll_and_pace(worker, now); /* whatever the counter did */
+        /* whatever the counter did */
+        return (worker->next_poll_ticks - now - 1 < LATEST_POLL) ? 0 : poll_and_pace(worker, now);
     }
     wake_paced(worker);
     return poll_descriptors(worker, 0);
