@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The matcher of tag_match.h: posted receives, and the matcher as a whole. The tag operations call it with the worker
- * entered.
+ * The matcher of tag_match.h: what does not lie on the path of a message that matches the oldest of few receives. The
+ * tag operations call it with the worker entered.
  */
 #include "op/tag_match.h"
 
@@ -9,134 +9,374 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
-#include "op/tag_class.h"
 
-/* Comparing so many entries of the array is cheaper than hashing. */
-#define CHEAP_SCAN 4u
+/* While there are few receives, all are in the array: the matched receive is mostly the first, and then hashing would
+ * cost more than the rest of the match. FEW_RECEIVES entries are few enough to be searched. When the end of the array
+ * is reached with more receives, they are hashed. */
+#define FEW_RECEIVES 256u
 
-/* Hashing one receive costs as much as comparing so many entries of the array. */
+/* Entries of the first array. Each further array has twice as many, up to twice FEW_RECEIVES. */
+#define FIRST_ROOM 32u
+
+/* Comparing so many entries of the array is cheaper than hashing, ... */
+#define CHEAP_COMPARES 4u
+
+/* ... and hashing one receive costs as much as comparing so many. */
 #define HASHING 8u
 
-static bool recv_hash(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
-{
-    struct cw_tag_class *class = cw_tag_class_get(matcher, recv->mask);
+/* Scanning so many messages is as cheap as looking them up in the table. */
+#define CHEAP_SCAN 8u
 
-    if (cw_unlikely(class == NULL)) {
-        return false;
+#define FIRST_MASKS   4u
+#define FIRST_BUCKETS 16u
+#define MOST_SKIPPED  255u
+
+/* Allocates zeroed memory. After a refusal the next attempts are left out, at each further refusal twice as many, so
+ * that a system without memory is not asked with every message. */
+static void *allocate(struct cw_tag_matcher *matcher, size_t count, size_t size)
+{
+    void *memory;
+
+    if (matcher->skipped > 0) {
+        matcher->skipped--;
+        return NULL;
     }
-    matcher->busy |= cw_tag_class_bit(class);
-    cw_tag_table_add(&class->posted, matcher->seed, &recv->node, recv->node.key);
+    memory = calloc(count, size);
+    if (memory != NULL) {
+        matcher->refused = 0;
+    } else if (matcher->refused < MOST_SKIPPED) {
+        matcher->refused = (uint16_t)(2 * matcher->refused + 1);
+    }
+    matcher->skipped = matcher->refused;
+    return memory;
+}
+
+/* ---- the table ---- */
+
+static inline struct cw_tag_recv *recv_of(const struct cw_tag_node *node)
+{
+    return cw_container_of(node, struct cw_tag_recv, node);
+}
+
+static inline struct cw_tag_entry *entry_of(const struct cw_tag_node *node)
+{
+    return cw_container_of(node, struct cw_tag_entry, node);
+}
+
+static inline bool is_recv(const struct cw_tag_node *node)
+{
+    return !(node->place & CW_TAG_MESSAGE);
+}
+
+static inline struct cw_tag_node **bucket_of(const struct cw_tag_matcher *matcher, uint64_t key, uint64_t slot)
+{
+    return &matcher->buckets[cw_tag_hash(matcher->seed, key, slot) & (matcher->num_buckets - 1)];
+}
+
+/* Returns the link to the oldest element of that key, or the end of its chain. Valid until the table changes. */
+static inline struct cw_tag_node **find(const struct cw_tag_matcher *matcher, uint64_t key, uint64_t slot)
+{
+    struct cw_tag_node **link = bucket_of(matcher, key, slot);
+
+    while (*link != NULL && ((*link)->key != key || ((*link)->place & CW_TAG_SLOT) != slot)) {
+        link = &(*link)->chain;
+    }
+    return link;
+}
+
+/* Makes the table at most half full with so many keys, because in a large table each further key on a chain is a cache
+ * miss. Without memory it stays as it is; false if there is none. */
+static CW_APART bool resize(struct cw_tag_matcher *matcher, size_t num_keys)
+{
+    struct cw_tag_node **const old = matcher->buckets;
+    const size_t num_old = matcher->num_buckets;
+    struct cw_tag_node *node, *next, **buckets, **link;
+    size_t size = FIRST_BUCKETS;
+    size_t i;
+
+    while (size < 2 * num_keys) {
+        size *= 2;
+    }
+    buckets = allocate(matcher, size, sizeof(struct cw_tag_node *));
+    if (buckets == NULL) {
+        return old != NULL;
+    }
+    matcher->buckets = buckets;
+    matcher->num_buckets = size;
+    matcher->cursor = 0;
+    for (i = 0; i < num_old; i++) {
+        for (node = old[i]; node != NULL; node = next) {
+            next = node->chain;
+            link = bucket_of(matcher, node->key, node->place & CW_TAG_SLOT);
+            node->chain = *link;
+            *link = node;
+        }
+    }
+    free(old);
     return true;
 }
 
-/* Gives a receive that leaves or bypasses the array its sequence number, and with `hashes` its class. False: it has no
- * class. */
-static bool recv_place(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, bool hashes)
+/* Adds an element, whose members `key` and `place` are set, behind the others of its key. */
+static void add(struct cw_tag_matcher *matcher, struct cw_tag_node *node)
 {
-    recv->sequence = matcher->sequence += 2 * CW_TAG_LISTED;
-    if (hashes && recv_hash(matcher, recv)) {
+    struct cw_tag_node **link = find(matcher, node->key, node->place & CW_TAG_SLOT);
+
+    node->chain = NULL;
+    matcher->cursor = 0;
+    if (*link != NULL) {
+        cw_list_add_tail(&(*link)->ring, &node->ring);
+        return;
+    }
+    cw_list_init(&node->ring);
+    *link = node;
+    if (cw_unlikely(++matcher->num_keys > matcher->num_buckets / 2)) {
+        resize(matcher, matcher->num_keys);
+    }
+}
+
+/* Removes the oldest element of a key, to which `link` leads. */
+static void remove_oldest(struct cw_tag_matcher *matcher, struct cw_tag_node **link)
+{
+    struct cw_tag_node *node = *link;
+    struct cw_tag_node *next = cw_list_head(&node->ring, struct cw_tag_node, ring);
+
+    if (next != node) {
+        next->chain = node->chain;
+        *link = next;
+        cw_list_remove(&node->ring);
+        return;
+    }
+    *link = node->chain;
+    if (cw_unlikely(--matcher->num_keys < matcher->num_buckets / 16 && matcher->num_buckets > FIRST_BUCKETS)) {
+        resize(matcher, 2 * matcher->num_keys);
+    }
+}
+
+static void remove_node(struct cw_tag_matcher *matcher, struct cw_tag_node *node)
+{
+    struct cw_tag_node **link = find(matcher, node->key, node->place & CW_TAG_SLOT);
+
+    if (*link == node) {
+        remove_oldest(matcher, link);
+    } else {
+        cw_list_remove(&node->ring);
+    }
+}
+
+/* ---- masks ---- */
+
+static inline uint64_t bit_of(const struct cw_tag_matcher *matcher, const struct cw_tag_mask *mask)
+{
+    return UINT64_C(1) << (mask - matcher->masks);
+}
+
+/* The least recently used of the masks whose bit is set; NULL if none is. */
+static struct cw_tag_mask *least_recent(const struct cw_tag_matcher *matcher, uint64_t bits)
+{
+    struct cw_tag_mask *oldest = NULL;
+
+    for (; bits != 0; bits &= bits - 1) {
+        struct cw_tag_mask *mask = &matcher->masks[__builtin_ctzll(bits)];
+
+        if (oldest == NULL || mask->last_use < oldest->last_use) {
+            oldest = mask;
+        }
+    }
+    return oldest;
+}
+
+static bool grow_masks(struct cw_tag_matcher *matcher)
+{
+    const unsigned room = (matcher->room_masks == 0) ? FIRST_MASKS : 2u * matcher->room_masks;
+    struct cw_tag_mask *masks;
+
+    if (room > CW_TAG_MAX_MASKS) {
+        return false;
+    }
+    masks = allocate(matcher, room, sizeof(*masks));
+    if (masks == NULL) {
+        return false;
+    }
+    if (matcher->masks != NULL) {
+        memcpy(masks, matcher->masks, matcher->num_masks * sizeof(*masks));
+        free(matcher->masks);
+    }
+    matcher->masks = masks;
+    matcher->room_masks = (uint8_t)room;
+    return true;
+}
+
+/* A place for a mask that has none: a new one, or the least recently used of those without elements in the table. */
+static struct cw_tag_mask *new_mask(struct cw_tag_matcher *matcher)
+{
+    if (matcher->num_masks < matcher->room_masks || grow_masks(matcher)) {
+        return &matcher->masks[matcher->num_masks++];
+    }
+    return (matcher->num_masks == 0) ? NULL :
+           least_recent(matcher, ~(matcher->busy | matcher->indexed) & (UINT64_MAX >> (64 - matcher->num_masks)));
+}
+
+static CW_APART struct cw_tag_mask *switch_mask(struct cw_tag_matcher *matcher, uint64_t value)
+{
+    struct cw_tag_mask *mask = NULL;
+    unsigned i;
+
+    for (i = 0; i < matcher->num_masks && matcher->masks[i].mask != value; i++) {
+    }
+    if (i < matcher->num_masks) {
+        mask = &matcher->masks[i];
+    } else if (matcher->buckets != NULL || resize(matcher, 0)) {
+        mask = new_mask(matcher);
+        if (mask != NULL) {
+            *mask = (struct cw_tag_mask){.mask = value};
+        }
+    }
+    if (mask != NULL) {
+        mask->last_use = ++matcher->clock;
+        matcher->recent = (uint8_t)(mask - matcher->masks);
+    }
+    return mask;
+}
+
+/* Returns the entry of a mask, made if needed, and there is a table then. NULL: too many masks are in use, or there is
+ * no memory. */
+static inline struct cw_tag_mask *use_mask(struct cw_tag_matcher *matcher, uint64_t value)
+{
+    struct cw_tag_mask *mask = &matcher->masks[matcher->recent];
+
+    return cw_likely(matcher->num_masks > 0 && mask->mask == value) ? mask : switch_mask(matcher, value);
+}
+
+/* ---- the array ---- */
+
+/* Moves the entries to the beginning of the array, or of a new one. Mostly there is no entry, or one. */
+static inline void few_move(struct cw_tag_matcher *matcher, struct cw_tag_few *to)
+{
+    const struct cw_tag_few *few = matcher->first;
+
+    matcher->first = to;
+    for (; few != matcher->last; few++) {
+        *to++ = *few;
+    }
+    matcher->last = to;
+}
+
+static CW_APART bool few_grow(struct cw_tag_matcher *matcher, size_t size)
+{
+    struct cw_tag_few *few = allocate(matcher, size, sizeof(*few));
+
+    if (few == NULL) {
+        return false;
+    }
+    few_move(matcher, few);
+    free(matcher->few);
+    matcher->few = few;
+    matcher->few_end = few + size;
+    return true;
+}
+
+/* Makes room for one more entry at the end of the array. False: there are many receives, or there is no memory. It
+ * moves at most as many entries as were removed since the last move, so the cost for each receive is small. */
+CW_APART bool cw_tag_matcher_make_room(struct cw_tag_matcher *matcher)
+{
+    const size_t size = (size_t)(matcher->few_end - matcher->few);
+    const size_t taken = (size_t)(matcher->last - matcher->first);
+
+    if (matcher->last != matcher->few_end) { /* there is room, but a message waits */
         return true;
     }
-    recv->sequence |= CW_TAG_LISTED;
-    cw_list_add_tail(&matcher->leftover, &recv->node.ring);
-    return false;
-}
-
-/* Moves the receives of the leftover list into classes. False: one receive cannot have a class; it and all later ones
- * stay on the list. */
-static bool hash_leftover(struct cw_tag_matcher *matcher)
-{
-    bool           done = true;
-    struct cw_list all, *link;
-
-    cw_list_init(&all);
-    cw_list_splice_tail(&all, &matcher->leftover);
-    while ((link = cw_list_pop_head(&all)) != NULL) {
-        done = recv_place(matcher, cw_container_of(link, struct cw_tag_recv, node.ring), done);
+    if (taken <= size / 2 && size > 0) {
+        few_move(matcher, matcher->few);
+    } else if (taken >= FEW_RECEIVES || !few_grow(matcher, (size == 0) ? FIRST_ROOM : 2 * size)) {
+        return false;
     }
-    return done;
+    cw_tag_matcher_set_stop(matcher);
+    return true;
 }
 
-/* Moves the receives of the array into classes, and frees the array. False: as above. */
-static bool hash_few(struct cw_tag_matcher *matcher)
+/* Removes an entry; the entries on its shorter side move. */
+static void few_remove(struct cw_tag_matcher *matcher, struct cw_tag_few *few)
 {
-    bool               done = true;
+    const size_t before = (size_t)(few - matcher->first);
+    const size_t behind = (size_t)(matcher->last - few) - 1;
+
+    if (before <= behind) {
+        memmove(matcher->first + 1, matcher->first, before * sizeof(*few));
+        matcher->first++;
+    } else {
+        memmove(few, few + 1, behind * sizeof(*few));
+        matcher->last--;
+        cw_tag_matcher_set_stop(matcher);
+    }
+}
+
+/* ---- posted receives ---- */
+
+/* Queues a receive, whose key and mask are set, outside the array. */
+static void place(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
+{
+    struct cw_tag_mask *mask = use_mask(matcher, recv->mask);
+
+    recv->node.place = matcher->sequence += CW_TAG_ORDER;
+    matcher->num_other++;
+    if (mask == NULL) {
+        recv->node.place |= CW_TAG_LISTED;
+        cw_list_add_tail(&matcher->leftover, &recv->node.ring);
+        return;
+    }
+    recv->node.place |= matcher->recent;
+    mask->posted++;
+    matcher->busy |= bit_of(matcher, mask);
+    add(matcher, &recv->node);
+}
+
+/* Notes that a receive has left the table or the leftover list. */
+static void displace(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
+{
+    if (!(recv->node.place & CW_TAG_LISTED)) {
+        struct cw_tag_mask *mask = &matcher->masks[recv->node.place & CW_TAG_SLOT];
+
+        if (--mask->posted == 0) {
+            matcher->busy &= ~bit_of(matcher, mask);
+        }
+    }
+    recv->node.place = 0;
+    if (--matcher->num_other == 0) {
+        cw_tag_matcher_set_stop(matcher);
+    }
+}
+
+/* Moves the receives of the array to the table, and frees the array. */
+static void hash_few(struct cw_tag_matcher *matcher)
+{
     struct cw_tag_few *few;
 
     for (few = matcher->first; few != matcher->last; few++) {
         few->recv->node.key = few->key;
-        few->recv->mask     = few->mask;
-        done                = recv_place(matcher, few->recv, done);
-        matcher->num_other++;
+        few->recv->mask = few->mask;
+        place(matcher, few->recv);
     }
     free(matcher->few);
     matcher->few = matcher->few_end = matcher->first = matcher->last = matcher->stop = NULL;
     matcher->passed = 0;
-    return done;
 }
 
 /* Queues a receive if the array has no room, or must not be used. */
 CW_APART void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                      uint64_t mask)
 {
-    bool hashes = true;
-
     if (matcher->num_other == 0) {
         if (cw_tag_matcher_make_room(matcher)) {
             cw_tag_matcher_post_few(matcher, recv, tag, mask);
             cw_tag_matcher_set_stop(matcher);
             return;
         }
-        hashes = hash_few(matcher);
-    } else if (matcher->busy == 0) { /* classes lacked memory: tried again later only */
-        hashes = matcher->num_other >= matcher->retry_at && hash_leftover(matcher);
+        hash_few(matcher);
     }
     recv->node.key = tag & mask;
-    recv->mask     = mask;
-    if (!recv_place(matcher, recv, hashes) && matcher->num_other >= matcher->retry_at) {
-        matcher->retry_at = 2 * (matcher->num_other + 1);
-    }
-    matcher->num_other++;
+    recv->mask = mask;
+    place(matcher, recv);
     cw_tag_matcher_set_stop(matcher);
-}
-
-/* The oldest matching receive of the leftover list, if it is older than `best`; otherwise `best`, which may be NULL. */
-static struct cw_tag_recv *leftover_match(const struct cw_tag_matcher *matcher, uint64_t tag, struct cw_tag_recv *best)
-{
-    struct cw_tag_node *node;
-
-    cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
-        struct cw_tag_recv *recv = cw_tag_node_recv(node);
-
-        if ((best != NULL) && (recv->sequence > best->sequence)) {
-            break;
-        }
-        if (cw_tag_matches(tag, node->key, recv->mask)) {
-            return recv;
-        }
-    }
-    return best;
-}
-
-/* Notes that a receive has left its class or the leftover list. */
-static inline void recv_unposted(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
-{
-    recv->sequence = 0;
-    if (--matcher->num_other == 0) {
-        matcher->retry_at = 0;
-        cw_tag_matcher_set_stop(matcher);
-    }
-}
-
-static inline void class_recv_removed(struct cw_tag_matcher *matcher, struct cw_tag_class *class)
-{
-    if (class->posted.num_keys == 0) {
-        matcher->busy &= ~cw_tag_class_bit(class);
-        if (cw_unlikely(matcher->num_classes > CW_TAG_KEPT_CLASSES)) {
-            cw_tag_class_retire(matcher, class);
-        }
-    }
 }
 
 /* Takes the oldest matching receive out of the array. Once many entries were compared in vain, all receives are
@@ -144,17 +384,17 @@ static inline void class_recv_removed(struct cw_tag_matcher *matcher, struct cw_
 static struct cw_tag_recv *few_take(struct cw_tag_matcher *matcher, uint64_t tag)
 {
     struct cw_tag_recv *found = NULL;
-    struct cw_tag_few  *few;
-    size_t              passed;
+    struct cw_tag_few *few;
+    size_t passed;
 
     for (few = matcher->first; few != matcher->last && !cw_tag_matches(tag, few->key, few->mask); few++) {
     }
     passed = (size_t)(few - matcher->first);
     if (few != matcher->last) {
         found = few->recv;
-        cw_tag_few_remove(matcher, few);
+        few_remove(matcher, few);
     }
-    if (passed > CHEAP_SCAN) {
+    if (passed > CHEAP_COMPARES) {
         matcher->passed += passed;
         if (matcher->passed >= HASHING * (size_t)(matcher->last - matcher->first)) {
             hash_few(matcher);
@@ -164,63 +404,88 @@ static struct cw_tag_recv *few_take(struct cw_tag_matcher *matcher, uint64_t tag
     return found;
 }
 
+/* The oldest matching receive of the leftover list, if it is older than `best`; otherwise `best`, which may be NULL. */
+static struct cw_tag_recv *leftover_match(const struct cw_tag_matcher *matcher, uint64_t tag, struct cw_tag_recv *best)
+{
+    struct cw_tag_recv *recv;
+
+    cw_list_for_each(recv, &matcher->leftover, struct cw_tag_recv, node.ring) {
+        if (best != NULL && recv->node.place > best->node.place) {
+            break;
+        }
+        if (cw_tag_matches(tag, recv->node.key, recv->mask)) {
+            return recv;
+        }
+    }
+    return best;
+}
+
 struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag)
 {
-    struct cw_tag_recv  *best       = NULL;
-    struct cw_tag_class *best_class = NULL;
-    struct cw_tag_node **best_place = NULL;
-    uint64_t             left;
+    struct cw_tag_node **best_link = NULL, **link;
+    struct cw_tag_recv *best = NULL, *listed;
+    uint64_t left;
 
     if (matcher->num_other == 0) {
         return few_take(matcher, tag);
     }
     for (left = matcher->busy; left != 0; left &= left - 1) {
-        struct cw_tag_class *class = matcher->classes[__builtin_ctzll(left)];
-        struct cw_tag_node **place = cw_tag_table_find(&class->posted, matcher->seed, tag & class->mask);
+        const unsigned slot = (unsigned)__builtin_ctzll(left);
 
-        if ((*place != NULL) && ((best == NULL) || (cw_tag_node_recv(*place)->sequence < best->sequence))) {
-            best       = cw_tag_node_recv(*place);
-            best_class = class;
-            best_place = place;
+        link = find(matcher, tag & matcher->masks[slot].mask, slot);
+        if (*link != NULL && (best == NULL || (*link)->place < best->node.place)) {
+            best = recv_of(*link);
+            best_link = link;
         }
     }
-    if (!cw_list_empty(&matcher->leftover)) {
-        struct cw_tag_recv *recv = leftover_match(matcher, tag, best);
-
-        if (recv != best) {
-            cw_list_remove(&recv->node.ring);
-            recv_unposted(matcher, recv);
-            return recv;
-        }
+    listed = leftover_match(matcher, tag, best);
+    if (listed == NULL) {
+        return NULL;
     }
-    if (best != NULL) {
-        cw_tag_table_remove_oldest(&best_class->posted, matcher->seed, best_place);
-        class_recv_removed(matcher, best_class);
-        recv_unposted(matcher, best);
+    if (listed == best) {
+        remove_oldest(matcher, best_link);
+    } else {
+        cw_list_remove(&listed->node.ring);
     }
-    return best;
+    displace(matcher, listed);
+    return listed;
 }
 
 bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 {
-    if (recv->sequence == 0) {
-        struct cw_tag_few *few = cw_tag_few_find(matcher, recv);
+    struct cw_tag_few *few;
 
-        if (few != NULL) {
-            cw_tag_few_remove(matcher, few);
+    if (recv->node.place == 0) {
+        for (few = matcher->first; few != matcher->last; few++) {
+            if (few->recv == recv) {
+                few_remove(matcher, few);
+                return true;
+            }
         }
-        return few != NULL;
+        return false;
     }
-    if (recv->sequence & CW_TAG_LISTED) {
+    if (recv->node.place & CW_TAG_LISTED) {
         cw_list_remove(&recv->node.ring);
     } else {
-        struct cw_tag_class *class = cw_tag_class_find(matcher, recv->mask);
-
-        cw_tag_table_remove(&class->posted, matcher->seed, &recv->node);
-        class_recv_removed(matcher, class);
+        remove_node(matcher, &recv->node);
     }
-    recv_unposted(matcher, recv);
+    displace(matcher, recv);
     return true;
+}
+
+/* Any receive of the table, which has one. */
+static struct cw_tag_recv *any_recv(struct cw_tag_matcher *matcher)
+{
+    const struct cw_tag_node *node;
+
+    for (;; matcher->cursor++) {
+        assert(matcher->cursor < matcher->num_buckets);
+        for (node = matcher->buckets[matcher->cursor]; node != NULL; node = node->chain) {
+            if (is_recv(node)) {
+                return recv_of(node);
+            }
+        }
+    }
 }
 
 struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher)
@@ -232,16 +497,177 @@ struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher)
         cw_tag_matcher_take_first(matcher);
         return recv;
     }
-    if (!cw_list_empty(&matcher->leftover)) {
-        recv = cw_tag_node_recv(cw_list_head(&matcher->leftover, struct cw_tag_node, ring));
-    } else if (matcher->busy != 0) {
-        recv = cw_tag_node_recv(cw_tag_table_any(&matcher->classes[__builtin_ctzll(matcher->busy)]->posted));
-    } else {
+    if (matcher->num_other == 0) {
         return NULL;
     }
+    recv = cw_list_empty(&matcher->leftover) ? any_recv(matcher) :
+           cw_list_head(&matcher->leftover, struct cw_tag_recv, node.ring);
     cw_tag_matcher_cancel(matcher, recv);
     return recv;
 }
+
+/* Inserts a receive into a list in the order of posting, if the list has room or ends with a later one. Returns the new
+ * number of elements. */
+static size_t insert_recv(struct cw_tag_few *list, size_t count, size_t size, struct cw_tag_recv *recv)
+{
+    size_t low = 0, high = count, middle;
+
+    while (low < high) {
+        middle = (low + high) / 2;
+        if (list[middle].recv->node.place < recv->node.place) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == size) {
+        return count;
+    }
+    count -= (count == size);
+    memmove(&list[low + 1], &list[low], (count - low) * sizeof(*list));
+    list[low] = (struct cw_tag_few){.key = recv->node.key, .mask = recv->mask, .recv = recv};
+    return count + 1;
+}
+
+size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag_few *list, size_t size)
+{
+    const struct cw_tag_few *few;
+    struct cw_tag_node *node, *first;
+    size_t count = 0;
+    size_t i;
+
+    for (few = matcher->first; few != matcher->last && count < size; few++) {
+        list[count++] = *few;
+    }
+    cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
+        count = insert_recv(list, count, size, recv_of(node));
+    }
+    for (i = 0; i < matcher->num_buckets; i++) {
+        for (first = matcher->buckets[i]; first != NULL; first = first->chain) {
+            if (is_recv(first)) {
+                count = insert_recv(list, count, size, recv_of(first));
+                cw_list_for_each(node, &first->ring, struct cw_tag_node, ring) {
+                    count = insert_recv(list, count, size, recv_of(node));
+                }
+            }
+        }
+    }
+    return count;
+}
+
+/* ---- unexpected messages ---- */
+
+/* Removes the message of the entry to which `link` leads from the table, for one mask. */
+static void leave(struct cw_tag_matcher *matcher, struct cw_tag_entry **link)
+{
+    struct cw_tag_entry *entry = *link;
+    struct cw_tag_mask *mask = &matcher->masks[entry->node.place & (CW_TAG_SLOT & ~CW_TAG_MESSAGE)];
+
+    if (mask->newest == entry->message) { /* the one before it is in the table, too, if any is left */
+        mask->newest = cw_container_of(entry->message->order.prev, struct cw_tag_message, order);
+    }
+    if (--mask->entered == 0) {
+        matcher->indexed &= ~bit_of(matcher, mask);
+    }
+    *link = entry->next;
+    remove_node(matcher, &entry->node);
+    free(entry);
+}
+
+void cw_tag_matcher_leave(struct cw_tag_matcher *matcher, struct cw_tag_message *message)
+{
+    while (message->entries != NULL) {
+        leave(matcher, &message->entries);
+    }
+}
+
+/* Removes all messages from the table, for one mask. Searches with it scan the messages again. */
+static void leave_all(struct cw_tag_matcher *matcher, const struct cw_tag_mask *mask)
+{
+    const uint64_t slot = (uint64_t)(mask - matcher->masks) | CW_TAG_MESSAGE;
+    struct cw_tag_message *message;
+    struct cw_tag_entry **link;
+
+    cw_list_for_each(message, &matcher->unexpected, struct cw_tag_message, order) {
+        if (mask->entered == 0) {
+            break;
+        }
+        for (link = &message->entries; ((*link)->node.place & CW_TAG_SLOT) != slot; link = &(*link)->next) {
+        }
+        leave(matcher, link);
+    }
+}
+
+/* The link of the oldest message that is not in the table for this mask; the list's head if there is none. */
+static const struct cw_list *behind_newest(const struct cw_tag_matcher *matcher, const struct cw_tag_mask *mask)
+{
+    return (mask != NULL && mask->entered > 0) ? mask->newest->order.next : matcher->unexpected.next;
+}
+
+/* Enters all messages into the table, for one mask. Without memory only the oldest of them. */
+static void enter(struct cw_tag_matcher *matcher, struct cw_tag_mask *mask)
+{
+    const uint64_t slot = (uint64_t)(mask - matcher->masks) | CW_TAG_MESSAGE;
+    const struct cw_list *link = behind_newest(matcher, mask);
+    struct cw_tag_message *message;
+    struct cw_tag_entry *entry;
+
+    mask->scanned = 0;
+    if (mask->entered == 0 && __builtin_popcountll(matcher->indexed) == CW_TAG_MAX_INDEXED) {
+        leave_all(matcher, least_recent(matcher, matcher->indexed));
+    }
+    for (; link != &matcher->unexpected; link = link->next) {
+        entry = allocate(matcher, 1, sizeof(*entry));
+        if (entry == NULL) {
+            return;
+        }
+        message = cw_container_of(link, struct cw_tag_message, order);
+        entry->message = message;
+        entry->next = message->entries;
+        entry->node.key = message->tag & mask->mask;
+        entry->node.place = slot;
+        message->entries = entry;
+        mask->newest = message;
+        mask->entered++;
+        matcher->indexed |= bit_of(matcher, mask);
+        add(matcher, &entry->node);
+    }
+}
+
+/* Few messages are scanned. Where scans with one mask have cost more than the table would, messages are entered. */
+struct cw_tag_message *cw_tag_matcher_find_message(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask)
+{
+    struct cw_tag_mask *used = (matcher->num_unexpected > CHEAP_SCAN) ? use_mask(matcher, mask) : NULL;
+    struct cw_tag_message *found = NULL;
+    const struct cw_list *link = behind_newest(matcher, used);
+    size_t passed = 0;
+    const struct cw_tag_node *node;
+
+    if (used != NULL && used->entered > 0) {
+        node = *find(matcher, tag & mask, matcher->recent | CW_TAG_MESSAGE);
+        if (node != NULL) {
+            return entry_of(node)->message;
+        }
+    }
+    for (; link != &matcher->unexpected && found == NULL; link = link->next) {
+        struct cw_tag_message *message = cw_container_of(link, struct cw_tag_message, order);
+
+        if (cw_tag_matches(message->tag, tag, mask)) {
+            found = message;
+        } else {
+            passed++;
+        }
+    }
+    if (used != NULL && passed > CHEAP_SCAN) {
+        used->scanned += passed;
+        if (used->scanned >= 2 * (matcher->num_unexpected - used->entered)) {
+            enter(matcher, used);
+        }
+    }
+    return found;
+}
+
+/* ---- the matcher as a whole ---- */
 
 void cw_tag_matcher_init(struct cw_tag_matcher *matcher, uint64_t seed)
 {
@@ -253,20 +679,11 @@ void cw_tag_matcher_init(struct cw_tag_matcher *matcher, uint64_t seed)
 
 void cw_tag_matcher_cleanup(struct cw_tag_matcher *matcher)
 {
-    unsigned i;
-
-    for (i = 0; i < matcher->num_classes; i++) {
-        struct cw_tag_class *class = matcher->classes[i];
-
-        if (class->index != NULL) {
-            cw_tag_index_free(class->index);
-        }
-        cw_tag_table_cleanup(&class->posted);
-        free(class);
+    while (matcher->indexed != 0) {
+        leave_all(matcher, &matcher->masks[__builtin_ctzll(matcher->indexed)]);
     }
-    free(matcher->classes);
+    free(matcher->buckets);
+    free(matcher->masks);
     free(matcher->few);
-    memset(matcher, 0, sizeof(*matcher));
-    cw_list_init(&matcher->unexpected);
-    cw_list_init(&matcher->leftover);
+    cw_tag_matcher_init(matcher, matcher->seed);
 }

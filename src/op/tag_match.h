@@ -4,9 +4,13 @@
  * locking and no logging. The tag operations and the worker's clean-up use it with the worker entered. Receives and
  * messages are embedded in objects of the caller; the matcher owns only its tables.
  *
- * Invariants: a receive and a message that match each other are never queued at the same time (TAG-7). Receives are
- * ordered by one sequence over all masks (TAG-4), messages by one list (TAG-5). No call can fail: without memory for a
- * hash table, an ordered scan finds the element. Reasons: docs/why/tag-matching.md
+ * Few receives are in an array in the order of posting. More of them are in one hash table, keyed by the index of their
+ * mask and by tag & mask. Messages are in a list in the order of arrival; while it is long, they are in the table as
+ * well, for the masks with which the program asks.
+ *
+ * Invariants: a receive and a message that match each other are never queued at the same time. Receives are
+ * ordered by one sequence over all masks, messages by one list. No call can fail: without memory for
+ * the table, an ordered scan finds the element. Reasons: docs/why/tag-matching.md
  */
 #ifndef CW_OP_TAG_MATCH_H
 #define CW_OP_TAG_MATCH_H
@@ -16,31 +20,39 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "base/list.h"
-#include "op/tag_table.h"
 
-/* Masks of posted receives that can have a class at one time; receives with further masks are found by scanning. */
-#define CW_TAG_MAX_CLASSES 64
+/* Masks in use at one time that can have an index; the receives with further masks are scanned. */
+#define CW_TAG_MAX_MASKS 64
 
-/* Indexes over the unexpected messages at one time; for a further one the least recently used index is dropped. */
-#define CW_TAG_MAX_INDEXES 8
+/* Masks for which messages are in the table at one time; for a further one the least recently used is given up. */
+#define CW_TAG_MAX_INDEXED 8
 
-struct cw_tag_class;
-struct cw_tag_entry;
+/* An element of the table. Elements of one key form a ring, oldest first, and only the oldest is on the chain of its
+ * bucket: the length of a chain depends on the number of different keys, never on how many elements share one. */
+struct cw_tag_node {
+    uint64_t            key;   /* tag & mask */
+    uint64_t            place; /* the bits of CW_TAG_SLOT are part of the key; above them, in receives, the order of
+                                * posting */
+    struct cw_tag_node *chain; /* next key of the same bucket; valid in the oldest element of a key only */
+    struct cw_list      ring;  /* elements of the same key, without a head of its own; or the leftover list */
+};
+
+#define CW_TAG_MESSAGE UINT64_C(0x40) /* the element is a message, not a receive */
+#define CW_TAG_SLOT    UINT64_C(0x7f) /* index of the mask, and CW_TAG_MESSAGE */
+#define CW_TAG_LISTED  UINT64_C(0x80) /* the receive is on the leftover list, not in the table */
+#define CW_TAG_ORDER   UINT64_C(0x100)
 
 /* A posted receive, embedded in the request. Must be zeroed or passed to cw_tag_recv_init() before its first use. */
 struct cw_tag_recv {
-    struct cw_tag_node node;     /* node.key is tag & mask */
+    struct cw_tag_node node; /* node.place 0: not posted, or in the array; then the other members are not set */
     uint64_t           mask;
-    uint64_t           sequence; /* 0: not posted, or in the array; then the other members are not set. Bit
-                                  * CW_TAG_LISTED: on the leftover list, not in a class. The rest: order of posting */
 };
-
-#define CW_TAG_LISTED UINT64_C(1)
 
 /* Entry of the array of few receives: everything that a match reads. */
 struct cw_tag_few {
-    uint64_t            key;     /* tag & mask */
+    uint64_t            key;  /* tag & mask */
     uint64_t            mask;
     struct cw_tag_recv *recv;
 };
@@ -49,32 +61,55 @@ struct cw_tag_few {
 struct cw_tag_message {
     uint64_t             tag;
     struct cw_list       order;   /* in cw_tag_matcher.unexpected, oldest first */
-    struct cw_tag_entry *entries; /* one for each index over the unexpected messages */
+    struct cw_tag_entry *entries; /* its elements in the table, one for each mask that has reached it */
+};
+
+/* A message in the table. */
+struct cw_tag_entry {
+    struct cw_tag_node     node;
+    struct cw_tag_message *message;
+    struct cw_tag_entry   *next; /* of the same message */
+};
+
+/* A mask in use. The messages up to `newest` are in the table for this mask, those behind it are scanned. */
+struct cw_tag_mask {
+    uint64_t               mask;
+    uint64_t               last_use;
+    size_t                 posted;  /* receives in the table */
+    size_t                 entered; /* messages in the table */
+    struct cw_tag_message *newest;  /* of these, while there are any */
+    size_t                 scanned; /* messages that scans have passed since the last were entered */
 };
 
 /* A matcher must not move in memory, because its lists are embedded. All members are private; only num_unexpected may
  * be read. */
 struct cw_tag_matcher {
-    struct cw_tag_few    *first;   /* the oldest receive in the array */
-    struct cw_tag_few    *last;    /* behind the newest; `first`, if a receive is in a class or leftover */
-    struct cw_tag_few    *stop;    /* where posting must do more than write an entry: the array's end, or `last` while
-                                    * a message waits or a receive is outside the array */
-    struct cw_tag_few    *few;     /* the array and its end, NULL if there is none */
-    struct cw_tag_few    *few_end;
-    size_t                num_other; /* receives that are not in the array */
-    size_t                num_unexpected;
-    uint64_t              busy;    /* bit i: classes[i] has receives */
-    uint64_t              indexed; /* bit i: classes[i] has an index over the unexpected messages */
-    struct cw_tag_class  *recent;  /* class of the last receive or probe, NULL if none */
-    struct cw_tag_class **classes; /* CW_TAG_MAX_CLASSES pointers, NULL until first needed */
-    unsigned              num_classes;
-    unsigned              passed;     /* entries of the array that messages were compared with in vain */
-    struct cw_list        unexpected; /* all unexpected messages, oldest first */
-    struct cw_list        leftover;   /* receives that can have no class; oldest first */
-    size_t                retry_at;   /* while all are leftover: number at which classes are tried again */
-    uint64_t              sequence;   /* last sequence number of a receive, even */
-    uint64_t              clock;      /* orders classes by their last use */
-    uint64_t              seed;
+    struct cw_tag_few   *first;     /* the oldest receive in the array */
+    struct cw_tag_few   *last;      /* behind the newest; `first`, if a receive is outside the array */
+    struct cw_tag_few   *stop;      /* where posting must do more than write an entry: the array's end, or `last` while
+                                     * a message waits or a receive is outside the array */
+    struct cw_tag_few   *few;       /* the array and its end, NULL if there is none */
+    struct cw_tag_few   *few_end;
+    size_t               num_other; /* receives that are not in the array: either all of them or none */
+    size_t               num_unexpected;
+    uint64_t             busy;      /* bit i: masks[i] has receives in the table */
+    uint64_t             indexed;   /* bit i: masks[i] has messages in the table */
+    struct cw_tag_mask  *masks;     /* NULL until first needed */
+    struct cw_tag_node **buckets;   /* the table, NULL until first needed */
+    size_t               num_buckets; /* a power of two */
+    size_t               num_keys;
+    size_t               cursor;    /* the buckets before this one hold no receives */
+    struct cw_list       unexpected; /* all unexpected messages, oldest first */
+    struct cw_list       leftover;  /* receives outside the array and the table; oldest first */
+    uint64_t             sequence;  /* place of the last receive outside the array */
+    uint64_t             clock;     /* orders masks by their last use */
+    uint64_t             seed;
+    unsigned             passed;    /* entries of the array that messages were compared with in vain */
+    uint16_t             refused;   /* so many allocations were left out after the last refusal ... */
+    uint16_t             skipped;   /* ... and so many are still to be left out */
+    uint8_t              num_masks;
+    uint8_t              room_masks; /* in `masks` */
+    uint8_t              recent;    /* index of the mask that was used last */
 };
 
 _Static_assert(sizeof(struct cw_tag_recv) <= 48, "part of every tag receive request");
@@ -84,15 +119,13 @@ _Static_assert(sizeof(struct cw_tag_matcher) <= 208, "part of every worker, also
 /* `seed` should be random, so that a peer cannot choose tags that fall into one bucket. Allocates nothing. */
 void cw_tag_matcher_init(struct cw_tag_matcher *matcher, uint64_t seed);
 
-/*
- * Frees the tables. Queued receives and messages are not touched: remove them first with cw_tag_matcher_take_recv(),
- * and with cw_tag_matcher_first_message() and cw_tag_matcher_remove_message().
- */
+/* Frees the tables. What is still queued is dropped and not freed; take it out first with cw_tag_matcher_take_recv(),
+ * and with cw_tag_matcher_first_message() and cw_tag_matcher_remove_message(). */
 void cw_tag_matcher_cleanup(struct cw_tag_matcher *matcher);
 
 static inline void cw_tag_recv_init(struct cw_tag_recv *recv)
 {
-    recv->sequence = 0;
+    recv->node.place = 0;
 }
 
 static inline size_t cw_tag_matcher_num_posted(const struct cw_tag_matcher *matcher)
@@ -100,7 +133,7 @@ static inline size_t cw_tag_matcher_num_posted(const struct cw_tag_matcher *matc
     return (size_t)(matcher->last - matcher->first) + matcher->num_other;
 }
 
-/* TAG-1. A mask of 0 matches any tag; bits of `tag` outside `mask` are ignored. */
+/* A mask of 0 matches any tag; bits of `tag` outside `mask` are ignored. */
 static inline bool cw_tag_matches(uint64_t message_tag, uint64_t tag, uint64_t mask)
 {
     return ((message_tag ^ tag) & mask) == 0;
@@ -112,29 +145,34 @@ static inline void cw_tag_matcher_set_stop(struct cw_tag_matcher *matcher)
     matcher->stop = ((matcher->num_unexpected | matcher->num_other) == 0) ? matcher->few_end : matcher->last;
 }
 
+/* The table has a power of two of buckets; the lower bits of this are the index of one. `slot` as CW_TAG_SLOT. */
+static inline size_t cw_tag_hash(uint64_t seed, uint64_t key, uint64_t slot)
+{
+    return (size_t)cw_hash_mix((key ^ seed) + slot);
+}
+
 /* Slow parts of the inline functions below. */
 bool                   cw_tag_matcher_make_room(struct cw_tag_matcher *matcher);
 struct cw_tag_message *cw_tag_matcher_find_message(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask);
 struct cw_tag_recv    *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag);
 void                   cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                               uint64_t mask);
-void                   cw_tag_matcher_index_message(struct cw_tag_matcher *matcher, struct cw_tag_message *message);
-void                   cw_tag_matcher_unindex_message(struct cw_tag_matcher *matcher, struct cw_tag_message *message);
+void                   cw_tag_matcher_leave(struct cw_tag_matcher *matcher, struct cw_tag_message *message);
 
 /* Removes a queued unexpected message, which then belongs to the caller. The cost does not depend on queue lengths. */
 static inline void cw_tag_matcher_remove_message(struct cw_tag_matcher *matcher, struct cw_tag_message *message)
 {
+    if (cw_unlikely(message->entries != NULL)) {
+        cw_tag_matcher_leave(matcher, message);
+    }
     cw_list_remove(&message->order);
     matcher->num_unexpected--;
     cw_tag_matcher_set_stop(matcher);
-    if (cw_unlikely(matcher->indexed != 0)) {
-        cw_tag_matcher_unindex_message(matcher, message);
-    }
 }
 
 /*
- * Finds the earliest arrived unexpected message that matches (TAG-6, TPR-8), NULL if none. With `remove` the message is
- * removed and belongs to the caller; without it the message stays queued (TPR-3), and the caller must not free it.
+ * Finds the earliest arrived unexpected message that matches, NULL if none. With `remove` the message is
+ * removed and belongs to the caller; without it the message stays queued, and the caller must not free it.
  */
 static inline struct cw_tag_message *cw_tag_matcher_probe(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask,
                                                           bool remove)
@@ -169,11 +207,11 @@ static inline void cw_tag_matcher_post_few(struct cw_tag_matcher *matcher, struc
 {
     struct cw_tag_few *few = matcher->last;
 
-    recv->sequence = 0;
-    few->key       = tag & mask;
-    few->mask      = mask;
-    few->recv      = recv;
-    matcher->last  = few + 1;
+    recv->node.place = 0;
+    few->key         = tag & mask;
+    few->mask        = mask;
+    few->recv        = recv;
+    matcher->last    = few + 1;
 }
 
 /* Queues a new receive that no unexpected message matches. The matcher uses `recv` until it is matched, cancelled or
@@ -186,22 +224,6 @@ static inline void cw_tag_matcher_queue(struct cw_tag_matcher *matcher, struct c
     } else {
         cw_tag_matcher_enqueue(matcher, recv, tag, mask);
     }
-}
-
-/*
- * Posts a new receive. If an unexpected message matches, the earliest arrived one is removed and returned; it belongs
- * to the caller (TAG-5), and the receive is not queued. Otherwise the receive is queued, and NULL is returned.
- */
-static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv,
-                                                         uint64_t tag, uint64_t mask)
-{
-    struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, true);
-
-    if (message != NULL) {
-        return message;
-    }
-    cw_tag_matcher_queue(matcher, recv, tag, mask);
-    return NULL;
 }
 
 /* The oldest receive in the array, if a message with this tag matches it: it is the earliest match. NULL: not known. */
@@ -219,7 +241,7 @@ static inline void cw_tag_matcher_take_first(struct cw_tag_matcher *matcher)
 }
 
 /*
- * A message arrived. Removes and returns the earliest posted receive that matches, over all masks (TAG-4); it belongs
+ * A message arrived. Removes and returns the earliest posted receive that matches, over all masks; it belongs
  * to the caller. If there is none, returns NULL: the caller must then store the message with
  * cw_tag_matcher_add_unexpected() before any other call on this matcher.
  */
@@ -243,19 +265,20 @@ static inline void cw_tag_matcher_add_unexpected(struct cw_tag_matcher *matcher,
     cw_list_add_tail(&matcher->unexpected, &message->order);
     matcher->num_unexpected++;
     matcher->stop = matcher->last;
-    if (cw_unlikely(matcher->indexed != 0)) {
-        cw_tag_matcher_index_message(matcher, message);
-    }
 }
 
 /*
- * Removes a posted receive (REQ-24). Returns false, without effect, if it is not posted (already matched, REQ-26). The
+ * Removes a posted receive. Returns false, without effect, if it is not posted (already matched). The
  * cost does not depend on the number of receives outside the array.
  */
 bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv);
 
 /* Removes and returns any posted receive; NULL if none is left. For the clean-up of a worker. */
 struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher);
+
+/* Fills `list` with the oldest posted receives, oldest first, at most `size` of them. Returns their number. Takes time
+ * for each posted receive. */
+size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag_few *list, size_t size);
 
 /* The oldest unexpected message, NULL if none. It stays queued. */
 static inline struct cw_tag_message *cw_tag_matcher_first_message(const struct cw_tag_matcher *matcher)

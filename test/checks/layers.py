@@ -44,7 +44,7 @@ SEES_TRANSPORT = {"abi": {"transport/transport.h"}, "op": {"transport/transport.
 SHARES = {"ucs/share.h": {"base/log_join.c", "ucs/log.c", "ucs/options.c"},
           "ucm/share.h": {"base/unmapped.c", "ucm/ucm.c"}}
 # No system call and no lock, whatever they include on the way.
-PURE = re.compile(r"(wire|plan)/|op/(tag_match|tag_class|tag_index|tag_check|tag_table|datatype)\.")
+PURE = re.compile(r"(wire|plan)/|op/(tag_match|datatype)\.")
 SYSTEM = {"arpa/inet.h", "dirent.h", "fcntl.h", "ifaddrs.h", "net/if.h", "netdb.h", "netinet/in.h", "netinet/tcp.h",
           "poll.h", "pthread.h", "pwd.h", "sched.h", "signal.h", "spawn.h", "sys/epoll.h", "sys/eventfd.h",
           "sys/file.h",

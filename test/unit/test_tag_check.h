@@ -1,260 +1,249 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests ask the matcher beside its interface: its invariants (op/tag_class.h) and how much memory it holds. */
+/* What tests ask the matcher beside its interface: posting in one call, its invariants, how much memory it holds. */
 #ifndef CW_TEST_UNIT_TEST_TAG_CHECK_H
 #define CW_TEST_UNIT_TEST_TAG_CHECK_H
 
-#include "op/tag_class.h"
+#include "op/tag_match.h"
+
+/* Posts a receive: the earliest message that matches is removed and returned, or the receive is queued: NULL. */
+static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv,
+                                                         uint64_t tag, uint64_t mask)
+{
+    struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, true);
+
+    if (message == NULL) {
+        cw_tag_matcher_queue(matcher, recv, tag, mask);
+    }
+    return message;
+}
+
+static inline const struct cw_tag_few *few_find(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv)
+{
+    const struct cw_tag_few *few;
+
+    for (few = matcher->first; few != matcher->last; few++) {
+        if (few->recv == recv) {
+            return few;
+        }
+    }
+    return NULL;
+}
 
 /* True from the post that queued it until it is matched, cancelled or taken. */
 static inline bool cw_tag_matcher_is_posted(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv)
 {
-    return recv->sequence != 0 || cw_tag_few_find(matcher, recv) != NULL;
-}
-
-/* Calls `visit` for each posted receive, in no particular order. `visit` must not change the matcher. */
-static inline void cw_tag_matcher_visit_recvs(const struct cw_tag_matcher *matcher,
-                                              void (*visit)(const struct cw_tag_recv *recv, void *arg), void *arg)
-{
-    const struct cw_tag_few *few;
-    struct cw_tag_node      *node;
-    size_t                   i;
-    uint64_t                 left;
-
-    for (few = matcher->first; few != matcher->last; few++) {
-        visit(few->recv, arg);
-    }
-    for (left = matcher->busy; left != 0; left &= left - 1) {
-        const struct cw_tag_table *table = &matcher->classes[__builtin_ctzll(left)]->posted;
-
-        for (i = 0; i < table->num_buckets; i++) {
-            const struct cw_tag_node *first;
-
-            for (first = table->buckets[i]; first != NULL; first = first->chain) {
-                visit(cw_tag_node_recv(first), arg);
-                cw_list_for_each(node, &first->ring, struct cw_tag_node, ring) {
-                    visit(cw_tag_node_recv(node), arg);
-                }
-            }
-        }
-    }
-    cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
-        visit(cw_tag_node_recv(node), arg);
-    }
-}
-
-/* Bytes of the buckets that were allocated. */
-static inline size_t cw_tag_table_memory(const struct cw_tag_table *table)
-{
-    return (table->buckets == table->few) ? 0 : table->num_buckets * sizeof(*table->buckets);
+    return recv->node.place != 0 || few_find(matcher, recv) != NULL;
 }
 
 /* Memory held by the tables, in bytes, without the matcher itself. */
 static inline size_t cw_tag_matcher_memory(const struct cw_tag_matcher *matcher)
 {
-    size_t   total = (matcher->classes == NULL) ? 0 : CW_TAG_MAX_CLASSES * sizeof(*matcher->classes);
+    size_t total = (size_t)(matcher->few_end - matcher->few) * sizeof(*matcher->few);
     unsigned i;
 
-    total += (size_t)(matcher->few_end - matcher->few) * sizeof(*matcher->few);
-    for (i = 0; i < matcher->num_classes; i++) {
-        const struct cw_tag_class *class = matcher->classes[i];
-        const struct cw_tag_chunk *chunk;
-
-        total += sizeof(*class) + cw_tag_table_memory(&class->posted);
-        if (class->index != NULL) {
-            total += sizeof(*class->index) + cw_tag_table_memory(&class->index->table);
-            for (chunk = class->index->chunks; chunk != NULL; chunk = chunk->next) {
-                total += sizeof(*chunk) + chunk->size * sizeof(struct cw_tag_entry);
-            }
-        }
+    total += matcher->room_masks * sizeof(*matcher->masks) + matcher->num_buckets * sizeof(*matcher->buckets);
+    for (i = 0; i < matcher->num_masks; i++) {
+        total += matcher->masks[i].entered * sizeof(struct cw_tag_entry);
     }
     return total;
 }
 
-static inline bool ring_is_ordered(const struct cw_tag_matcher *matcher, const struct cw_tag_class *class,
-                            const struct cw_tag_node *first, bool posted, size_t *count)
-{
-    const struct cw_tag_message *message = posted ? NULL : cw_tag_node_entry(first)->message;
-    const struct cw_tag_node    *node    = first;
-    const struct cw_tag_node    *next;
-
-    for (;;) {
-        (*count)++;
-        if (posted && (cw_tag_node_recv(node)->mask != class->mask)) {
-            return false;
-        }
-        if (!posted && ((cw_tag_node_entry(node)->message->tag & class->mask) != node->key)) {
-            return false;
-        }
-        next = cw_tag_node_next(node);
-        if ((next->ring.prev != &node->ring) || (next->key != first->key)) {
-            return false;
-        }
-        if (next == first) {
-            return true;
-        }
-        if (posted && (cw_tag_node_recv(next)->sequence <= cw_tag_node_recv(node)->sequence)) {
-            return false;
-        }
-        while (!posted && (message != cw_tag_node_entry(next)->message)) {
-            message = cw_tag_matcher_next_message(matcher, message);
-            if (message == NULL) {
-                return false;
-            }
-        }
-        node = next;
-    }
-}
-
-static inline const char *check_table(const struct cw_tag_matcher *matcher, const struct cw_tag_class *class,
-                               const struct cw_tag_table *table, bool posted, size_t *count)
-{
-    size_t num_keys = 0;
-    size_t i;
-
-    for (i = 0; i < table->num_buckets; i++) {
-        const struct cw_tag_node *node;
-
-        for (node = table->buckets[i]; node != NULL; node = node->chain) {
-            num_keys++;
-            if (cw_tag_table_bucket(matcher->seed, node->key, table->num_buckets) != i) {
-                return "a key is in a wrong bucket";
-            }
-            if (*cw_tag_table_find(table, matcher->seed, node->key) != node) {
-                return "a key is twice in a table";
-            }
-            if (!ring_is_ordered(matcher, class, node, posted, count)) {
-                return "the elements of one key are not linked in order";
-            }
-        }
-    }
-    if (num_keys != table->num_keys) {
-        return "the number of keys of a table is wrong";
-    }
-    return ((num_keys == 0) && (table->buckets != table->few)) ? "an empty table holds memory" : NULL;
-}
-
-static inline const char *check_class(const struct cw_tag_matcher *matcher, unsigned slot, size_t *num_posted)
-{
-    const struct cw_tag_class *class    = matcher->classes[slot];
-    size_t                     entries  = 0;
-    size_t                     receives = 0;
-    const char                *wrong;
-
-    if ((class->slot != slot) || (cw_tag_class_find(matcher, class->mask) != class)) {
-        return "a class has a wrong slot or a mask has two classes";
-    }
-    wrong = check_table(matcher, class, &class->posted, true, &receives);
-    if (wrong != NULL) {
-        return wrong;
-    }
-    if (((matcher->busy & cw_tag_class_bit(class)) != 0) != (receives != 0)) {
-        return "a class is marked busy without receives or has some without the mark";
-    }
-    if (((matcher->indexed & cw_tag_class_bit(class)) != 0) != (class->index != NULL)) {
-        return "a class is marked as indexed without index or has one without the mark";
-    }
-    if (class->index != NULL) {
-        wrong = check_table(matcher, class, &class->index->table, false, &entries);
-        if (wrong != NULL) {
-            return wrong;
-        }
-        if (entries != matcher->num_unexpected) {
-            return "an index has not one entry for each unexpected message";
-        }
-    }
-    *num_posted += receives;
-    return NULL;
-}
-
-struct unmatched {
-    struct cw_tag_matcher *matcher;
-    bool                   wrong;
+struct found {
+    size_t posted[CW_TAG_MAX_MASKS];  /* in the table */
+    size_t entered[CW_TAG_MAX_MASKS];
+    size_t keys;
 };
 
-static inline void check_unmatched(const struct cw_tag_recv *recv, void *arg)
+/* One element of the table, behind `before` in its ring; NULL: the oldest. */
+static inline const char *check_node(const struct cw_tag_matcher *matcher, const struct cw_tag_node *node,
+                                     const struct cw_tag_node *before, struct found *found)
 {
-    struct unmatched        *state = arg;
-    const struct cw_tag_few *few   = cw_tag_few_find(state->matcher, recv);
-    const uint64_t           key   = (few == NULL) ? recv->node.key : few->key;
-    const uint64_t           mask  = (few == NULL) ? recv->mask : few->mask;
-    struct cw_tag_message   *message;
-
-    if (((recv->sequence == 0) != (few != NULL)) || ((recv->sequence & ~CW_TAG_LISTED) > state->matcher->sequence)) {
-        state->wrong = true;
-    }
-    cw_list_for_each(message, &state->matcher->unexpected, struct cw_tag_message, order) {
-        if (cw_tag_matches(message->tag, key, mask)) {
-            state->wrong = true;
-        }
-    }
-}
-
-static inline const char *check_messages(const struct cw_tag_matcher *matcher)
-{
-    unsigned                     num_indexes = (unsigned)__builtin_popcountll(matcher->indexed);
-    size_t                       count       = 0;
+    const unsigned slot = node->place & (CW_TAG_MAX_MASKS - 1);
+    const struct cw_tag_recv *recv = cw_container_of(node, struct cw_tag_recv, node);
+    const struct cw_tag_entry *entry = cw_container_of(node, struct cw_tag_entry, node);
     const struct cw_tag_message *message;
 
-    cw_list_for_each(message, &matcher->unexpected, struct cw_tag_message, order) {
-        const struct cw_tag_entry *entry;
-        unsigned                   num_entries = 0;
+    if (slot >= matcher->num_masks || (node->place & CW_TAG_LISTED)) {
+        return "an element of the table belongs to no mask";
+    }
+    if (before != NULL && (before->key != node->key || node->ring.prev != &before->ring ||
+                           ((before->place ^ node->place) & CW_TAG_SLOT))) {
+        return "the elements of one key are not linked";
+    }
+    if (node->place & CW_TAG_MESSAGE) {
+        found->entered[slot]++;
+        if ((entry->message->tag & matcher->masks[slot].mask) != node->key) {
+            return "a message has a wrong key";
+        }
+        if (before == NULL) {
+            return NULL;
+        }
+        for (message = cw_container_of(before, struct cw_tag_entry, node)->message; message != entry->message;) {
+            message = cw_tag_matcher_next_message(matcher, message);
+            if (message == NULL) {
+                return "the messages of one key are not in order";
+            }
+        }
+        return NULL;
+    }
+    found->posted[slot]++;
+    if (recv->mask != matcher->masks[slot].mask) {
+        return "a receive is under a wrong mask";
+    }
+    return (before != NULL && before->place >= node->place) ? "the receives of one key are not in order" : NULL;
+}
 
+static inline const char *check_table(const struct cw_tag_matcher *matcher, struct found *found)
+{
+    const struct cw_tag_node *first, *other, *node, *before;
+    const char *wrong;
+    size_t i;
+
+    for (i = 0; i < matcher->num_buckets; i++) {
+        for (first = matcher->buckets[i]; first != NULL; first = first->chain) {
+            found->keys++;
+            if (cw_tag_hash(matcher->seed, first->key, first->place & CW_TAG_SLOT) % matcher->num_buckets != i) {
+                return "a key is in a wrong bucket";
+            }
+            if (!(first->place & CW_TAG_MESSAGE) && i < matcher->cursor) {
+                return "receives are before the cursor";
+            }
+            for (other = first->chain; other != NULL; other = other->chain) {
+                if (other->key == first->key && !((other->place ^ first->place) & CW_TAG_SLOT)) {
+                    return "a key is twice in the table";
+                }
+            }
+            before = NULL;
+            node = first;
+            do {
+                wrong = check_node(matcher, node, before, found);
+                if (wrong != NULL) {
+                    return wrong;
+                }
+                before = node;
+                node = cw_list_head(&node->ring, struct cw_tag_node, ring);
+            } while (node != first);
+        }
+    }
+    return (found->keys == matcher->num_keys) ? NULL : "the number of keys is wrong";
+}
+
+static inline const char *check_masks(const struct cw_tag_matcher *matcher, const struct found *found)
+{
+    uint64_t known = 0;
+    unsigned i, j;
+
+    for (i = 0; i < matcher->num_masks; i++) {
+        const struct cw_tag_mask *mask = &matcher->masks[i];
+        const uint64_t bit = UINT64_C(1) << i;
+
+        known |= bit;
+        for (j = 0; j < i; j++) {
+            if (matcher->masks[j].mask == mask->mask) {
+                return "a mask is there twice";
+            }
+        }
+        if (mask->posted != found->posted[i] || mask->entered != found->entered[i]) {
+            return "the elements of a mask are counted wrong";
+        }
+        if (((matcher->busy & bit) != 0) != (mask->posted != 0) ||
+            ((matcher->indexed & bit) != 0) != (mask->entered != 0)) {
+            return "a mask is marked wrong";
+        }
+    }
+    if ((matcher->busy | matcher->indexed) & ~known) {
+        return "a mask that does not exist is marked";
+    }
+    return (__builtin_popcountll(matcher->indexed) > CW_TAG_MAX_INDEXED) ? "too many masks have messages" : NULL;
+}
+
+/* For each mask the oldest messages are in the table, up to the newest that is. */
+static inline const char *check_messages(const struct cw_tag_matcher *matcher)
+{
+    const struct cw_tag_message *message;
+    const struct cw_tag_entry *entry;
+    uint64_t entered = matcher->indexed, has;
+    size_t count = 0;
+    unsigned i;
+
+    cw_list_for_each(message, &matcher->unexpected, struct cw_tag_message, order) {
+        has = 0;
         for (entry = message->entries; entry != NULL; entry = entry->next) {
-            num_entries++;
             if (entry->message != message) {
                 return "an entry belongs to another message";
             }
+            has |= UINT64_C(1) << (entry->node.place & (CW_TAG_MAX_MASKS - 1));
         }
-        if (num_entries != num_indexes) {
-            return "a message has not one entry for each index";
+        if (has != entered) {
+            return "a message is not in the table, or is there behind the newest of its mask";
+        }
+        for (i = 0; i < matcher->num_masks; i++) {
+            if (((entered >> i) & 1) && matcher->masks[i].newest == message) {
+                entered &= ~(UINT64_C(1) << i);
+            }
         }
         count++;
     }
-    if (num_indexes > CW_TAG_MAX_INDEXES) {
-        return "there are too many indexes";
+    if (entered != 0) {
+        return "the newest message of a mask is not queued";
     }
     return (count != matcher->num_unexpected) ? "the number of unexpected messages is wrong" : NULL;
+}
+
+/* What is posted is not in both places, is in order, and no message that waits matches it. */
+static inline const char *check_posted(const struct cw_tag_matcher *matcher, size_t in_table)
+{
+    static struct cw_tag_few all[8192];
+    const size_t count = cw_tag_matcher_oldest(matcher, all, 8192);
+    const int has_other = matcher->num_other != 0;
+    const struct cw_tag_message *message;
+    const struct cw_tag_recv *recv;
+    size_t listed = 0, i;
+    uint64_t place = 0;
+
+    cw_list_for_each(recv, &matcher->leftover, struct cw_tag_recv, node.ring) {
+        if (!(recv->node.place & CW_TAG_LISTED)) {
+            return "a leftover receive is not marked";
+        }
+        listed++;
+    }
+    if (listed + in_table != matcher->num_other || count != cw_tag_matcher_num_posted(matcher)) {
+        return "the number of posted receives is wrong";
+    }
+    if (matcher->first < matcher->few || matcher->last < matcher->first || matcher->few_end < matcher->last ||
+        matcher->stop != ((has_other || matcher->num_unexpected != 0) ? matcher->last : matcher->few_end)) {
+        return "the few receives are not in their array, or its end is wrong";
+    }
+    if (has_other && matcher->first != matcher->last) {
+        return "some receives are among the few and others are not";
+    }
+    for (i = 0; i < count; i++) {
+        if ((all[i].recv->node.place != 0) != has_other || (has_other && all[i].recv->node.place <= place)) {
+            return "the posted receives are not in order";
+        }
+        place = all[i].recv->node.place;
+        cw_list_for_each(message, &matcher->unexpected, struct cw_tag_message, order) {
+            if (cw_tag_matches(message->tag, all[i].key, all[i].mask)) {
+                return "a posted receive matches an unexpected message";
+            }
+        }
+    }
+    return NULL;
 }
 
 /* NULL if all invariants hold, else what is wrong. The cost is quadratic in what is queued. */
 static inline const char *cw_tag_matcher_check(const struct cw_tag_matcher *matcher)
 {
-    struct unmatched          unmatched  = {(struct cw_tag_matcher *)matcher, false};
-    size_t                    num_posted = 0;
-    uint64_t                  sequence   = 0;
-    const char               *wrong      = check_messages(matcher);
-    const struct cw_tag_node *node;
-    unsigned                  i;
+    struct found found = {.keys = 0};
+    size_t in_table = 0, i;
+    const char *wrong = check_table(matcher, &found);
 
-    for (i = 0; (wrong == NULL) && (i < matcher->num_classes); i++) {
-        wrong = check_class(matcher, i, &num_posted);
+    for (i = 0; i < CW_TAG_MAX_MASKS; i++) {
+        in_table += found.posted[i];
     }
-    if (wrong != NULL) {
-        return wrong;
-    }
-    if ((matcher->num_classes < 64) && (((matcher->busy | matcher->indexed) >> matcher->num_classes) != 0)) {
-        return "a class that does not exist is marked";
-    }
-    cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
-        if (!(cw_tag_node_recv(node)->sequence & CW_TAG_LISTED) ||
-            (cw_tag_node_recv(node)->sequence <= sequence)) {
-            return "the leftover receives are not in order or not marked";
-        }
-        sequence = cw_tag_node_recv(node)->sequence;
-        num_posted++;
-    }
-    if (num_posted != matcher->num_other) {
-        return "the number of posted receives is wrong";
-    }
-    if ((matcher->first < matcher->few) || (matcher->last < matcher->first) || (matcher->few_end < matcher->last) ||
-        (matcher->stop != (((num_posted | matcher->num_unexpected) == 0) ? matcher->few_end : matcher->last))) {
-        return "the few receives are not in their array, or its end is wrong";
-    }
-    if ((num_posted != 0) && (matcher->first != matcher->last)) {
-        return "some receives are among the few and others are not";
-    }
-    cw_tag_matcher_visit_recvs(matcher, check_unmatched, &unmatched);
-    return unmatched.wrong ? "a posted receive matches an unexpected message or has no valid sequence" : NULL;
+    wrong = (wrong != NULL) ? wrong : check_masks(matcher, &found);
+    wrong = (wrong != NULL) ? wrong : check_messages(matcher);
+    return (wrong != NULL) ? wrong : check_posted(matcher, in_table);
 }
 
 #endif

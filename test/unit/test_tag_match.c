@@ -246,16 +246,10 @@ static void test_a_message_is_removed_from_any_place(void **state)
     check();
 }
 
-static void count_recv(const struct cw_tag_recv *recv, void *arg)
-{
-    unsigned *seen = arg;
-
-    seen[recv - recvs]++;
-}
-
 /* Clean-up of a worker: everything that is queued can be found and taken out. */
 static void test_all_that_is_queued_can_be_taken_out(void **state)
 {
+    static struct cw_tag_few list[MANY];
     static unsigned        seen[MANY];
     struct cw_tag_message *message;
     struct cw_tag_recv    *recv;
@@ -266,8 +260,9 @@ static void test_all_that_is_queued_can_be_taken_out(void **state)
         post(i, i / 3, (i & 1) ? EXACT : ((uint64_t)(i % 200) << 12) | 0xfff);
     }
     memset(seen, 0, sizeof(seen));
-    cw_tag_matcher_visit_recvs(&matcher, count_recv, seen);
+    assert_int_equal(cw_tag_matcher_oldest(&matcher, list, MANY), MANY);
     for (i = 0; i < MANY; i++) {
+        seen[list[i].recv - recvs]++;
         assert_int_equal(seen[i], 1);
     }
     while ((recv = cw_tag_matcher_take_recv(&matcher)) != NULL) {
@@ -288,6 +283,31 @@ static void test_all_that_is_queued_can_be_taken_out(void **state)
         message = cw_tag_matcher_next_message(&matcher, message);
     }
     assert_null(message);
+}
+
+/* A report of what is posted: the oldest, in order, from the array, the table and the leftover list. */
+static void test_the_oldest_receives_are_listed_in_order(void **state)
+{
+    struct cw_tag_few list[20];
+    unsigned i, j;
+
+    (void)state;
+    assert_int_equal(cw_tag_matcher_oldest(&matcher, list, 20), 0);
+    for (i = 0; i < MANY; i++) {
+        post(i, i * 7, (i % 5 == 0) ? EXACT : ((uint64_t)(i % 200) << 12) | 0xfff);
+        if (i == 3 || i == 30 || i == MANY - 1) { /* few, the array is full, the table and the list */
+            assert_int_equal(cw_tag_matcher_oldest(&matcher, list, 20), (i < 20) ? i + 1 : 20);
+            for (j = 0; j < 20 && j <= i; j++) {
+                assert_ptr_equal(list[j].recv, &recvs[j]);
+                assert_int_equal(list[j].mask, (j % 5 == 0) ? EXACT : ((uint64_t)(j % 200) << 12) | 0xfff);
+                assert_int_equal(list[j].key, (j * 7) & list[j].mask);
+            }
+        }
+    }
+    assert_false(cw_list_empty(&matcher.leftover));
+    assert_int_not_equal(matcher.busy, 0);
+    while (cw_tag_matcher_take_recv(&matcher) != NULL) {
+    }
 }
 
 /* Taking out may be interrupted by new receives. */
@@ -326,6 +346,7 @@ int main(void)
         test(test_req24_req26_a_posted_receive_can_be_cancelled),
         test(test_a_message_is_removed_from_any_place),
         test(test_all_that_is_queued_can_be_taken_out),
+        test(test_the_oldest_receives_are_listed_in_order),
         test(test_receives_may_be_posted_while_others_are_taken_out),
     };
 
