@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "op/op.h"
 #include "op/rma.h"
+#include "op/tag.h"
 #include "os/memory.h"
 #include "proto/proto.h"
 
@@ -48,6 +49,7 @@ const struct cw_worker_handlers cw_call_handlers = {
     .ep_user_changed = cw_op_ep_user_changed,
     .protocols       = cw_proto_tables,
     .worker_gauges   = cw_op_worker_gauges,
+    .worker_queues   = cw_tag_show,
 };
 
 int cw_call_is_inherited(const struct ucp_context *context, const char *call)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/string.h"
 #include "core/ep.h"
+#include "core/queues.h"
 #include "core/worker.h"
 #include "os/env.h"
 #include "os/memory.h"
@@ -136,6 +137,7 @@ static void keep_events(const struct ucp_worker *worker)
 
 void cw_counters_close(struct ucp_worker *worker)
 {
+    cw_queues_close(worker);
     keep_events(worker);
     cw_trace_close(worker);
     if (worker->page != NULL) {
@@ -173,6 +175,7 @@ void cw_counters_write(struct ucp_worker *worker)
         store(&page->transports[i].opened, &counts->transports[i].opened, 1);
     }
     __atomic_store_n(&page->sequence, sequence + 2, __ATOMIC_RELEASE);
+    cw_queues_look(worker);
 }
 
 static struct cw_counters_transport *transport_of(struct ucp_worker *worker, const struct cw_conn *conn)

@@ -33,6 +33,8 @@ struct cw_flush_wait {
     void (*done)(struct cw_flush_wait *wait, ucs_status_t status);
 };
 
+struct cw_queues;
+
 /* Functions of the layers above that the core calls. */
 struct cw_worker_handlers {
     const struct cw_upcalls *upcalls;
@@ -65,6 +67,9 @@ struct cw_worker_handlers {
     const struct cw_protocol *const *const *protocols;
     /* Sets the gauges of op/ in worker->counts. */
     void (*worker_gauges)(struct ucp_worker *worker);
+    /* Writes the oldest receives and messages, as many as `listed_posted` and `listed_unexpected` say; sets these lower
+     * if it has fewer. The gauges were set just before. */
+    void (*worker_queues)(const struct ucp_worker *worker, struct cw_queues *queues);
 };
 
 /* Work that progress does in steps. Owned by the caller that adds it; on no list while it runs. */
@@ -86,6 +91,9 @@ struct cw_sleeps {
 #define CW_WORKER_GRANULE_SHIFT 21
 #define CW_WORKER_GRANULES      64u
 
+/* A moment is the monotonic clock in units of 2^20 ns, about a millisecond. */
+#define CW_MOMENT_SHIFT 20
+
 struct ucp_worker {
     struct ucp_context *context;
     uint64_t features;                  /* of the context */
@@ -102,6 +110,8 @@ struct ucp_worker {
     struct cw_consumer *no_inbox;
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
+    uint32_t moment;                    /* when the counters were last published, in units of CW_MOMENT_SHIFT: the age
+                                         * of receives and messages is counted from it */
     uint64_t round;                     /* of progress */
     uint64_t next_poll_ticks;           /* when an idle worker polls its descriptors again */
     uint64_t event_ticks;               /* when polling last found something */
@@ -144,6 +154,10 @@ struct ucp_worker {
     int user_epoll_fd;                  /* -1: none */
     char name[CW_NAME_MAX];
     struct cw_counters_page *page;      /* the memory in which other processes read `counts`; NULL: none */
+    struct cw_queues *queues;           /* core/queues.h; NULL: no process asks for them */
+    size_t queues_length;
+    int queues_fd;
+    uint32_t queues_looked;             /* the moment when the worker last looked for such a process */
     struct cw_trace *trace;             /* NULL: off */
     struct cw_sleeps sleeps;
     struct cw_yield_policy yield_policy;

@@ -37,6 +37,7 @@ struct ucp_recv_desc {
     uint8_t revocable : 1;           /* in op_state->revocable; op/tag_desc.h */
     uint8_t is_lent : 1;             /* the message lies in its packet; op/tag_desc.h */
     uint8_t is_small;                /* has room for CW_TAG_SMALL bytes, and may be kept; op/tag_desc.h */
+    uint32_t since;                  /* worker->moment at its arrival */
     alignas(16) char data[];         /* message (and more, op/tag_desc.h); nothing if its first packet was matched */
 };
 
@@ -90,6 +91,9 @@ int cw_tag_lands(struct ucp_ep *ep, uint64_t send_id);
 ucs_status_t cw_tag_swallow(struct ucp_ep *ep, uint64_t total, uint64_t received, uint32_t number);
 void cw_tag_ep_lost(struct ucp_ep *ep);
 
+/* tag_show.c: the handler worker_queues. */
+void cw_tag_show(const struct ucp_worker *worker, struct cw_queues *queues);
+
 /* When the worker is destroyed: removes posted receives (WRK-27) and unexpected messages, with a warning for these
  * (WRK-26). */
 void cw_tag_drop_all(struct ucp_worker *worker);
@@ -99,6 +103,7 @@ struct cw_tag_recv_state {
     struct cw_tag_recv match;
     struct cw_dt_cursor cursor;
     ucs_status_t status;             /* of the transfer so far */
+    uint32_t since;                  /* worker->moment when it was posted */
 };
 
 _Static_assert(sizeof(struct cw_tag_recv_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");

@@ -176,7 +176,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 static const struct cw_incoming_kind message_kind = {
     .piece = piece, .place = place, .complete = complete, .lost = lost};
 
-static inline void fill_desc(struct ucp_recv_desc *desc, uint64_t total, uint64_t id)
+static inline void fill_desc(const struct ucp_ep *ep, struct ucp_recv_desc *desc, uint64_t total, uint64_t id)
 {
     desc->in        = (struct cw_incoming){.kind = &message_kind, .total = total};
     desc->request   = NULL; /* each member alone: clearing the whole struct takes a slow instruction */
@@ -187,6 +187,7 @@ static inline void fill_desc(struct ucp_recv_desc *desc, uint64_t total, uint64_
     desc->left      = 0;
     desc->revocable = 0;
     desc->is_lent   = 0;
+    desc->since     = ep->worker->moment;
 }
 
 /* Makes the descriptor of a message that cannot be completed at once, with room for `room` bytes; it is on no list of
@@ -196,7 +197,7 @@ static inline struct ucp_recv_desc *make_desc(struct ucp_ep *ep, uint64_t total,
     struct ucp_recv_desc *desc = cw_tag_desc_alloc(ep->worker, room);
 
     if (desc != NULL) {
-        fill_desc(desc, total, id);
+        fill_desc(ep, desc, total, id);
     }
     return desc;
 }
@@ -235,7 +236,7 @@ static CW_APART ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, const c
     struct ucp_recv_desc *desc = (length >= CW_TAG_LEND_LEAST) ? cw_tag_desc_lend(ep, data) : NULL;
 
     if (desc != NULL) {
-        fill_desc(desc, length, 0);
+        fill_desc(ep, desc, length, 0);
         desc->is_lent = 1;
     } else {
         desc = make_desc(ep, length, length, 0);
@@ -315,7 +316,7 @@ static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *d
     }
     memcpy(&header, data, sizeof(header));
     desc              = cw_tag_desc_spare(state);
-    fill_desc(desc, payload, 0);
+    fill_desc(ep, desc, payload, 0);
     desc->in.received = payload;
     cw_bytes_copy_few(desc->data, (const char *)data + sizeof(header), payload);
     cw_incoming_add_stored(&desc->in, ep);

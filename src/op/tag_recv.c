@@ -53,6 +53,7 @@ static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void 
     }
     state                    = cw_request_state(request);
     state->status            = UCS_OK;
+    state->since             = worker->moment;
     request->flags          |= (cw_dt_is_contig(datatype) && worker->trace == NULL) ? plain_flags(worker) : 0;
     request->info.sender_tag = 0;
     request->info.length     = 0;
@@ -195,6 +196,7 @@ static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *bu
 
     state->cursor.length = length; /* cw_tag_request_full sets the other members */
     state->cursor.contig = buffer;
+    state->since         = worker->moment;
     cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, flags);
     cw_tag_matcher_post_few(&cw_op_state(worker)->tags, &state->match, tag, mask);
     return cw_request_handle(request);

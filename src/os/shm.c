@@ -143,6 +143,13 @@ ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p)
     return UCS_OK;
 }
 
+int cw_shm_is_locked(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 void cw_shm_hide(int fd, void *ptr, size_t size)
 {
     cw_shm_unmap(ptr, size);

@@ -23,6 +23,9 @@ ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p);
  * level debug. */
 ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p);
 
+/* Whether another process holds a lock on such memory; one that can only read it can hold a read lock. */
+int cw_shm_is_locked(int fd);
+
 /* Maps what a peer sent, reserved as by cw_shm_create. UCS_ERR_INVALID_PARAM when the descriptor is no sealed memory of
  * exactly that size, UCS_ERR_NO_MEMORY; logs nothing. The descriptor stays the caller's. */
 ucs_status_t cw_shm_attach(int fd, size_t size, size_t now, void **ptr_p);

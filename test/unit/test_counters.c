@@ -3,6 +3,7 @@
  * The layout that tools read (core/counters.h), the memory in which workers show it, and what stands there after
  * messages: docs/reference/observing.md.
  */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "core/ep.h"
+#include "core/queues.h"
 #include "core/worker.h"
 
 #define MESSAGES 100
@@ -71,8 +73,8 @@ static void wait_for(struct pair *pair, ucs_status_ptr_t request)
     }
 }
 
-/* How many descriptors of this process are called a worker's; *fd_p is one of them. */
-static unsigned shown(int *fd_p)
+/* How many descriptors of this process are links to this memory; *fd_p is one of them. */
+static unsigned named(const char *link, int *fd_p)
 {
     DIR *directory = opendir("/proc/self/fd");
     const struct dirent *entry;
@@ -84,13 +86,23 @@ static unsigned shown(int *fd_p)
     while ((entry = readdir(directory)) != NULL) {
         length = readlinkat(dirfd(directory), entry->d_name, text, sizeof(text) - 1);
         text[(length > 0) ? length : 0] = '\0';
-        if (strcmp(text, "/memfd:" CW_COUNTERS_NAME " (deleted)") == 0) {
+        if (strcmp(text, link) == 0) {
             *fd_p = atoi(entry->d_name);
             count++;
         }
     }
     closedir(directory);
     return count;
+}
+
+static unsigned shown(int *fd_p)
+{
+    return named("/memfd:" CW_COUNTERS_NAME " (deleted)", fd_p);
+}
+
+static unsigned answered(int *fd_p)
+{
+    return named("/memfd:" CW_QUEUES_NAME " (deleted)", fd_p);
 }
 
 static void read_page(int fd, struct cw_counters_page *page)
@@ -267,6 +279,154 @@ static void queues_are_shown(void **state)
     close_pair(&pair);
 }
 
+/* Asks as another process does: by a lock on the page, opened anew for reading. */
+static int ask(void)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    char path[64];
+    int fd = -1;
+
+    assert_int_equal(shown(&fd), 1);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+    return fd;
+}
+
+static void read_queues(struct pair *pair, struct cw_queues *queues, struct cw_queues_item *items, size_t count)
+{
+    int fd = -1;
+
+    while (answered(&fd) == 0) {
+        ucp_worker_progress(pair->worker);
+    }
+    assert_int_equal(answered(&fd), 1);
+    assert_int_equal(pread(fd, queues, sizeof(*queues), 0), sizeof(*queues));
+    assert_int_equal(pread(fd, items, count * sizeof(*items), sizeof(*queues)), count * sizeof(*items));
+    assert_true(queues->magic == CW_QUEUES_MAGIC);
+    assert_int_equal(queues->version, CW_QUEUES_VERSION);
+    assert_int_equal(queues->pid, getpid());
+    assert_true(queues->uid == pair->worker->uid);
+    assert_int_equal(pwrite(fd, queues, 1, 0), -1);
+    assert_int_equal(ftruncate(fd, 0), -1);
+}
+
+/* Receives and messages are listed for a process that asks, as long as it does. */
+static void queues_are_listed_for_who_asks(void **state)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    const ucp_request_param_t waits = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
+    const uint32_t lacks            = CW_QUEUES_SYNC | CW_QUEUES_PARTIAL;
+    static char bytes[200000];
+    struct cw_queues_item items[6];
+    struct cw_queues queues;
+    ucs_status_ptr_t requests[6];
+    struct pair pair;
+    int fd = -1, lock;
+    unsigned i;
+
+    (void)state;
+    open_pair(&pair);
+    requests[0] = ucp_tag_recv_nbx(pair.worker, bytes, 100, 0x1234, 0xff, &param);
+    requests[1] = ucp_tag_recv_nbx(pair.worker, bytes, 200, 7, UINT64_MAX, &waits);
+    wait_for(&pair, ucp_tag_send_nbx(pair.ep, bytes, 24, 8, &param));
+    requests[2] = ucp_tag_send_sync_nbx(pair.ep, bytes, 16, 9, &param);
+    requests[3] = ucp_tag_send_nbx(pair.ep, bytes, sizeof(bytes), 10, &waits);
+    while (pair.worker->counts.values[CW_COUNT_UNEXPECTED_BYTES] < 40 + sizeof(bytes)) {
+        ucp_worker_progress(pair.worker);
+    }
+    assert_int_equal(answered(&fd), 0);
+    lock = ask();
+    read_queues(&pair, &queues, items, 5);
+    assert_int_equal(queues.num_posted, 2);
+    assert_int_equal(queues.num_unexpected, 3);
+    assert_int_equal(queues.listed_posted, 2);
+    assert_int_equal(queues.listed_unexpected, 3);
+    assert_int_equal(items[0].tag, 0x34);
+    assert_int_equal(items[0].mask, 0xff);
+    assert_int_equal(items[0].length, 100);
+    assert_int_equal(items[0].peer, 0);
+    assert_int_equal(items[1].tag, 7);
+    assert_true(items[1].mask == UINT64_MAX);
+    assert_int_equal(items[1].length, 200);
+    for (i = 2; i < 5; i++) {
+        assert_int_equal(items[i].tag, 6 + i);
+        assert_true(items[i].peer == pair.worker->uid);
+        assert_int_equal(items[i].endpoint, pair.ep->number);
+    }
+    assert_int_equal(items[2].length, 24);
+    assert_int_equal(items[2].flags, 0);
+    assert_int_equal(items[3].length, 16);
+    assert_int_equal(items[3].flags, CW_QUEUES_SYNC);
+    assert_int_equal(items[4].length, sizeof(bytes));
+    assert_true(items[4].flags == CW_QUEUES_ANNOUNCED || (items[4].flags & ~lacks) == 0);
+    for (i = 0; i < 5; i++) {
+        assert_in_range(items[i].age_ns, 0, UINT64_C(3600) * 1000000000);
+    }
+    close(lock);
+    while (answered(&fd) != 0) {
+        ucp_worker_progress(pair.worker);
+    }
+    for (i = 8; i < 11; i++) {
+        wait_for(&pair, ucp_tag_recv_nbx(pair.worker, bytes, sizeof(bytes), i, UINT64_MAX, &param));
+    }
+    wait_for(&pair, requests[2]);
+    wait_for(&pair, requests[3]);
+    for (i = 0; i < 2; i++) {
+        ucp_request_cancel(pair.worker, requests[i]);
+        ucp_request_free(requests[i]);
+    }
+    lock = ask();
+    read_queues(&pair, &queues, items, 0);
+    assert_int_equal(queues.num_posted + queues.num_unexpected + queues.listed_posted + queues.listed_unexpected, 0);
+    close_pair(&pair); /* takes the answer along, though the lock is there */
+    assert_int_equal(answered(&fd), 0);
+    close(lock);
+}
+
+/* Of long queues the oldest elements are listed, and the age of the oldest is the longest. */
+static void oldest_of_long_queues_are_listed(void **state)
+{
+    enum { MANY = 3 * CW_QUEUES_MOST };
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    static struct cw_queues_item items[2 * CW_QUEUES_MOST];
+    static ucs_status_ptr_t receives[MANY];
+    struct cw_queues queues;
+    struct pair pair;
+    char byte = 0;
+    unsigned i;
+    int lock;
+
+    (void)state;
+    open_pair(&pair);
+    for (i = 0; i < MANY; i++) {
+        receives[i] = ucp_tag_recv_nbx(pair.worker, &byte, 1, 2 * i + 1, UINT64_MAX, &param);
+        wait_for(&pair, ucp_tag_send_nbx(pair.ep, &byte, 1, 2 * i, &param));
+    }
+    while (pair.worker->counts.values[CW_COUNT_UNEXPECTED_BYTES] < MANY) {
+        ucp_worker_progress(pair.worker);
+    }
+    lock = ask();
+    read_queues(&pair, &queues, items, sizeof(items) / sizeof(items[0]));
+    assert_int_equal(queues.num_posted, MANY);
+    assert_int_equal(queues.num_unexpected, MANY);
+    assert_int_equal(queues.listed_posted, CW_QUEUES_MOST);
+    assert_int_equal(queues.listed_unexpected, CW_QUEUES_MOST);
+    for (i = 0; i < CW_QUEUES_MOST; i++) {
+        assert_int_equal(items[i].tag, 2 * i + 1);
+        assert_int_equal(items[CW_QUEUES_MOST + i].tag, 2 * i);
+        assert_true(i == 0 || items[i].age_ns <= items[i - 1].age_ns);
+    }
+    close(lock);
+    for (i = 0; i < MANY; i++) {
+        wait_for(&pair, ucp_tag_recv_nbx(pair.worker, &byte, 1, 2 * i, UINT64_MAX, &param));
+        ucp_request_cancel(pair.worker, receives[i]);
+        ucp_request_free(receives[i]);
+    }
+    close_pair(&pair);
+}
+
 /* What waits for the connection is counted until it is through, or taken back. */
 static void waiting_operations_are_shown(void **state)
 {
@@ -364,6 +524,7 @@ int main(void)
         cmocka_unit_test(layout_is_as_written),       cmocka_unit_test(bytes_follow_their_messages),
         cmocka_unit_test(head_names_the_worker),      cmocka_unit_test(memory_is_sealed),
         cmocka_unit_test(messages_are_counted),       cmocka_unit_test(queues_are_shown),
+        cmocka_unit_test(queues_are_listed_for_who_asks), cmocka_unit_test(oldest_of_long_queues_are_listed),
         cmocka_unit_test(waiting_operations_are_shown), cmocka_unit_test(connections_are_shown),
         cmocka_unit_test(setting_switches_it_off),    cmocka_unit_test(worker_works_without),
     };
