@@ -20,8 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINK_TEXT "/memfd:" CW_COUNTERS_NAME " (deleted)"
-#define ATTEMPTS  100 /* to find the worker not writing */
+#define WORKER_LINK "/memfd:" CW_COUNTERS_NAME " (deleted)"
+#define QUEUES_LINK "/memfd:" CW_QUEUES_NAME " (deleted)"
+#define ATTEMPTS    100 /* to find the worker not writing */
 
 /* Of this and of later versions of the library. */
 union bytes {
@@ -190,19 +191,22 @@ static int open_regular(const char *path)
     return fd;
 }
 
-int cw_watch_open(const struct cw_watch_worker *worker)
+/* Opens a descriptor of a process that is a link to such memory. */
+static int open_link(unsigned pid, unsigned fd, const char *link)
 {
-    char path[64], text[sizeof(LINK_TEXT) + 1];
+    char path[64], text[sizeof(WORKER_LINK) + 1];
 
-    if (worker->file != NULL) {
-        return open_regular(worker->file);
-    }
-    snprintf(path, sizeof(path), "/proc/%u/fd/%u", worker->pid, worker->fd);
+    snprintf(path, sizeof(path), "/proc/%u/fd/%u", pid, fd);
     ssize_t length = readlink(path, text, sizeof(text));
-    if (length != (ssize_t)strlen(LINK_TEXT) || memcmp(text, LINK_TEXT, (size_t)length) != 0) {
+    if (length != (ssize_t)strlen(link) || memcmp(text, link, (size_t)length) != 0) {
         return -1;
     }
     return open_regular(path);
+}
+
+int cw_watch_open(const struct cw_watch_worker *worker)
+{
+    return worker->file != NULL ? open_regular(worker->file) : open_link(worker->pid, worker->fd, WORKER_LINK);
 }
 
 /* Says a sentence about a descriptor once, not each second. */
@@ -353,6 +357,80 @@ bool cw_watch_find(unsigned pid, struct cw_watch_list *list)
         qsort(list->workers, list->count, sizeof(list->workers[0]), compare);
     }
     return true;
+}
+
+/* ---- queues ---- */
+
+const char *cw_watch_decode_queues(const void *bytes, size_t length, struct cw_watch_queues *queues)
+{
+    struct cw_queues head;
+
+    if (length < sizeof(head)) {
+        return "it is too short";
+    }
+    memcpy(&head, bytes, sizeof(head));
+    if (head.magic == 0) {
+        return "";
+    }
+    if (head.magic != CW_QUEUES_MAGIC || head.version != CW_QUEUES_VERSION) {
+        return "it is of a version that this tool does not know";
+    }
+    if (head.listed_posted > CW_QUEUES_MOST || head.listed_unexpected > CW_QUEUES_MOST ||
+        head.listed_posted + head.listed_unexpected > (length - sizeof(head)) / sizeof(queues->items[0])) {
+        return "it claims to hold more than it can";
+    }
+    queues->uid               = head.uid;
+    queues->pid               = head.pid;
+    queues->written_ns        = head.written_ns;
+    queues->num_posted        = head.num_posted;
+    queues->num_unexpected    = head.num_unexpected;
+    queues->listed_posted     = (size_t)head.listed_posted;
+    queues->listed_unexpected = (size_t)head.listed_unexpected;
+    memcpy(queues->items, (const char *)bytes + sizeof(head),
+           (queues->listed_posted + queues->listed_unexpected) * sizeof(queues->items[0]));
+    return NULL;
+}
+
+int cw_watch_ask(const struct cw_watch_worker *worker)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    int fd            = cw_watch_open(worker);
+
+    if (fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+bool cw_watch_read_queues(const struct cw_watch_worker *worker, struct cw_watch_queues *queues)
+{
+    static union {
+        struct cw_queues head;
+        char room[sizeof(struct cw_queues) + 2 * CW_QUEUES_MOST * sizeof(struct cw_queues_item)];
+    } bytes;
+    const struct dirent *entry;
+    char path[64];
+    bool found = false;
+    unsigned number;
+
+    snprintf(path, sizeof(path), "/proc/%u/fd", worker->pid);
+    DIR *directory = opendir(path);
+    while (directory != NULL && !found && (entry = readdir(directory)) != NULL) {
+        int fd = parse_number(entry->d_name, &number) ? open_link(worker->pid, number, QUEUES_LINK) : -1;
+        if (fd < 0) {
+            continue;
+        }
+        ssize_t length = read_at(fd, &bytes, sizeof(bytes), 0);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        found = cw_watch_decode_queues(&bytes, length < 0 ? 0 : (size_t)length, queues) == NULL &&
+                queues->uid == worker->uid && queues->pid == inner_pid(worker->pid);
+        close(fd);
+    }
+    if (directory != NULL) {
+        closedir(directory);
+    }
+    return found;
 }
 
 bool cw_watch_read_file(const char *path, struct cw_watch_list *list)

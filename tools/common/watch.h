@@ -10,6 +10,7 @@
 #define CW_TOOLS_WATCH_H
 
 #include "core/counters.h"
+#include "core/queues.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,6 +60,27 @@ void cw_watch_free(struct cw_watch_list *list);
 
 /* Opens the memory of a worker for reading: a descriptor, or -1 when it is gone. */
 int cw_watch_open(const struct cw_watch_worker *worker);
+
+/* The receives and messages of a worker that was asked for them (core/queues.h). */
+struct cw_watch_queues {
+    uint64_t uid;                       /* of the worker */
+    uint64_t pid;                       /* as the process knows itself */
+    uint64_t written_ns;
+    uint64_t num_posted;                /* in all */
+    uint64_t num_unexpected;
+    size_t listed_posted;
+    size_t listed_unexpected;
+    struct cw_queues_item items[2 * CW_QUEUES_MOST]; /* receives, then messages */
+};
+
+/* As cw_watch_decode. */
+const char *cw_watch_decode_queues(const void *bytes, size_t length, struct cw_watch_queues *queues);
+
+/* Asks a worker by a lock on its memory: a descriptor, whose closing ends the question, or -1. */
+int cw_watch_ask(const struct cw_watch_worker *worker);
+
+/* Reads the answer that a worker shows now. false: it shows none. */
+bool cw_watch_read_queues(const struct cw_watch_worker *worker, struct cw_watch_queues *queues);
 
 /* The index-th counter's name, description, and whether it may sink. */
 struct cw_watch_counter {

@@ -120,8 +120,8 @@ finish() {
     exit 0
 }
 
-# watched COUNT SIZE: starts a program that has sent as much; $watched is its id. It ends with its standard input, which
-# is descriptor 3.
+# watched COUNT SIZE [progress]: starts a program that has sent as much; $watched is its id. It ends with its standard
+# input, which is descriptor 3.
 watched() {
     [ -p "$work/input" ] || mkfifo "$work/input"
     : >"$work/watched"

@@ -60,6 +60,63 @@ grep -q 'there are no workers in this process' "$work/err" || fail "no sentence 
 exec 3>&-
 wait "$watched"
 
+# Queues: what waits in a program that makes progress; one that makes none cannot answer, which is said.
+watched 3 8 progress
+expect_status 0 "$top" --queues "$watched"
+python3 - "$work/out" "$watched" <<'EOF' || { fail "the queues"; cat "$work/out"; }
+import re, sys
+
+text, pid = open(sys.argv[1], encoding="ascii").read(), sys.argv[2]
+head = r'worker watched \?\[2J"\\ of process %s \(watched\)\n' % pid
+receives = r"  posted receives: 1\n .*TAG.*\n +1 0x0{15}6 0xf{16} +8 +[0-9]+\.[0-9]{3}\n"
+messages = r"  unexpected messages: 1\n .*TAG.*\n +1 0x0{15}7 +8 +[0-9]+\.[0-9]{3} arrived +1: 0x0{15}1 +(.*)\n"
+found = re.fullmatch(head + receives + messages, text)
+sys.exit(not found or not found[1].startswith('watched ?[2J"\\ of process %s (watched), endpoint ' % pid))
+EOF
+tries=0
+while readlink "/proc/$watched/fd"/* | grep -q causeway-queues; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || { fail "the answer stays"; break; }
+    sleep 0.05
+done
+expect_status 1 "$top" --queues "$watched" --json
+expect_status 1 "$top" --queues x
+exec 3>&-
+wait "$watched"
+expect_status 1 "$top" --queues "$watched"
+watched 3 8
+expect_status 1 "$top" --queues "$watched"
+grep -q "of process $watched has not answered within 5 seconds: its program does not call ucp_worker_progress" \
+    "$work/err" || fail "no sentence about a program without progress"
+exec 3>&-
+wait "$watched"
+UCX_COUNTERS=n watched 3 8 progress
+expect_status 1 "$top" --queues "$watched"
+grep -q "there are no workers in process $watched" "$work/err" || fail "no sentence about a program without counters"
+exec 3>&-
+wait "$watched"
+
+# Answers that a process made up: none of their lengths is true.
+python3 -c '
+import os, struct, time
+page = struct.pack("=16Q32s", 0x53544e4357554143, 1, 0, os.getpid(), 77, 0, 0, 0, *[0] * 8, b"liar")
+os.write(os.memfd_create("causeway-worker"), page + bytes(4096 - len(page)))
+for i, listed in enumerate([(10**9, 0), (0, 2**64 - 1), (2**63, 2**63), (1000, 1000), (1, 1)]):
+    head = struct.pack("=12Q", 0x5345555551574143, 1, os.getpid(), 77, i + 1, 10**9, 0, *listed, 0, 0, 0)
+    os.write(os.memfd_create("causeway-queues"), head + b"\xff" * 48)
+print("made", flush=True)
+time.sleep(60)' >"$work/liar" &
+liar=$!
+pids="$pids $liar"
+tries=0
+while [ ! -s "$work/liar" ] && [ $tries -lt 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.05
+done
+expect_status 1 "$top" --queues $liar
+grep -q "worker liar of process $liar has not answered" "$work/err" || { fail "a liar is believed"; cat "$work/out"; }
+kill $liar
+
 # A pair under way: rates.
 UCX_TLS=self "$perftest" -l -t tag_lat -n 1000000000 --timeout 20 >/dev/null 2>&1 &
 pair=$!

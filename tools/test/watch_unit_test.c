@@ -119,9 +119,72 @@ static void names_are_cleaned(void **state)
     assert_string_equal(worker.transports[0].name, "xxxxxxxxxxxxxxx");
 }
 
+static union {
+    struct cw_queues head;
+    char room[sizeof(struct cw_queues) + 2 * CW_QUEUES_MOST * sizeof(struct cw_queues_item)];
+} answer;
+
+static void make_answer(uint64_t receives, uint64_t messages)
+{
+    memset(&answer, 0, sizeof(answer));
+    answer.head.magic             = CW_QUEUES_MAGIC;
+    answer.head.version           = CW_QUEUES_VERSION;
+    answer.head.uid               = 17;
+    answer.head.num_posted        = 5000;
+    answer.head.listed_posted     = receives;
+    answer.head.listed_unexpected = messages;
+    answer.head.items[0].tag           = 1;
+    answer.head.items[1999].tag        = 2;
+}
+
+static void sound_answer_is_read(void **state)
+{
+    static struct cw_watch_queues queues;
+
+    (void)state;
+    make_answer(CW_QUEUES_MOST, CW_QUEUES_MOST);
+    assert_null(cw_watch_decode_queues(&answer, sizeof(answer), &queues));
+    assert_int_equal(queues.uid, 17);
+    assert_int_equal(queues.num_posted, 5000);
+    assert_int_equal(queues.listed_posted, CW_QUEUES_MOST);
+    assert_int_equal(queues.items[0].tag, 1);
+    assert_int_equal(queues.items[1999].tag, 2);
+    answer.head.magic = 0;
+    assert_string_equal(cw_watch_decode_queues(&answer, sizeof(answer), &queues), "");
+}
+
+/* A length that the memory does not have, or that no answer has. */
+static void false_answers_are_refused(void **state)
+{
+    static const uint64_t lies[][2] = {{3, 0}, {0, 3}, {2, 1}, {CW_QUEUES_MOST + 1, 0}, {0, UINT64_MAX},
+                                       {UINT64_MAX, 1}, {UINT64_C(1) << 63, UINT64_C(1) << 63}};
+    static struct cw_watch_queues queues;
+    const size_t two = sizeof(answer.head) + 2 * sizeof(answer.head.items[0]);
+    size_t length, i;
+    void *bytes;
+
+    (void)state;
+    for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        make_answer(lies[i][0], lies[i][1]);
+        assert_non_null(strstr(cw_watch_decode_queues(&answer, two, &queues), "more than it can"));
+    }
+    make_answer(1, 1);
+    for (length = 0; length <= two; length++) {
+        bytes = malloc(length + 1); /* so that a sanitizer sees what is read behind it */
+        assert_non_null(bytes);
+        memcpy(bytes, &answer, length);
+        assert_int_equal(cw_watch_decode_queues(bytes, length, &queues) == NULL, length == two);
+        free(bytes);
+    }
+    answer.head.version++;
+    assert_non_null(strstr(cw_watch_decode_queues(&answer, two, &queues), "version"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sound_answer_is_read),
+        cmocka_unit_test(false_answers_are_refused),
         cmocka_unit_test(sound_page_is_read),
         cmocka_unit_test(short_memory_is_refused),
         cmocka_unit_test(unfinished_memory_is_no_error),

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A program to be looked at: sends the given number of tag messages of the given size to itself, says "ready", and
- * waits until its standard input ends. An unknown receive stays posted, and one message stays unexpected.
+ * waits until its standard input ends; with a third argument it makes progress meanwhile. An unknown receive stays
+ * posted, and one message stays unexpected.
  *
  * Callers: top.sh, trace.sh.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucp/api/ucp.h>
@@ -53,6 +55,7 @@ int main(int argc, char **argv)
     unsigned long count              = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
     size_t size                      = argc > 2 ? strtoul(argv[2], NULL, 10) : 8;
     char *from = calloc(1, size + 1), *to = malloc(size + 1);
+    struct pollfd input              = {.fd = 0, .events = POLLIN};
     ucp_context_h context;
     ucs_status_ptr_t receive;
 
@@ -74,6 +77,11 @@ int main(int argc, char **argv)
     }
     printf("ready\n");
     fflush(stdout);
+    if (argc > 3) {
+        while (poll(&input, 1, 0) == 0) {
+            ucp_worker_progress(worker);
+        }
+    }
     while (getchar() != EOF) {
     }
     ucp_request_cancel(worker, receive);

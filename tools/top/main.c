@@ -19,6 +19,7 @@ enum form { TABLE, JSON, PROMETHEUS };
 struct options {
     enum form form;
     bool once;
+    bool queues;
     unsigned interval_ms;
     unsigned pid;
 };
@@ -29,6 +30,7 @@ static void print_usage(void)
            "  -1, --once        print what was counted since each worker began, and leave\n"
            "  -d, --interval <s>  seconds between two looks, at least 0.1 (1)\n"
            "  -p, --pid <n>     only the workers of this process\n"
+           "  -q, --queues <n>  posted receives and unexpected messages of this process, once, if it makes progress\n"
            "  --json            one JSON object per look, with all counters as they stand\n"
            "  --prometheus      the text form that Prometheus collects, once\n"
            "  -h, --help        this text\n\n");
@@ -54,7 +56,7 @@ static bool parse_pid(const char *text, unsigned *pid)
     errno               = 0;
     unsigned long value = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value == 0 || value > INT32_MAX) {
-        cw_say_error("a process (--pid) is given by its number, not by '%s'", text);
+        cw_say_error("a process (--pid, --queues) is given by its number, not by '%s'", text);
         return false;
     }
     *pid = (unsigned)value;
@@ -66,14 +68,14 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
 {
     static const struct option long_options[] = {
         {"once", no_argument, NULL, '1'},        {"interval", required_argument, NULL, 'd'},
-        {"pid", required_argument, NULL, 'p'},   {"json", no_argument, NULL, 'j'},
-        {"prometheus", no_argument, NULL, 'P'},  {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"pid", required_argument, NULL, 'p'},   {"queues", required_argument, NULL, 'q'},
+        {"json", no_argument, NULL, 'j'},        {"prometheus", no_argument, NULL, 'P'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
     };
     int option;
 
     *status = 1;
-    while ((option = getopt_long(argc, argv, "1d:p:h", long_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "1d:p:q:h", long_options, NULL)) != -1) {
         switch (option) {
         case '1':
             options->once = true;
@@ -87,6 +89,12 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
             if (!parse_pid(optarg, &options->pid)) {
                 return false;
             }
+            break;
+        case 'q':
+            if (!parse_pid(optarg, &options->pid)) {
+                return false;
+            }
+            options->queues = true;
             break;
         case 'j':
             options->form = JSON;
@@ -105,6 +113,10 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
     }
     if (optind < argc) {
         cw_say_error("'%s' is no option; ucx_top --help lists them", argv[optind]);
+        return false;
+    }
+    if (options->queues && options->form != TABLE) {
+        cw_say_error("the queues (--queues) are printed as a table only");
         return false;
     }
     return true;
@@ -169,6 +181,21 @@ static int run(const struct options *options)
     return status;
 }
 
+static int show_queues(const struct options *options)
+{
+    struct cw_watch_list list = {.workers = NULL};
+    bool done                 = cw_watch_find(options->pid, &list);
+
+    if (done && list.count == 0) {
+        cw_say_error("there are no workers in process %u that could be asked", options->pid);
+        done = false;
+    } else if (done) {
+        done = cw_top_queues(&list);
+    }
+    cw_watch_free(&list);
+    return flush_output() == 0 && done ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
     struct options options = {.form = TABLE, .interval_ms = 1000};
@@ -178,5 +205,5 @@ int main(int argc, char **argv)
     if (!parse(&options, argc, argv, &status)) {
         return status;
     }
-    return run(&options);
+    return options.queues ? show_queues(&options) : run(&options);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Parts of ucx_top. main.c reads the command line and the workers, text.c prints them for programs, table.c for people,
- * screen.c keeps the terminal.
+ * queues.c prints receives and messages, screen.c keeps the terminal.
  */
 #ifndef CW_TOP_H
 #define CW_TOP_H
@@ -22,6 +22,10 @@ void cw_top_prometheus(FILE *file, const struct cw_watch_list *list);
  */
 void cw_top_table(FILE *file, const struct cw_watch_list *list, const struct cw_watch_list *before, unsigned width,
                   unsigned height);
+
+/* Asks these workers for their posted receives and unexpected messages, and prints them. false: one did not answer,
+ * which was said. */
+bool cw_top_queues(const struct cw_watch_list *list);
 
 /* Takes the terminal; it is given back by cw_screen_end, also when a signal ends the program. */
 void cw_screen_begin(void);
