@@ -10,9 +10,7 @@ import re
 
 import roff
 
-COLUMNS = "The last column"  # begins a paragraph about a table that becomes a list here
-EFFECT = "A setting that has no effect in this version is accepted, checked for its syntax and printed all the same."
-SETTING = ["variable", "default", "syntax", "meaning", "effect"]
+SETTING = ["variable", "default", "syntax", "meaning"]
 
 
 def inline(text):
@@ -28,11 +26,9 @@ def inline(text):
 
 def setting(cells):
     """A row of a table of settings."""
-    name, default, syntax, meaning, effect = cells
+    name, default, syntax, meaning = cells
     lines = [".TP", "%s    (%s)" % (inline(name), "default: " + inline(default) if default else "no default")]
     lines += roff.fill(inline(meaning))
-    if effect != "read":
-        lines += roff.fill("In this version: " + inline(effect))
     return lines + roff.fill("Value: %s." % inline(syntax.rstrip(".")))
 
 
@@ -65,7 +61,7 @@ def block(text):
             mark, _, rest = item.partition(" ")
             found += [".IP %s 4" % (mark if mark != "-" else "\\(bu")] + roff.fill(inline(" ".join(rest.split())))
         return found
-    return [".PP"] + roff.fill(inline(" ".join(text.split())) if not text.startswith(COLUMNS) else EFFECT)
+    return [".PP"] + roff.fill(inline(" ".join(text.split())))
 
 
 def main():

@@ -168,8 +168,8 @@ static void warn_retired(const struct cw_setting_retired *retired, const char *v
     uint64_t bit = UINT64_C(1) << ((retired - cw_setting_retired_names) % 64);
 
     if (cw_config_global_warns_unused() && (atomic_fetch_or(&told, bit) & bit) == 0) {
-        cw_warn("%s is deprecated (set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning). %s", variable,
-                retired->reason);
+        cw_warn("%s is deprecated (set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning). It has no effect.",
+                variable);
     }
 }
 

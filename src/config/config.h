@@ -27,17 +27,23 @@ enum cw_rndv_scheme {
     CW_RNDV_AM,
     CW_RNDV_RKEY_PTR
 };
-enum cw_fence_mode { CW_FENCE_AUTO, CW_FENCE_WEAK, CW_FENCE_STRONG, CW_FENCE_EP_BASED };
 enum cw_atomic_mode { CW_ATOMIC_CPU, CW_ATOMIC_DEVICE, CW_ATOMIC_GUESS };
 
 /* Where the value of a setting comes from; a later source beats an earlier one (CFG-3). */
 enum cw_config_source { CW_SOURCE_DEFAULT, CW_SOURCE_FILE, CW_SOURCE_ENVIRONMENT, CW_SOURCE_MODIFY };
 
-#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) \
-    CW_SETTING_##member,
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, description) CW_SETTING_##member,
+#define CW_NAME(name, text, group, flags) CW_SETTING_##name,
 enum cw_setting_id {
 #include "config/config.def"
     CW_SETTING_COUNT
+};
+
+/* Their places in the list of kept texts. */
+#define CW_NAME(name, text, group, flags) CW_NAME_##name,
+enum cw_name_id {
+#include "config/config.def"
+    CW_NAME_COUNT
 };
 
 /* A pair given to ucp_config_modify that is no option of the context (CFG-17). */
@@ -47,9 +53,10 @@ struct cw_config_pair {
     struct cw_config_pair *next;
 };
 
-#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) ctype member;
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, description) ctype member;
 struct cw_config {
 #include "config/config.def"
+    char *kept[CW_NAME_COUNT];               /* texts of names without effect */
     unsigned char sources[CW_SETTING_COUNT]; /* enum cw_config_source, by enum cw_setting_id */
     char *prefix;                            /* as given to ucp_config_read; "" for none */
     char *filename;                          /* likewise */
@@ -77,7 +84,7 @@ void cw_config_free(struct cw_config *config);
 /*
  * Sets what ucp_config_modify sets (CFG-15 .. CFG-21): an option of the context, a transport's (full name, or without
  * the prefix of the transport and then of every transport that has such a key), or one of the process; a
- * name with * or ? means all that fit (N22-136). Names without effect here are remembered, to be printed.
+ * name with * or ? means all that fit (N22-136). Names without effect take any text, to be printed.
  * UCS_ERR_INVALID_PARAM: malformed value of a known setting, or NULL; a name that no release knew, or of the process
  * and read once (N22-130). All old values stay.
  */

@@ -9,15 +9,23 @@
 
 #include "config/table.h"
 
-#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) CW_GLOBAL_##member,
+#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, description) CW_GLOBAL_##member,
+#define CW_GLOBAL_NAME(name, text, flags) CW_GLOBAL_##name,
 enum cw_global_id {
 #include "config/config.def"
     CW_GLOBAL_COUNT
 };
 
-#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) ctype member;
+#define CW_GLOBAL_NAME(name, text, flags) CW_GLOBAL_NAME_##name,
+enum cw_global_name_id {
+#include "config/config.def"
+    CW_GLOBAL_NAME_COUNT
+};
+
+#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, description) ctype member;
 struct cw_global_config {
 #include "config/config.def"
+    char *kept[CW_GLOBAL_NAME_COUNT]; /* texts of names without effect */
 };
 
 /* Reads them if that was not done yet, and sets the log up. UCS_ERR_NO_MEMORY: try again later; defaults hold until

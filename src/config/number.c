@@ -5,7 +5,6 @@
  */
 #include "config/number.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "config/value.h"
@@ -61,18 +60,6 @@ static int scan_integer(const char *text, uint64_t *value_p)
         end = scan_digits(text, 10, value_p);
     }
     return end != NULL && *end == '\0';
-}
-
-int cw_number_read_int(const char *text, int *value_p)
-{
-    int negative = (text[0] == '-');
-    uint64_t value;
-
-    if (!scan_integer(text + (negative || text[0] == '+'), &value) || value > (uint64_t)INT_MAX + (uint64_t)negative) {
-        return 0;
-    }
-    *value_p = negative ? (int)(-(int64_t)value) : (int)value;
-    return 1;
 }
 
 int cw_number_read_uint(const char *text, unsigned *value_p)

@@ -11,7 +11,6 @@
 
 #include "base/string.h"
 
-int cw_number_read_int(const char *text, int *value_p);
 int cw_number_read_uint(const char *text, unsigned *value_p);
 int cw_number_read_ulunits(const char *text, uint64_t *value_p);
 int cw_number_read_memunits(const char *text, size_t *value_p);

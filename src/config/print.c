@@ -3,6 +3,7 @@
  * Printing a configuration (CFG-25 .. CFG-32). Programs split the lines of UCS_CONFIG_PRINT_CONFIG at '=' into a
  * table, so nothing may be printed that breaks this (CFG-26).
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,6 +46,12 @@ static void print_comment(FILE *stream, const char *text)
         text += (*text == ' ');
     }
     (void)fputs("\n", stream);
+}
+
+/* Whether `NAME=text` is one line with one '='. */
+static bool fits_line(const char *text)
+{
+    return strpbrk(text, "=\n\r") == NULL;
 }
 
 static void print_block(const struct printer *printer, const char *description, const struct cw_setting *setting)
@@ -100,7 +107,12 @@ static void print_setting(struct printer *printer, const struct cw_config *confi
         cw_value_print(&setting->spec, (const char *)config + setting->offset, &printer->text);
         is_set = config->sources[setting - cw_settings] != CW_SOURCE_DEFAULT;
     }
-    print_assignment(printer, setting, setting->name, setting->description, is_set);
+    if (setting->spec.type == CW_VALUE_ANY && !fits_line(cw_text_get(&printer->text))) {
+        cw_text_clear(&printer->text);
+        cw_text_add(&printer->text, setting->spec.default_text);
+    }
+    print_assignment(printer, setting, setting->name,
+                     (setting->description != NULL) ? setting->description : "Accepted without effect.", is_set);
     if ((printer->flags & UCS_CONFIG_PRINT_HIDDEN) != 0) {
         print_aliases(printer, setting, is_set);
     }
@@ -118,14 +130,13 @@ static void print_retired(const struct printer *printer, unsigned groups)
     }
 }
 
-/* A pair is any text; one that would not be one line with one '=' is left out. */
+/* A pair is any text; one that does not fit a line is left out. */
 static void print_pairs(const struct printer *printer, const struct cw_config *config)
 {
     const struct cw_config_pair *pair;
 
     for (pair = config->pairs; pair != NULL; pair = pair->next) {
-        if (strpbrk(pair->name, "=\n\r") == NULL && strpbrk(pair->value, "=\n\r") == NULL &&
-            is_wanted(printer, pair->name)) {
+        if (fits_line(pair->name) && fits_line(pair->value) && is_wanted(printer, pair->name)) {
             (void)fprintf(printer->stream, "%s=%s\n", pair->name, pair->value);
         }
     }

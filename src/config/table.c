@@ -21,19 +21,24 @@ struct value_shapes {
 /* The C type of a member must be that of its value type. */
 #define CW_ASSERT_SHAPE(ctype, name, type)                                                                             \
     _Static_assert(__builtin_types_compatible_p(ctype, __typeof__(((struct value_shapes *)0)->shape_##type)), name);
-#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description)                          \
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, description)                          \
     CW_ASSERT_SHAPE(ctype, name, type)
 #define CW_GLOBAL CW_SETTING
 #include "config/config.def"
 
-#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description)                          \
-    {name, {type, words, text}, offsetof(struct cw_config, member), group, flags, reason, description},
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, description)                          \
+    {name, {type, words, text}, offsetof(struct cw_config, member), group, flags, description},
+#define CW_NAME(name, text, group, flags)                                                                              \
+    {#name, {CW_VALUE_ANY, NULL, text}, offsetof(struct cw_config, kept[CW_NAME_##name]), group, flags, NULL},
 const struct cw_setting cw_settings[CW_SETTING_COUNT] = {
 #include "config/config.def"
 };
 
-#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description)                           \
-    {name, {type, words, text}, offsetof(struct cw_global_config, member), group, flags, reason, description},
+#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, description)                           \
+    {name, {type, words, text}, offsetof(struct cw_global_config, member), group, flags, description},
+#define CW_GLOBAL_NAME(name, text, flags)                                                                              \
+    {#name, {CW_VALUE_ANY, NULL, text}, offsetof(struct cw_global_config, kept[CW_GLOBAL_NAME_##name]),                \
+     CW_GROUP_GLOBAL, flags, NULL},
 const struct cw_setting cw_global_settings[CW_GLOBAL_COUNT] = {
 #include "config/config.def"
 };
@@ -43,10 +48,10 @@ const struct cw_setting_alias cw_setting_aliases[] = {
 #include "config/config.def"
     {NULL, NULL}};
 
-#define CW_RETIRED(name, group, reason) {name, group, reason},
+#define CW_RETIRED(name, group) {name, group},
 const struct cw_setting_retired cw_setting_retired_names[] = {
 #include "config/config.def"
-    {NULL, CW_GROUP_CONTEXT, NULL}};
+    {NULL, CW_GROUP_CONTEXT}};
 
 #define CW_KNOWN(name, reason) {name, reason},
 const struct cw_setting_known cw_setting_known_names[] = {

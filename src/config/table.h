@@ -19,8 +19,7 @@ struct cw_setting {
     size_t offset; /* in struct cw_config, or struct cw_global_config with CW_GROUP_GLOBAL */
     enum cw_config_group group;
     unsigned flags;
-    const char *reason; /* why it is accepted without effect; NULL: it has one */
-    const char *description;
+    const char *description; /* NULL: it has no effect here */
 };
 
 /* Another name of a setting (CFG-21). */
@@ -33,7 +32,6 @@ struct cw_setting_alias {
 struct cw_setting_retired {
     const char *name;
     enum cw_config_group group;
-    const char *reason;
 };
 
 /* A name, or with a * at its end all names that begin so, which is known and without effect. */

@@ -5,7 +5,6 @@
  */
 #include "config/value.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,33 +12,18 @@
 #include "config/list.h"
 #include "config/number.h"
 
-const char *const cw_words_version[]     = {"v1", "v2", NULL};
 const char *const cw_words_atomic_mode[] = {"cpu", "device", "guess", NULL};
 const char *const cw_words_rndv_scheme[] = {"auto",     "get_zcopy", "put_zcopy", "get_ppln",
                                             "put_ppln", "am",        "rkey_ptr",  NULL};
 const char *const cw_words_auth_tls[]    = {"off", "psk", "cert", NULL};
-const char *const cw_words_fence_mode[]  = {"auto", "weak", "strong", "ep_based", NULL};
 const char *const cw_words_memory_type[] = {"host",    "cuda",      "cuda-managed", "rocm",  "rocm-managed", "rdma",
                                             "ze-host", "ze-device", "ze-managed",   "gaudi", NULL};
-const char *const cw_words_handle_errors[] = {"bt", "freeze", "debug", "none", NULL};
-const char *const cw_words_log_level[]     = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",
-                                              "REQ",   "DATA",  "ASYNC", "FUNC", "POLL", NULL};
+const char *const cw_words_log_level[]   = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",
+                                            "REQ",   "DATA",  "ASYNC", "FUNC", "POLL", NULL};
 
 static const char *const bool_words[]   = {"n", "y", NULL};
 static const char *const try_words[]    = {"n", "y", "try", NULL};
 static const char *const on_off_words[] = {"off", "on", "auto", NULL};
-
-#define SIGNAL_NUMBER_MAX 64
-
-static const struct {
-    const char *name;
-    int number;
-} signals[] = {{"HUP", SIGHUP},   {"INT", SIGINT},   {"QUIT", SIGQUIT}, {"ILL", SIGILL},   {"TRAP", SIGTRAP},
-               {"ABRT", SIGABRT}, {"BUS", SIGBUS},   {"FPE", SIGFPE},   {"KILL", SIGKILL}, {"USR1", SIGUSR1},
-               {"SEGV", SIGSEGV}, {"USR2", SIGUSR2}, {"PIPE", SIGPIPE}, {"ALRM", SIGALRM}, {"TERM", SIGTERM},
-               {"CHLD", SIGCHLD}, {"CONT", SIGCONT}, {"STOP", SIGSTOP}, {"TSTP", SIGTSTP}, {"TTIN", SIGTTIN},
-               {"TTOU", SIGTTOU}, {"URG", SIGURG},   {"XCPU", SIGXCPU}, {"XFSZ", SIGXFSZ}, {"VTALRM", SIGVTALRM},
-               {"PROF", SIGPROF}, {"WINCH", SIGWINCH}, {"IO", SIGIO},   {"PWR", SIGPWR},   {"SYS", SIGSYS}};
 
 static ucs_status_t status_of(int is_good)
 {
@@ -109,8 +93,6 @@ static void print_bool(const struct cw_value_spec *spec, const void *value, stru
 static ucs_status_t parse_number(const struct cw_value_spec *spec, const char *text, void *value)
 {
     switch (spec->type) {
-    case CW_VALUE_INT:
-        return status_of(cw_number_read_int(text, value));
     case CW_VALUE_UINT:
         return status_of(cw_number_read_uint(text, value));
     case CW_VALUE_ULUNITS:
@@ -130,9 +112,6 @@ static ucs_status_t parse_number(const struct cw_value_spec *spec, const char *t
 static void print_number(const struct cw_value_spec *spec, const void *value, struct cw_text *text)
 {
     switch (spec->type) {
-    case CW_VALUE_INT:
-        cw_text_addf(text, "%d", *(const int *)value);
-        break;
     case CW_VALUE_UINT:
         cw_number_print_uint(*(const unsigned *)value, text);
         break;
@@ -202,44 +181,6 @@ static void print_bitmap(const struct cw_value_spec *spec, const void *value, st
             cw_text_addf(text, "%s%s", separator, spec->words[word]);
             separator = ",";
         }
-    }
-}
-
-static ucs_status_t parse_size_list(const struct cw_value_spec *spec, const char *text, void *value)
-{
-    struct cw_size_list *list = value;
-    struct cw_size_list sizes = {.count = 0};
-    char item[64];
-    size_t length;
-
-    (void)spec;
-    while (*text != '\0') {
-        length = strcspn(text, ",");
-        if (length >= sizeof(item) || sizes.count == CW_SIZE_LIST_MAX) {
-            return UCS_ERR_INVALID_PARAM;
-        }
-        memcpy(item, text, length);
-        item[length] = '\0';
-        if (!cw_number_read_memunits(item, &sizes.sizes[sizes.count])) {
-            return UCS_ERR_INVALID_PARAM;
-        }
-        ++sizes.count;
-        text += length;
-        text += (*text == ',');
-    }
-    *list = sizes;
-    return UCS_OK;
-}
-
-static void print_size_list(const struct cw_value_spec *spec, const void *value, struct cw_text *text)
-{
-    const struct cw_size_list *list = value;
-    unsigned i;
-
-    (void)spec;
-    for (i = 0; i < list->count; ++i) {
-        cw_text_add(text, (i == 0) ? "" : ",");
-        cw_number_print_memunits(list->sizes[i], text);
     }
 }
 
@@ -336,97 +277,6 @@ static void print_node_sizes(const struct cw_value_spec *spec, const void *value
     cw_number_print_memunits(sizes->inter, text);
 }
 
-/* A number, or a name with or without SIG; 0 for anything else. */
-static int signal_number(const char *text, size_t length)
-{
-    char name[16];
-    int number;
-    size_t i;
-
-    if (length == 0 || length >= sizeof(name)) {
-        return 0;
-    }
-    memcpy(name, text, length);
-    name[length] = '\0';
-    if (cw_number_read_int(name, &number)) {
-        return (number >= 1 && number <= SIGNAL_NUMBER_MAX) ? number : 0;
-    }
-    for (i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i) {
-        if (cw_string_equal_nocase(name, signals[i].name) ||
-            (length > 3 && cw_string_equal_nocase(name + 3, signals[i].name) &&
-             (name[0] == 'S' || name[0] == 's') && (name[1] == 'I' || name[1] == 'i') &&
-             (name[2] == 'G' || name[2] == 'g'))) {
-            return signals[i].number;
-        }
-    }
-    return 0;
-}
-
-static void print_signal_number(int number, struct cw_text *text)
-{
-    size_t i;
-
-    for (i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i) {
-        if (signals[i].number == number) {
-            cw_text_add(text, signals[i].name);
-            return;
-        }
-    }
-    cw_text_addf(text, "%d", number);
-}
-
-static ucs_status_t parse_signal(const struct cw_value_spec *spec, const char *text, void *value)
-{
-    int number = signal_number(text, strlen(text));
-
-    (void)spec;
-    if (number == 0) {
-        return UCS_ERR_INVALID_PARAM;
-    }
-    *(int *)value = number;
-    return UCS_OK;
-}
-
-static void print_signal(const struct cw_value_spec *spec, const void *value, struct cw_text *text)
-{
-    (void)spec;
-    print_signal_number(*(const int *)value, text);
-}
-
-static ucs_status_t parse_signal_list(const struct cw_value_spec *spec, const char *text, void *value)
-{
-    struct cw_signal_list *list_p = value;
-    struct cw_signal_list list    = {.count = 0};
-    size_t length;
-    int number;
-
-    (void)spec;
-    while (*text != '\0') {
-        length = strcspn(text, ",");
-        number = signal_number(text, length);
-        if (number == 0 || list.count == CW_SIGNAL_LIST_MAX) {
-            return UCS_ERR_INVALID_PARAM;
-        }
-        list.numbers[list.count++] = (unsigned char)number;
-        text += length;
-        text += (*text == ',');
-    }
-    *list_p = list;
-    return UCS_OK;
-}
-
-static void print_signal_list(const struct cw_value_spec *spec, const void *value, struct cw_text *text)
-{
-    const struct cw_signal_list *list = value;
-    unsigned i;
-
-    (void)spec;
-    for (i = 0; i < list->count; ++i) {
-        cw_text_add(text, (i == 0) ? "" : ",");
-        print_signal_number(list->numbers[i], text);
-    }
-}
-
 #define CW_VALUE_SIZE(type, ctype) [type] = sizeof(ctype),
 static const size_t value_sizes[CW_VALUE_TYPE_COUNT] = {CW_VALUE_TYPES(CW_VALUE_SIZE)};
 #undef CW_VALUE_SIZE
@@ -440,7 +290,6 @@ static const struct {
     [CW_VALUE_BOOL]         = {parse_bool, print_bool, "y or n"},
     [CW_VALUE_TERNARY]      = {parse_bool, print_bool, "y, n or try"},
     [CW_VALUE_ON_OFF_AUTO]  = {parse_bool, print_bool, "on, off or auto"},
-    [CW_VALUE_INT]          = {parse_number, print_number, "integer"},
     [CW_VALUE_UINT]         = {parse_number, print_number, "non-negative integer or inf"},
     [CW_VALUE_ULUNITS]      = {parse_number, print_number, "non-negative integer, inf or auto"},
     [CW_VALUE_MEMUNITS]     = {parse_number, print_number,
@@ -458,7 +307,6 @@ static const struct {
     [CW_VALUE_LIST]         = {cw_list_parse, cw_list_print, "comma-separated list of names without '='"},
     [CW_VALUE_ALLOW_LIST]   = {cw_allow_list_parse, cw_allow_list_print,
                                "comma-separated list of names, with a leading ^ for all but these, or all alone"},
-    [CW_VALUE_SIZE_LIST]    = {parse_size_list, print_size_list, "comma-separated list of at most 16 memory sizes"},
     [CW_VALUE_RANGE]        = {parse_range, print_range, "number, or range a-b of numbers"},
     [CW_VALUE_NODE_SIZES]   = {parse_node_sizes, print_node_sizes,
                                "memory size as 64k, inf or auto; or intra:<size>,inter:<size>"},
@@ -467,11 +315,9 @@ static const struct {
     [CW_VALUE_PATTERN]      = {cw_string_parse, cw_string_print,
                                "stdout, stderr, file:<path> or a path, with %p pid, %h host, %c cpu, %t time, "
                                "%u user, %e program"},
+    [CW_VALUE_ANY]          = {cw_string_parse, cw_string_print, "any text"},
     [CW_VALUE_MEMORY_SIZES] = {cw_memory_sizes_parse, cw_memory_sizes_print,
                                "comma-separated list of <memory type>:<memory size>"},
-    [CW_VALUE_SIGNAL]       = {parse_signal, print_signal, "name or number of a signal"},
-    [CW_VALUE_SIGNAL_LIST]  = {parse_signal_list, print_signal_list,
-                               "comma-separated list of names or numbers of signals"},
 };
 
 size_t cw_value_size(enum cw_value_type type)
@@ -484,7 +330,7 @@ ucs_status_t cw_value_parse(const struct cw_value_spec *spec, const char *text, 
     const char *position;
 
     /* A line of `NAME=value` must hold any value (CFG-26). */
-    for (position = text; *position != '\0'; ++position) {
+    for (position = text; *position != '\0' && spec->type != CW_VALUE_ANY; ++position) {
         if ((unsigned char)*position < ' ' || *position == 0x7f) {
             return UCS_ERR_INVALID_PARAM;
         }
@@ -507,6 +353,7 @@ ucs_status_t cw_value_copy(const struct cw_value_spec *spec, const void *value, 
     case CW_VALUE_STRING:
     case CW_VALUE_FREE_TEXT:
     case CW_VALUE_PATTERN:
+    case CW_VALUE_ANY:
         return cw_string_value_copy(spec, value, copy);
     case CW_VALUE_MEMORY_SIZES:
         return cw_memory_sizes_copy(value, copy);
@@ -528,6 +375,7 @@ void cw_value_release(const struct cw_value_spec *spec, void *value)
     case CW_VALUE_STRING:
     case CW_VALUE_FREE_TEXT:
     case CW_VALUE_PATTERN:
+    case CW_VALUE_ANY:
         cw_string_value_release(spec, *(char **)value);
         break;
     case CW_VALUE_MEMORY_SIZES:

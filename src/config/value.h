@@ -29,7 +29,6 @@
     X(CW_VALUE_BOOL, int)                             \
     X(CW_VALUE_TERNARY, int)     /* enum cw_ternary */ \
     X(CW_VALUE_ON_OFF_AUTO, int) /* enum cw_on_off */ \
-    X(CW_VALUE_INT, int)                              \
     X(CW_VALUE_UINT, unsigned)                        \
     X(CW_VALUE_ULUNITS, uint64_t)                     \
     X(CW_VALUE_MEMUNITS, size_t) /* bytes */          \
@@ -42,15 +41,13 @@
     X(CW_VALUE_BITMAP, unsigned) /* bits of words */  \
     X(CW_VALUE_LIST, struct cw_name_list)             \
     X(CW_VALUE_ALLOW_LIST, struct cw_allow_list)      \
-    X(CW_VALUE_SIZE_LIST, struct cw_size_list)        \
     X(CW_VALUE_RANGE, struct cw_range)                \
     X(CW_VALUE_NODE_SIZES, struct cw_node_sizes)      \
     X(CW_VALUE_STRING, char *)    /* without '=' */    \
     X(CW_VALUE_FREE_TEXT, char *)                     \
     X(CW_VALUE_PATTERN, char *)   /* %p %h ... */      \
-    X(CW_VALUE_MEMORY_SIZES, struct cw_memory_sizes)  \
-    X(CW_VALUE_SIGNAL, int)                           \
-    X(CW_VALUE_SIGNAL_LIST, struct cw_signal_list)
+    X(CW_VALUE_ANY, char *)       /* kept as given */  \
+    X(CW_VALUE_MEMORY_SIZES, struct cw_memory_sizes)
 
 #define CW_VALUE_ENUMERATOR(type, ctype) type,
 enum cw_value_type { CW_VALUE_TYPES(CW_VALUE_ENUMERATOR) CW_VALUE_TYPE_COUNT };
@@ -71,12 +68,6 @@ struct cw_allow_list {
     enum cw_list_mode mode;
 };
 
-#define CW_SIZE_LIST_MAX 16
-struct cw_size_list {
-    size_t sizes[CW_SIZE_LIST_MAX];
-    unsigned count;
-};
-
 struct cw_range {
     unsigned first;
     unsigned last; /* >= first */
@@ -94,20 +85,11 @@ struct cw_memory_sizes {
     size_t sizes[CW_MEMORY_TYPE_COUNT]; /* by number of ucs_memory_type_t */
 };
 
-#define CW_SIGNAL_LIST_MAX 64
-struct cw_signal_list {
-    unsigned char numbers[CW_SIGNAL_LIST_MAX];
-    unsigned count;
-};
-
 /* Words of enumerations and bitmaps, NULL at the end. */
-extern const char *const cw_words_version[];
 extern const char *const cw_words_atomic_mode[];
 extern const char *const cw_words_rndv_scheme[];
 extern const char *const cw_words_auth_tls[];
-extern const char *const cw_words_fence_mode[];
 extern const char *const cw_words_memory_type[];
-extern const char *const cw_words_handle_errors[];
 extern const char *const cw_words_log_level[];
 
 /* Form of a value: its type, its words, and the default text that supplies the parts that a text leaves out. */
@@ -119,7 +101,7 @@ struct cw_value_spec {
 
 /* Room for a value of any type. */
 union cw_value {
-    unsigned char bytes[sizeof(struct cw_size_list)];
+    unsigned char bytes[sizeof(struct cw_memory_sizes)];
     uint64_t number;
     double real;
     void *pointer;

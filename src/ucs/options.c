@@ -26,8 +26,9 @@ struct option {
 };
 
 static const struct option options[] = {
-#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) \
+#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, description) \
     {name, (flags)&CW_SETTING_READ_ONLY, {type, words, text}},
+#define CW_GLOBAL_NAME(name, text, flags) {#name, (flags)&CW_SETTING_READ_ONLY, {CW_VALUE_ANY, NULL, text}},
 #include "config/config.def"
 };
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))

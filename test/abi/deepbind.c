@@ -68,7 +68,7 @@ static void read_environment(FILE *output)
 
     must(printed != NULL && call(ucp_config_read)(NULL, NULL, &config) == UCS_OK);
     call(ucp_config_print)(config, printed, NULL, UCS_CONFIG_PRINT_CONFIG);
-    must(holds(printed, "\nUCX_SEG_SIZE=3K\n"));
+    must(holds(printed, "\nUCX_SEG_SIZE=3k\n"));
     must(call(ucp_init_version)(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context) == UCS_OK);
     must(call(ucp_worker_create)(context, &nothing, &worker) == UCS_OK);
     must(holds(output, "unused environment variable: UCX_NO_SUCH_THING\n"));

@@ -305,7 +305,7 @@ static void body_level_debug(void)
 static void body_options(void)
 {
     const char *const good[][2] = {{"MEM_EVENTS", "n"},          {"LOG_FILE", "elsewhere"}, {"LOG_BUFFER", "2K"},
-                                   {"MODULE_LOG_LEVEL", "warn"}, {"HANDLE_ERRORS", "none"}, {"MEM_LOG_LEVEL", "diag"}};
+                                   {"MODULE_LOG_LEVEL", "warn"}, {"HANDLE_ERRORS", "none"}, {"MEM_LOG_LEVEL", "loud"}};
     size_t i;
 
     for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -315,7 +315,7 @@ static void body_options(void)
     must(ucs_global_opts_set_value("UCX_LOG_LEVEL", "info") == UCS_ERR_NO_ELEM);
     must(ucs_global_opts_set_value("NO_SUCH", "1") == UCS_ERR_NO_ELEM);
     must(ucs_global_opts_set_value("LOG_LEVEL", "loud") == UCS_ERR_INVALID_PARAM);
-    must(ucs_global_opts_set_value("LOG_BUFFER", "much") == UCS_ERR_INVALID_PARAM);
+    must(ucs_global_opts_set_value("LOG_FILE_SIZE", "much") == UCS_ERR_INVALID_PARAM);
     must(ucs_global_opts_set_value(NULL, "1") == UCS_ERR_INVALID_PARAM);
     must(ucs_global_opts_set_value("LOG_LEVEL", NULL) == UCS_ERR_INVALID_PARAM);
     must(ucs_global_opts.log_component.log_level == UCS_LOG_LEVEL_WARN);

@@ -198,7 +198,7 @@ int main(int argc, char **argv)
     }
     run();
     if (strcmp(argv[1], "plain") == 0) {
-        must(strstr(output, "secure=0\n") != NULL && strstr(output, "UCX_SEG_SIZE=4K\n") != NULL);
+        must(strstr(output, "secure=0\n") != NULL && strstr(output, "UCX_SEG_SIZE=4k\n") != NULL);
         must(is_written("caller.log") && is_written("caller.events"));
         end(0, "");
     }

@@ -8,7 +8,8 @@
 
 #include "config/config.h"
 
-#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) name,
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, description) name,
+#define CW_NAME(name, text, group, flags) #name,
 static const char *const names[] = {
 #include "config/config.def"
 };

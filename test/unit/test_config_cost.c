@@ -49,7 +49,7 @@ static void write_lines(void)
     for (i = 0; i < lines; ++i) {
         child_check(fprintf(file, form, i) > 0 && fputs("=1\n", file) >= 0);
     }
-    child_check(fprintf(file, "UCX_SEG_SIZE=1k\n") > 0 && fclose(file) == 0);
+    child_check(fprintf(file, "UCX_POSIX_SEG_SIZE=1k\n") > 0 && fclose(file) == 0);
 }
 
 static void set_variables(void)
@@ -61,7 +61,7 @@ static void set_variables(void)
         (void)snprintf(name, sizeof(name), form, i);
         child_check(setenv(name, "1", 1) == 0);
     }
-    child_check(setenv("UCX_SEG_SIZE", "1k", 1) == 0);
+    child_check(setenv("UCX_POSIX_SEG_SIZE", "1k", 1) == 0);
 }
 
 static void read_it_all(void)
@@ -69,7 +69,7 @@ static void read_it_all(void)
     struct cw_config *config;
 
     compared = 0;
-    child_check(cw_config_read("MPI", NULL, &config) == UCS_OK && config->seg_size == 1024);
+    child_check(cw_config_read("MPI", NULL, &config) == UCS_OK && config->posix_seg_size == 1024);
     cw_config_warn_unused(config);
     cw_config_free(config);
     (void)printf("compared: %lu\n", compared);

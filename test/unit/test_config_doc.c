@@ -50,9 +50,9 @@ static const char intro[] =
     "Files hold lines `NAME = value` or `NAME: value` with the name of the variable; `#` and `;` begin a\n"
     "comment at the start of a line and behind a blank; section headers in brackets are passed over (CFG-6).\n"
     "\n"
-    "A malformed value is an error of `ucp_config_read` or `ucp_config_modify` with a line in the log that\n"
-    "says what was expected, and which line of which file it stands in (CFG-8); a malformed setting of the process\n"
-    "is reported and its default taken.\n"
+    "A malformed value of a setting that has an effect is an error of `ucp_config_read` or `ucp_config_modify` with\n"
+    "a line in the log that says what was expected, and which line of which file it stands in (CFG-8); a malformed\n"
+    "setting of the process is reported and its default taken.\n"
     "Variables that nothing knows are listed in a warning at the first worker, with a guess at what was meant\n"
     "(CFG-41); `UCX_WARN_UNUSED_ENV_VARS=n` silences it. Values are read at the first call that needs them,\n"
     "never when the library is loaded.\n"
@@ -88,8 +88,8 @@ static const char intro[] =
     "\n"
     "## Settings\n"
     "\n"
-    "The last column says what a setting does here: `read` means that the library acts on it; otherwise it is\n"
-    "accepted, checked for its syntax, printed, and has no effect for the reason given.\n";
+    "The tables hold those that the library acts on. The names below each table are those without effect here, with\n"
+    "what UCX prints for them: any text is accepted, kept and printed.\n";
 
 static const char *const titles[CW_GROUP_COUNT] = {[CW_GROUP_CONTEXT] = "Context",
                                                    [CW_GROUP_TCP]     = "TCP",
@@ -110,7 +110,6 @@ static void add_cell(struct cw_text *doc, const char *text)
             cw_text_add_bytes(doc, text, 1);
         }
     }
-    cw_text_add(doc, " | ");
 }
 
 static void add_setting(struct cw_text *doc, const struct cw_setting *setting)
@@ -129,27 +128,63 @@ static void add_setting(struct cw_text *doc, const struct cw_setting *setting)
     cw_text_clear(&text);
     cw_value_syntax(&setting->spec, &text);
     add_cell(doc, cw_text_get(&text));
+    cw_text_add(doc, " | ");
     add_cell(doc, setting->description);
-    cw_text_addf(doc, "%s%s |\n", (setting->reason == NULL) ? "read" : setting->reason,
+    cw_text_addf(doc, "%s |\n",
                  ((setting->flags & CW_SETTING_READ_ONLY) != 0) ? " Not changed by ucp_config_modify." : "");
     cw_text_free(&text);
 }
 
-static void add_group(struct cw_text *doc, enum cw_config_group group)
+/* The `index`th of a group; NULL behind its last. */
+static const struct cw_setting *nth(enum cw_config_group group, size_t index)
 {
+    const struct cw_setting *settings = (group == CW_GROUP_GLOBAL) ? cw_global_settings : cw_settings;
+    const size_t count                = (group == CW_GROUP_GLOBAL) ? CW_GLOBAL_COUNT : CW_SETTING_COUNT;
     size_t i;
 
-    cw_text_addf(doc,
-                 "\n### %s\n\n| variable | default | syntax | meaning | effect |\n| --- | --- | --- | --- | --- |\n",
-                 titles[group]);
-    for (i = 0; i < CW_SETTING_COUNT; ++i) {
-        if (cw_settings[i].group == group) {
-            add_setting(doc, &cw_settings[i]);
+    for (i = 0; i < count; ++i) {
+        if (settings[i].group == group && index-- == 0) {
+            return &settings[i];
         }
     }
-    for (i = 0; i < CW_GLOBAL_COUNT && group == CW_GROUP_GLOBAL; ++i) {
-        add_setting(doc, &cw_global_settings[i]);
+    return NULL;
+}
+
+#define LINE_COLUMNS 90u
+
+/* Names and their defaults as a sentence in lines of LINE_COLUMNS or a little more. */
+static void add_names_without_effect(struct cw_text *doc, enum cw_config_group group)
+{
+    const struct cw_setting *setting;
+    const char *before = "\nWithout effect: ";
+    size_t line        = doc->length;
+    size_t i;
+
+    for (i = 0; (setting = nth(group, i)) != NULL; ++i) {
+        if (setting->description == NULL) {
+            cw_text_addf(doc, "%s`UCX_%s=%s`", before, setting->name, setting->spec.default_text);
+            before = (doc->length - line < LINE_COLUMNS) ? ", " : ",\n";
+            line   = (before[1] == '\n') ? doc->length + 1 : line;
+        }
     }
+    cw_text_add(doc, (before[0] == ',') ? ".\n" : "");
+}
+
+static void add_group(struct cw_text *doc, enum cw_config_group group)
+{
+    const struct cw_setting *setting;
+    unsigned num_settings = 0;
+    size_t i;
+
+    cw_text_addf(doc, "\n### %s\n", titles[group]);
+    for (i = 0; (setting = nth(group, i)) != NULL; ++i) {
+        if (setting->description != NULL) {
+            cw_text_add(doc, (num_settings++ > 0) ? "" : "\n| variable | default | syntax | meaning |\n"
+                                                         "| --- | --- | --- | --- |\n");
+            add_setting(doc, setting);
+        }
+    }
+    add_names_without_effect(doc, group);
 }
 
 static void add_names(struct cw_text *doc)
@@ -235,8 +270,7 @@ static void test_documentation_is_up_to_date(void **state)
     }
 }
 
-/* Whoever reads the list must learn why something has no effect. */
-static void test_reasons_are_sentences(void **state)
+static void test_descriptions_are_sentences(void **state)
 {
     size_t i;
 
@@ -245,11 +279,8 @@ static void test_reasons_are_sentences(void **state)
         const struct cw_setting *setting =
             (i < CW_SETTING_COUNT) ? &cw_settings[i] : &cw_global_settings[i - CW_SETTING_COUNT];
 
-        assert_true(setting->description[strlen(setting->description) - 1] == '.' ||
+        assert_true(setting->description == NULL || setting->description[strlen(setting->description) - 1] == '.' ||
                     setting->description[strlen(setting->description) - 1] == ')');
-        if (setting->reason != NULL) {
-            assert_true(strlen(setting->reason) >= 10 && setting->reason[strlen(setting->reason) - 1] == '.');
-        }
     }
 }
 
@@ -257,7 +288,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_documentation_is_up_to_date),
-        cmocka_unit_test(test_reasons_are_sentences),
+        cmocka_unit_test(test_descriptions_are_sentences),
     };
     struct cw_text doc = {0};
     FILE *file;

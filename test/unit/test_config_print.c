@@ -144,10 +144,34 @@ static void body_cfg26(void)
     cw_config_free(config);
 }
 
+/* A name without effect takes any text; what is none of a line is not printed. */
+static void body_cfg26_any_text(void)
+{
+    static const char *const texts[] = {"a=b", "a\nUCX_TLS=tcp", "\r"};
+    struct cw_config *config         = new_config(NULL, NULL);
+    char *text;
+    size_t i;
+
+    for (i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
+        child_check(cw_config_modify(config, "SEG_SIZE", texts[i]) == UCS_OK);
+        text = print(config, NULL, UCS_CONFIG_PRINT_CONFIG, 0);
+        check_config_lines(text);
+        child_check(has_line(text, "UCX_SEG_SIZE=8K"));
+        free(text);
+    }
+    child_check(cw_config_modify(config, "SEG_SIZE", "much") == UCS_OK);
+    text = print(config, NULL, UCS_CONFIG_PRINT_CONFIG, 0);
+    child_check(has_line(text, "UCX_SEG_SIZE=much"));
+    free(text);
+    cw_config_free(config);
+}
+
 static void test_cfg26_config_lines_split_at_one_equals(void **state)
 {
     (void)state;
     child_run(body_cfg26);
+    assert_string_equal(child_output, "");
+    child_run(body_cfg26_any_text);
     assert_string_equal(child_output, "");
 }
 
@@ -240,11 +264,13 @@ static void body_cfg30(void)
     char *text;
 
     child_write_file("ucx.conf", "UCX_NUM_EPS=5\n");
-    child_check(setenv("UCX_SEG_SIZE", "8192", 1) == 0 && setenv("UCX_LOG_LEVEL", "warn", 1) == 0);
+    child_check(setenv("UCX_SEG_SIZE", "8192", 1) == 0 && setenv("UCX_ZCOPY_THRESH", "auto", 1) == 0);
+    child_check(setenv("UCX_LOG_LEVEL", "warn", 1) == 0);
     config = new_config(NULL, NULL);
     text   = print(config, NULL, UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_COMMENT_DEFAULT, CW_GROUPS_ALL);
     child_check(has_line(text, "\nUCX_NUM_EPS=5"));
-    child_check(has_line(text, "\nUCX_SEG_SIZE=8K")); /* set, though to the default */
+    child_check(has_line(text, "\nUCX_SEG_SIZE=8192")); /* as it was given */
+    child_check(has_line(text, "\nUCX_ZCOPY_THRESH=auto")); /* set, though to the default */
     child_check(has_line(text, "UCX_LOG_LEVEL=WARN") && strstr(text, "# UCX_LOG_LEVEL=") == NULL);
     child_check(has_line(text, "\n# UCX_NUM_PPN=auto") && has_line(text, "\n# UCX_LOG_FILE="));
     free(text);
@@ -263,13 +289,13 @@ static void body_cfg31(void)
     char *text;
 
     child_check(setenv("UCX_RNDV_THRESH", "8192", 1) == 0 && setenv("UCX_KEEPALIVE_INTERVAL", "1m", 1) == 0);
-    child_check(setenv("UCX_BCOPY_BW", "1GB/s", 1) == 0 && setenv("UCX_FENCE_MODE", "STRONG", 1) == 0);
-    child_check(setenv("UCX_UNIFIED_MODE", "Yes", 1) == 0 && setenv("UCX_RCACHE_ENABLE", "maybe", 1) == 0);
+    child_check(setenv("UCX_POSIX_BW", "1GB/s", 1) == 0 && setenv("UCX_RNDV_SCHEME", "AM", 1) == 0);
+    child_check(setenv("UCX_WARN_INVALID_CONFIG", "Yes", 1) == 0 && setenv("UCX_RCACHE_ENABLE", "maybe", 1) == 0);
     config = new_config(NULL, NULL);
-    text   = print(config, NULL, UCS_CONFIG_PRINT_CONFIG, 0);
+    text   = print(config, NULL, UCS_CONFIG_PRINT_CONFIG, CW_GROUPS_ALL);
     child_check(has_line(text, "UCX_RNDV_THRESH=8K") && has_line(text, "UCX_KEEPALIVE_INTERVAL=60000000.00us"));
-    child_check(has_line(text, "UCX_BCOPY_BW=1024.00MBps") && has_line(text, "UCX_FENCE_MODE=strong"));
-    child_check(has_line(text, "UCX_UNIFIED_MODE=y") && has_line(text, "UCX_RCACHE_ENABLE=try"));
+    child_check(has_line(text, "UCX_POSIX_BW=1024.00MBps") && has_line(text, "UCX_RNDV_SCHEME=am"));
+    child_check(has_line(text, "UCX_WARN_INVALID_CONFIG=y") && has_line(text, "UCX_RCACHE_ENABLE=try"));
     free(text);
     cw_config_free(config);
 }
@@ -289,9 +315,9 @@ static void body_round_trip(void)
                                          UCS_CONFIG_PRINT_COMMENT_DEFAULT};
     static const char *const changes[][2] = {
         {"TLS", "^ib,cuda"}, {"NET_DEVICES", "eth0,mlx5_0:1"}, {"RNDV_THRESH", "12345"}, {"ZCOPY_THRESH", "inf"},
-        {"KEEPALIVE_INTERVAL", "33ns"}, {"BCOPY_BW", "1.2345MBps"}, {"RNDV_PERF_DIFF", "-0.12345"},
-        {"RX_MPOOL_SIZES", "1,2,3k"}, {"TCP_PORT_RANGE", "5-9"}, {"RNDV_FRAG_SIZE", "cuda:1b"},
-        {"REG_NONBLOCK_MEM_TYPES", "rdma,host"}, {"POSIX_DIR", "/tmp/a b"},
+        {"KEEPALIVE_INTERVAL", "33ns"}, {"POSIX_BW", "1.2345MBps"}, {"MULTI_LANE_MAX_RATIO", "-0.12345"},
+        {"RX_MPOOL_SIZES", "1,2,3 k"}, {"FENCE_MODE", "none of these"}, {"TCP_PORT_RANGE", "5-9"},
+        {"RNDV_FRAG_SIZE", "cuda:1b"}, {"REG_NONBLOCK_MEM_TYPES", "rdma,host"}, {"POSIX_DIR", "/tmp/a b"},
         {"TCP_KEEPIDLE", "auto"}, {"MAX_RNDV_RAILS", "inf"}, {"SHM_DEVICES", ""}, {"TCP_FAILURE", "error"}};
     struct cw_config *config = new_config(NULL, NULL);
     struct cw_config *again;
@@ -319,8 +345,8 @@ static void body_round_trip(void)
         after = print(again, NULL, UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_HIDDEN, CW_GROUPS_ALL);
         child_check(strcmp(before, after) == 0);
         child_check(again->keepalive_interval_ns == config->keepalive_interval_ns);
-        child_check(again->bcopy_bw_bps == config->bcopy_bw_bps);
-        child_check(again->rndv_perf_diff == config->rndv_perf_diff);
+        child_check(again->posix_bw_bps == config->posix_bw_bps);
+        child_check(again->multi_lane_max_ratio == config->multi_lane_max_ratio);
         cw_config_free(again);
         free(after);
         free(text);

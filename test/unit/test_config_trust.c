@@ -65,17 +65,17 @@ static size_t read_seg_size(const char *filename)
     size_t size;
 
     child_check(cw_config_read(NULL, filename, &config) == UCS_OK);
-    size = config->seg_size;
+    size = config->posix_seg_size;
     cw_config_free(config);
     return size;
 }
 
-#define DEFAULT_SIZE 8192u
+#define DEFAULT_SIZE 8256u
 
 static void body_own(void)
 {
     begin();
-    child_write_as(MINE, "ucx.conf", "UCX_SEG_SIZE=1k\n");
+    child_write_as(MINE, "ucx.conf", "UCX_POSIX_SEG_SIZE=1k\n");
     child_check(read_seg_size(NULL) == 1024);
 }
 
@@ -83,14 +83,14 @@ static void body_of_root(void)
 {
     begin();
     user_now = STRANGER;
-    child_write_as(0, "ucx.conf", "UCX_SEG_SIZE=1k\n");
+    child_write_as(0, "ucx.conf", "UCX_POSIX_SEG_SIZE=1k\n");
     child_check(read_seg_size(NULL) == ((__real_geteuid() == 0) ? 1024 : DEFAULT_SIZE));
 }
 
 static void body_strange(void)
 {
     begin();
-    child_write_as(STRANGER, "ucx.conf", "UCX_SEG_SIZE=1k\nUCX_LOG_LEVEL=fatal\n");
+    child_write_as(STRANGER, "ucx.conf", "UCX_POSIX_SEG_SIZE=1k\nUCX_LOG_LEVEL=fatal\n");
     be_stranger();
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
@@ -112,9 +112,9 @@ static void body_strange_elsewhere(void)
 {
     begin();
     child_check(mkdir("named", 0755) == 0 && mkdir("home", 0755) == 0);
-    child_write_as(STRANGER, "mine.conf", "UCX_SEG_SIZE=1k\n");
-    child_write_as(STRANGER, "named/ucx.conf", "UCX_SEG_SIZE=2k\n");
-    child_write_as(STRANGER, "home/ucx.conf", "UCX_SEG_SIZE=3k\n");
+    child_write_as(STRANGER, "mine.conf", "UCX_POSIX_SEG_SIZE=1k\n");
+    child_write_as(STRANGER, "named/ucx.conf", "UCX_POSIX_SEG_SIZE=2k\n");
+    child_write_as(STRANGER, "home/ucx.conf", "UCX_POSIX_SEG_SIZE=3k\n");
     child_check(setenv("UCX_CONFIG_DIR", "named", 1) == 0 && setenv("HOME", "home", 1) == 0);
     be_stranger();
     child_check(read_seg_size("mine.conf") == DEFAULT_SIZE);
@@ -134,7 +134,7 @@ static mode_t mode_now;
 static void body_mode(void)
 {
     begin();
-    child_write_as(MINE, "ucx.conf", "UCX_SEG_SIZE=1k\n");
+    child_write_as(MINE, "ucx.conf", "UCX_POSIX_SEG_SIZE=1k\n");
     child_check(chmod("ucx.conf", mode_now) == 0);
     child_check(read_seg_size(NULL) == (((mode_now & 022) == 0) ? 1024 : DEFAULT_SIZE));
 }
@@ -157,7 +157,7 @@ static void test_a_file_that_others_may_write_is_ignored(void **state)
 static void body_link_of_stranger(void)
 {
     begin();
-    child_write_as(MINE, "kept.txt", "UCX_SEG_SIZE=1k\n");
+    child_write_as(MINE, "kept.txt", "UCX_POSIX_SEG_SIZE=1k\n");
     child_check(symlink("kept.txt", "ucx.conf") == 0);
     if (__real_geteuid() == 0) {
         child_check(lchown("ucx.conf", STRANGER, (gid_t)-1) == 0);
@@ -171,7 +171,7 @@ static void body_links(void)
 {
     begin();
     child_check(mkdir("far", 0755) == 0 && mkdir("far/off", 0755) == 0);
-    child_write_as(MINE, "far/off/kept.txt", "UCX_SEG_SIZE=1k\n");
+    child_write_as(MINE, "far/off/kept.txt", "UCX_POSIX_SEG_SIZE=1k\n");
     child_check(symlink("off/kept.txt", "far/link") == 0 && symlink("far/link", "ucx.conf") == 0);
     child_check(lchown("far/link", user_now, (gid_t)-1) == 0 && lchown("ucx.conf", user_now, (gid_t)-1) == 0);
     child_check(read_seg_size(NULL) == 1024);
@@ -188,7 +188,7 @@ static void body_link_to_itself(void)
 static void body_link_to_stranger(void)
 {
     begin();
-    child_write_as(STRANGER, "kept.txt", "UCX_SEG_SIZE=1k\n");
+    child_write_as(STRANGER, "kept.txt", "UCX_POSIX_SEG_SIZE=1k\n");
     child_check(symlink("kept.txt", "ucx.conf") == 0 && lchown("ucx.conf", user_now, (gid_t)-1) == 0);
     be_stranger();
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
@@ -383,9 +383,9 @@ static void body_secure(void)
 
     is_secure = true;
     child_check(mkdir("named", 0755) == 0);
-    child_write_file("ucx.conf", "UCX_SEG_SIZE=1k\nUCX_LOG_FILE=of_file.log\n");
-    child_write_file("named/ucx.conf", "UCX_SEG_SIZE=2k\n");
-    child_check(setenv("UCX_CONFIG_DIR", "named", 1) == 0 && setenv("UCX_SEG_SIZE", "3k", 1) == 0);
+    child_write_file("ucx.conf", "UCX_POSIX_SEG_SIZE=1k\nUCX_LOG_FILE=of_file.log\n");
+    child_write_file("named/ucx.conf", "UCX_POSIX_SEG_SIZE=2k\n");
+    child_check(setenv("UCX_CONFIG_DIR", "named", 1) == 0 && setenv("UCX_POSIX_SEG_SIZE", "3k", 1) == 0);
     child_check(setenv("UCX_LOG_LEVEL", "trace", 1) == 0 && setenv("UCX_LOG_FILE", "of_caller.log", 1) == 0);
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
     child_check(cw_log_get_level() == CW_LOG_WARN);
@@ -410,7 +410,7 @@ static void test_a_program_with_more_rights_than_its_user(void **state)
 static void body_secure_named(void)
 {
     is_secure = true;
-    child_write_file("own.conf", "UCX_SEG_SIZE=1k\n");
+    child_write_file("own.conf", "UCX_POSIX_SEG_SIZE=1k\n");
     if (__real_geteuid() == 0) {
         child_check(chown("own.conf", STRANGER, (gid_t)-1) == 0);
     }
