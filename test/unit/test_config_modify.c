@@ -92,7 +92,7 @@ static void body_n22_130(void)
     for (i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
         child_check(cw_config_modify(config, known[i], "anything") == UCS_OK);
     }
-    child_check(cw_config_modify(config, "MAX_HCA_PER_GPU", "2") == UCS_OK); /* replaces */
+    child_check(cw_config_modify(config, "RC_GDA_NUM_CHANNELS", "2") == UCS_OK); /* replaces */
     child_check(cw_config_clone(config, &clone) == UCS_OK);
     child_check(strcmp(clone->pairs->value, "2") == 0);
     cw_config_free(clone);
@@ -227,6 +227,7 @@ static void body_cfg21(void)
 
     child_check(cw_config_modify(config, "MAX_RNDV_LANES", "4") == UCS_OK);
     child_check(config->max_rndv_rails == 4);
+    child_check(cw_config_modify(config, "MAX_RMA_LANES", "2") == UCS_OK && config->max_rma_rails == 2);
     child_check(cw_config_modify(config, "MAX_WORKER_NAME", "8") == UCS_OK);
     child_check(is_kept(config, MAX_WORKER_ADDRESS_NAME, "8"));
     child_check(cw_config_modify(config, "SOCKADDR_AUX_TLS", "x") == UCS_OK);

@@ -528,6 +528,32 @@ static void body_defaults(void)
         {"MEM_LOG_LEVEL", "WARN"}, {"MODULES", "all"}, {"MODULE_LOG_LEVEL", "TRACE"}, {"TOPO_PRIO", "sysfs,default"},
         {"VFS_ENABLE", "y"}, {"VFS_THREAD_AFFINITY", "n"}, {"BUILTIN_MEMCPY_MIN", "auto"},
         {"BUILTIN_MEMCPY_MAX", "auto"},
+        /* of one release or another: N22-131, N22-132 */
+        {"MIN_RMA_CHUNK_SIZE", "8K"}, {"RMA_ZCOPY_MAX_SEG_SIZE", "auto"}, {"RNDV_FRAG_MEM_TYPES", "host,cuda"},
+        {"MEMTYPE_COPY_ENABLE", "y"}, {"RNDV_PIPELINE_ERROR_HANDLING", "n"},
+        {"RNDV_PIPELINE_SHM_CUDA_STAGING_FORCE", "n"}, {"DYNAMIC_TL_SWITCH_INTERVAL", "inf"},
+        {"DYNAMIC_TL_PROGRESS_FACTOR", "10"}, {"REG_NONBLOCK_FALLBACK", "y"},
+        {"PROTO_OVERHEAD", "single:0.01us,multi:0.01us,rndv_offload:0.04us,rndv_rtr:0.04us,rndv_rts:0.28us,sw:0.04us,"
+                           "rkey_ptr:0.00us"},
+        {"GVA_ENABLE", "off"}, {"GVA_MLOCK", "y"}, {"GVA_PREFETCH", "y"}, {"EXTRA_OP_ATTR_FLAGS", ""},
+        {"MAX_PRIORITY_EPS", "20"}, {"WIREUP_VIA_AM_LANE", "n"}, {"CONNECT_ALL_TO_ALL", "n"},
+        {"GPU_NIC_ASSIGNMENT_MODE", "auto"}, {"MAX_HCA_PER_GPU", "inf"}, {"PRINT_TRANSPORT_TABLES", "auto"},
+        {"MAX_COMPONENT_MDS", "16"}, {"TCP_ALLOC", "huge,thp,md,mmap,heap"}, {"TCP_USER_TIMEOUT", "auto"},
+        {"TCP_CM_USER_TIMEOUT", "auto"}, {"TCP_EP_BIND_SRC_ADDR", "try"}, {"TCP_TX_MAX_BUFS", "-1"},
+        {"TCP_TX_BUFS_GROW", "8"}, {"TCP_TX_MAX_CHUNK_SIZE", "128M"}, {"TCP_TX_GROW_FACTOR", "1.000"},
+        {"TCP_RX_MAX_BUFS", "-1"}, {"TCP_RX_BUFS_GROW", "8"}, {"TCP_RX_MAX_CHUNK_SIZE", "128M"},
+        {"TCP_RX_GROW_FACTOR", "1.000"}, {"POSIX_ALLOC", "md,mmap,heap"}, {"POSIX_RX_MAX_BUFS", "-1"},
+        {"POSIX_RX_BUFS_GROW", "512"}, {"POSIX_RX_MAX_CHUNK_SIZE", "128M"}, {"POSIX_RX_GROW_FACTOR", "1.000"},
+        {"POSIX_SEND_OVERHEAD", "am_short:0.01us,am_bcopy:0.01us"},
+        {"POSIX_RECV_OVERHEAD", "am_short:0.01us,am_bcopy:0.01us"}, {"SYSV_ALLOC", "md,mmap,heap"},
+        {"SYSV_RX_MAX_BUFS", "-1"}, {"SYSV_RX_BUFS_GROW", "512"}, {"SYSV_RX_MAX_CHUNK_SIZE", "128M"},
+        {"SYSV_RX_GROW_FACTOR", "2.000"}, {"SYSV_SEND_OVERHEAD", "am_short:0.01us,am_bcopy:0.01us"},
+        {"SYSV_RECV_OVERHEAD", "am_short:0.01us,am_bcopy:0.01us"}, {"CMA_ALLOC", "huge,thp,mmap,heap"},
+        {"CMA_TX_MAX_BUFS", "-1"}, {"CMA_TX_BUFS_GROW", "8"}, {"CMA_TX_MAX_CHUNK_SIZE", "128M"},
+        {"CMA_TX_GROW_FACTOR", "1.000"}, {"CMA_MEMORY_INVALIDATE", "n"}, {"SELF_ALLOC", "huge,thp,md,mmap,heap"},
+        {"MEM_BISTRO_FORCE_FAR_JUMP", "n"}, {"MEM_BISTRO_GRACE_DURATION", "50000.00us"},
+        {"DISTANCE_LAT", "phb:0.30us,node:0.30us,sys:0.50us"}, {"DISTANCE_BW", "phb:auto,node:auto,sys:auto"},
+        {"PLUGIN_PATH", ""}, {"VFS_SOCK_PATH", "/run/user/%i/ucx/vfs.sock"}, {"NT_BUFFER_TRANSFER_MIN", "auto"},
         /* ours */
         {"CONNECT_TIMEOUT", "10000000.00us"}, {"POSIX_DIR", ""}};
     struct cw_config *config = read_good(NULL, NULL);

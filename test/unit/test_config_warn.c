@@ -141,7 +141,8 @@ static void test_cfg7_cfg43_known_names(void **state)
         "MEMTYPE_CACHE", "MEM_MALLOC_HOOKS", "SOCKADDR_CM_ENABLE", "RECOVERY_RETRIES", "MIN_RMA_CHUNK_SIZE",
         "ASYNC_MAX_EVENTS", "RC_TX_INLINE_RESP", "USE_MT_MUTEX", "TCP_CM_REUSEADDR", "PROFILE_MODE",
         /* Of several transports at once */
-        "ALLOC", "SM_BW", "SCOPY_MAX_IOV", "SCOPY_SEG_SIZE", "MM_HUGETLB_MODE", "CM_REUSEADDR", "CM_FAILURE"};
+        "ALLOC", "SM_BW", "SCOPY_MAX_IOV", "SCOPY_SEG_SIZE", "MM_HUGETLB_MODE", "CM_REUSEADDR", "CM_FAILURE",
+        "MM_ALLOC", "MM_SEND_OVERHEAD", "MM_RX_MAX_BUFS", "MM_RX_GROW_FACTOR"};
     static const char *const unknown[] = {"", "TSL", "tls", "TLS ", "IB", "IB_", "TX_SEG_SIZE", "MM_DIR", "FAILURE",
                                           "UCX_TLS", "TIMEOUT", "SM_FIFO_SIZE", "CM_TIMEOUT", "SCOPY_"};
     size_t i;
