@@ -139,13 +139,19 @@ static ucs_status_t make_room(struct cw_config_variables *variables)
     return UCS_OK;
 }
 
+/* UCS_ERR_EXCEEDS_LIMIT: too many names in a file are patterns. */
 static ucs_status_t add_variable(struct cw_config_variables *variables, const char *name, size_t name_length,
                                  const char *value, size_t value_length, const struct place *place)
 {
+    const bool is_pattern =
+        place->path[0] != '\0' && (memchr(name, '*', name_length) != NULL || memchr(name, '?', name_length) != NULL);
     const size_t path_size = strlen(place->path) + 1;
     struct cw_config_variable variable;
     uint32_t *slot;
 
+    if (is_pattern && variables->num_patterns == CW_CONFIG_PATTERNS_MAX) {
+        return UCS_ERR_EXCEEDS_LIMIT;
+    }
     if (make_room(variables) != UCS_OK) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -163,7 +169,7 @@ static ucs_status_t add_variable(struct cw_config_variables *variables, const ch
 
     slot           = slot_of(variables, variable.name);
     variable.older = *slot;
-    if (strpbrk(variable.name, "*?") != NULL) {
+    if (is_pattern) {
         variables->patterns[variables->num_patterns++] = (uint32_t)variables->count;
     }
     variables->items[variables->count++] = variable;
@@ -249,8 +255,14 @@ static ucs_status_t parse_line(const char *begin, const char *end, const struct 
     return add_variable(variables, begin, (size_t)(name_end - begin), value, (size_t)(stop - value), place);
 }
 
+/* The first line that is passed over; 0: none. */
+struct bad_line {
+    unsigned number;
+    ucs_status_t status;
+};
+
 static ucs_status_t parse_text(const char *text, size_t length, const char *path,
-                               struct cw_config_variables *variables, unsigned *bad_line)
+                               struct cw_config_variables *variables, struct bad_line *bad)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     const char *end                     = text + length;
@@ -258,7 +270,6 @@ static ucs_status_t parse_text(const char *text, size_t length, const char *path
     const char *line_end;
     ucs_status_t status;
 
-    *bad_line = 0;
     if (length >= 3 && memcmp(text, byte_order_mark, 3) == 0) {
         text += 3;
     }
@@ -272,8 +283,8 @@ static ucs_status_t parse_text(const char *text, size_t length, const char *path
         if (status == UCS_ERR_NO_MEMORY) {
             return status;
         }
-        if (status != UCS_OK && *bad_line == 0) {
-            *bad_line = place.line;
+        if (status != UCS_OK && bad->number == 0) {
+            *bad = (struct bad_line){place.line, status};
         }
         text = line_end + 1;
     }
@@ -289,7 +300,7 @@ static void add_problem(struct cw_text *problems, const char *before, const char
 static ucs_status_t parse_file(const char *path, unsigned other, struct cw_config_variables *variables,
                                struct cw_text *problems)
 {
-    unsigned bad_line = 0;
+    struct bad_line bad = {0};
     ucs_status_t status;
     char why[256];
     size_t length;
@@ -303,11 +314,15 @@ static ucs_status_t parse_file(const char *path, unsigned other, struct cw_confi
     if (status != UCS_OK) {
         return (status == UCS_ERR_NO_MEMORY) ? status : UCS_OK;
     }
-    status = parse_text(text, length, path, variables, &bad_line);
+    status = parse_text(text, length, path, variables, &bad);
     free(text);
-    if (bad_line != 0) {
+    if (bad.number != 0 && bad.status == UCS_ERR_EXCEEDS_LIMIT) {
+        add_problem(problems, "configuration file", path, "");
+        cw_text_addf(problems, " at line %u: no more than %u names with * or ? are read", bad.number,
+                     CW_CONFIG_PATTERNS_MAX);
+    } else if (bad.number != 0) {
         add_problem(problems, "cannot parse configuration file", path, "");
-        cw_text_addf(problems, " at line %u: expected NAME = value; the line is ignored", bad_line);
+        cw_text_addf(problems, " at line %u: expected NAME = value; the line is ignored", bad.number);
     }
     return status;
 }

@@ -20,6 +20,9 @@ struct cw_config_variable {
     uint32_t older;         /* number of the one of this name that it replaces: its index + 1; 0: none */
 };
 
+/* Each is matched with every setting. */
+#define CW_CONFIG_PATTERNS_MAX 256u
+
 /* Starts as {0}. All that were read stay, the newest last. */
 struct cw_config_variables {
     struct cw_config_variable *items;
@@ -27,7 +30,7 @@ struct cw_config_variables {
     size_t capacity;
     uint32_t *slots;        /* hash table: numbers of the newest of each name, 0 for none */
     size_t num_slots;       /* a power of 2, or 0 */
-    uint32_t *patterns;     /* indices of those whose name has * or ? */
+    uint32_t *patterns;     /* indices of those of files whose name has * or ?, at most CW_CONFIG_PATTERNS_MAX */
     size_t num_patterns;
 };
 

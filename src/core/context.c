@@ -140,21 +140,34 @@ static void warn_reasons(const struct cw_config *config, const char *entry, cons
     }
 }
 
+#define NAMES_CHECKED 100u
+
+/* How many names of a list are checked. */
+static unsigned num_checked(const struct cw_name_list *list, const char *type)
+{
+    if (list->count <= NAMES_CHECKED) {
+        return list->count;
+    }
+    cw_warn("%u names are given for %ss; those after the first %u are not checked", list->count, type, NAMES_CHECKED);
+    return NAMES_CHECKED;
+}
+
 static void warn_devices(const struct cw_config *config, const struct found *found, enum cw_device_class class_id,
                          const char *type)
 {
     const struct cw_name_list *list = device_list(config, class_id);
+    const unsigned count            = num_checked(list, type);
     unsigned i, j;
 
-    for (i = 0; i < list->count; i++) {
+    for (i = 0; i < count; i++) {
         if (strcmp(list->names[i], "all") != 0 && !is_found(found, class_id, list->names[i])) {
-            cw_warn("%s device '%s' is not available, please use one or more of: %s", type, list->names[i],
+            cw_warn("%s '%s' is not available, please use one or more of: %s", type, list->names[i],
                     names_of_class(found, class_id).text);
             warn_reasons(config, NULL, list->names[i]);
         }
         for (j = 0; j < i; j++) {
             if (strcmp(list->names[i], list->names[j]) == 0) {
-                cw_warn("%s device '%s' is specified multiple times", type, list->names[i]);
+                cw_warn("%s '%s' is specified multiple times", type, list->names[i]);
                 break;
             }
         }
@@ -196,9 +209,10 @@ static struct names_text names_of_transports(const struct found *found)
 static void warn_transports(const struct cw_config *config, const struct found *found)
 {
     const struct cw_allow_list *tls = &config->tls;
+    const unsigned count            = (tls->mode == CW_LIST_ALLOW) ? num_checked(&tls->list, "transport") : 0;
     unsigned i, j, known;
 
-    for (i = 0; tls->mode == CW_LIST_ALLOW && i < tls->list.count; i++) {
+    for (i = 0; i < count; i++) {
         known = is_of_a_domain(tls->list.names[i]);
         for (j = 0; j < found->count && !known; j++) {
             known = begins_transport(found, j) &&
@@ -220,9 +234,9 @@ static void warn_unavailable(const struct cw_config *config, const struct found 
     if (!config->warn_invalid_config) {
         return;
     }
-    warn_devices(config, found, CW_DEVICE_NET, "network");
-    warn_devices(config, found, CW_DEVICE_SHM, "intra-node");
-    warn_devices(config, found, CW_DEVICE_SELF, "loopback");
+    warn_devices(config, found, CW_DEVICE_NET, "network device");
+    warn_devices(config, found, CW_DEVICE_SHM, "intra-node device");
+    warn_devices(config, found, CW_DEVICE_SELF, "loopback device");
     warn_transports(config, found);
     if (rule != NULL) {
         cw_warn("UCX_TUNING names '%s', which is no rule of this library; docs/reference/tuning.md lists them", rule);

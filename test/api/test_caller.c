@@ -66,6 +66,43 @@ static void test_cfg40_absent_device_is_told(void **state)
     }
 }
 
+/* CFG-40: a long list costs a line for each of its first 100 names, and one for the rest. */
+static void test_cfg40_long_lists(void **state)
+{
+    static const char *const lists[][2] = {{"TLS", "self,tcp"}, {"NET_DEVICES", "all"}, {"SELF_DEVICES", "memory"}};
+    enum { NAMES = 5000 };
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    char *text = calloc(1, 1 << 20), *list = malloc(NAMES * 8);
+    ucp_config_t *config;
+    ucp_context_h context;
+    int saved[2], file, length, lines;
+
+    (void)state;
+    cw_test_skip_reference("1.13 has no bound");
+    assert_true(text != NULL && list != NULL);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        length = sprintf(list, "%s", lists[i][1]);
+        for (int k = 0; k < NAMES; k++) {
+            length += sprintf(list + length, ",n%d", k);
+        }
+        assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
+        assert_int_equal(ucp_config_modify(config, lists[i][0], list), UCS_OK);
+        file = cw_capture_start(saved);
+        assert_int_equal(ucp_init(&params, config, &context), UCS_OK);
+        cw_capture_end(file, saved, text, 1 << 20);
+        lines = 0;
+        for (const char *line = strchr(text, '\n'); line != NULL; line = strchr(line + 1, '\n')) {
+            lines++;
+        }
+        assert_in_range(lines, 98, 101 + 100); /* with the reasons of each transport or device */
+        assert_non_null(strstr(text, "those after the first 100 are not checked"));
+        ucp_cleanup(context);
+        ucp_config_release(config);
+    }
+    free(list);
+    free(text);
+}
+
 /* A transport that was asked for and is not there: the log says why, be it not built, or without device, library or
  * provider. */
 static void test_absent_transport_says_why(void **state)
@@ -370,6 +407,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_abu23_buffer_changed_too_early),
         T(test_cfg40_absent_device_is_told),
+        T(test_cfg40_long_lists),
         T(test_absent_transport_says_why),
         T(test_dt14_packs_inside_calls),
         T(test_err13_close_inside_the_error_handler),

@@ -7,6 +7,7 @@
 #include <fnmatch.h>
 
 #include "base/string.h"
+#include "config/file.h"
 #include "config/global.h"
 
 static unsigned long compared;
@@ -116,9 +117,24 @@ static void test_cost_grows_with_the_lines(void **state)
     require_linear(body_file, "UCX_NOTHING_%u");
     require_linear(body_file, "MPI_UCX_NOTHING_%u");
     require_linear(body_file, "UCX_CUDA_%u"); /* known */
-    require_linear(body_file, "UCX_TL_%u*");
     require_linear(body_file, "UCX_CUDA_ALIKE"); /* all the same */
     require_linear(body_environment, "UCX_NOTHING_%u");
+}
+
+/* Each pattern is matched with every setting, so their number is bounded. */
+static void test_patterns_are_bounded(void **state)
+{
+    unsigned long few, many;
+
+    (void)state;
+    form = "UCX_*_%u";
+    few  = count_for(body_file, CW_CONFIG_PATTERNS_MAX);
+    assert_int_equal(child_count("at line "), 20); /* those that nothing reads */
+    many = count_for(body_file, 20 * CW_CONFIG_PATTERNS_MAX);
+    assert_int_equal(child_count("configuration file './ucx.conf' at line 257: no more than 256 names with"), 1);
+    if (many > few + 20 * CW_CONFIG_PATTERNS_MAX) {
+        fail_msg("%lu comparisons for %u patterns, %lu for 20 times as many", few, CW_CONFIG_PATTERNS_MAX, many);
+    }
 }
 
 /* So that the file of 40,000 lines is read at once, and the line about them can be. */
@@ -137,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cost_grows_with_the_lines),
+        cmocka_unit_test(test_patterns_are_bounded),
         cmocka_unit_test(test_cost_of_a_line),
     };
 

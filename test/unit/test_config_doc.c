@@ -61,7 +61,7 @@ static const char intro[] =
     "transport, and without it for every transport that has such a key (`TCP_TX_SEG_SIZE`, `TX_SEG_SIZE`).\n"
     "A name that no release of UCX knew, and one of the process that is read once, is refused (N22-130). `*` and `?`\n"
     "stand for any text and any letter in its names and in those of files: the setting is made wherever the name\n"
-    "fits and a file has no line with the whole name (N22-136).\n"
+    "fits and a file has no line with the whole name (N22-136). Of files, no more than 256 such names are read.\n"
     "\n"
     "## How values are written\n"
     "\n"
