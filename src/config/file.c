@@ -355,7 +355,7 @@ ucs_status_t cw_config_environment_take(struct cw_config_variables *variables)
     return UCS_OK;
 }
 
-int cw_config_library_file(const char *library_path, char *path, size_t size)
+int cw_config_library_file(const char *library_path, const char *below, char *path, size_t size)
 {
     const char *end   = strrchr(library_path, '/'); /* of the directory, whose last component begins at `slash` */
     const char *slash = (end == NULL) ? NULL : memrchr(library_path, '/', (size_t)(end - library_path));
@@ -370,7 +370,7 @@ int cw_config_library_file(const char *library_path, char *path, size_t size)
         above = memrchr(library_path, '/', (size_t)(slash - library_path));
         slash = (above != NULL && cw_string_starts(above, "/lib")) ? above : slash;
     }
-    length = snprintf(path, size, "%.*s/etc/" FILE_NAME, (int)(slash - library_path), library_path);
+    length = snprintf(path, size, "%.*s/etc%s/" FILE_NAME, (int)(slash - library_path), library_path, below);
     return length > 0 && (size_t)length < size;
 }
 
@@ -387,7 +387,7 @@ static int file_in_directory(const char *directory, const char *below, char *pat
 }
 
 /* The places of CFG-4, the weakest first. */
-enum { AT_SYSTEM, AT_LIBRARY, AT_HOME, AT_CONFIG_DIR, AT_CURRENT, NUM_PLACES };
+enum { AT_SYSTEM, AT_PREFIX, AT_PREFIX_UCX, AT_HOME, AT_CONFIG_DIR, AT_CURRENT, NUM_PLACES };
 
 /* Two texts of PATH_SIZE, which a small stack has no room for. */
 struct paths {
@@ -401,9 +401,10 @@ static int file_at(int place, struct paths *paths)
     switch (place) {
     case AT_SYSTEM:
         return file_in_directory(CW_SYSCONFDIR, "/ucx", paths->file);
-    case AT_LIBRARY:
+    case AT_PREFIX:
+    case AT_PREFIX_UCX:
         return cw_env_library_path(paths->library, PATH_SIZE) == UCS_OK &&
-               cw_config_library_file(paths->library, paths->file, PATH_SIZE);
+               cw_config_library_file(paths->library, (place == AT_PREFIX) ? "" : "/ucx", paths->file, PATH_SIZE);
     case AT_HOME:
         return file_in_directory(cw_env_get("HOME"), "", paths->file);
     case AT_CONFIG_DIR:
@@ -449,7 +450,8 @@ static ucs_status_t parse_all(struct cw_config_variables *variables, struct cw_t
                      ids[place].number == ids[later].number;
         }
         if (!again && file_at(place, paths)) {
-            status = parse_file(paths->file, (place <= AT_LIBRARY) ? cw_env_library_owner() : 0, variables, problems);
+            status = parse_file(paths->file, (place <= AT_PREFIX_UCX) ? cw_env_library_owner() : 0, variables,
+                                problems);
         }
     }
     free(paths);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "config/file.h"
 #include "config/global.h"
+#include "os/env.h"
 #include "test_random.h"
 
 static char *printed_value(const struct cw_config *config, const char *name)
@@ -170,23 +171,44 @@ static void body_cfg4(void)
     child_write_file("ucx.conf", "UCX_NUM_EPS=4\n");
     child_check(reads(NULL, NULL, "NUM_EPS", "3"));
 
-    child_check(cw_config_library_file("/opt/x/lib/libucp.so.0", path, sizeof(path)));
+    child_check(cw_config_library_file("/opt/x/lib/libucp.so.0", "", path, sizeof(path)));
     child_check(strcmp(path, "/opt/x/etc/ucx.conf") == 0);
-    child_check(cw_config_library_file("/opt/x/lib64/libucp.so.0", path, sizeof(path)));
+    child_check(cw_config_library_file("/opt/x/lib64/libucp.so.0", "", path, sizeof(path)));
     child_check(strcmp(path, "/opt/x/etc/ucx.conf") == 0);
-    child_check(cw_config_library_file("/usr/lib/x86_64-linux-gnu/libucp.so.0", path, sizeof(path)));
+    child_check(cw_config_library_file("/usr/lib/x86_64-linux-gnu/libucp.so.0", "", path, sizeof(path)));
     child_check(strcmp(path, "/usr/etc/ucx.conf") == 0);
-    child_check(cw_config_library_file("/lib/libucp.so.0", path, sizeof(path)));
+    child_check(cw_config_library_file("/lib/libucp.so.0", "", path, sizeof(path)));
     child_check(strcmp(path, "/etc/ucx.conf") == 0);
-    child_check(!cw_config_library_file("libucp.so.0", path, sizeof(path)));
-    child_check(!cw_config_library_file("/libucp.so.0", path, sizeof(path)));
-    child_check(!cw_config_library_file("/opt/x/lib/libucp.so.0", path, 10));
+    child_check(cw_config_library_file("/opt/x/lib/libucp.so.0", "/ucx", path, sizeof(path)));
+    child_check(strcmp(path, "/opt/x/etc/ucx/ucx.conf") == 0);
+    child_check(!cw_config_library_file("libucp.so.0", "", path, sizeof(path)));
+    child_check(!cw_config_library_file("/libucp.so.0", "", path, sizeof(path)));
+    child_check(!cw_config_library_file("/opt/x/lib/libucp.so.0", "", path, 10));
+}
+
+/* Beside the library: where releases up to 1.16 look, and above it, where those of today do. */
+static void body_cfg4_beside_the_library(void)
+{
+    char path[4096];
+
+    child_check(mkdir("tree", 0755) == 0 && mkdir("tree/lib", 0755) == 0);
+    child_check(mkdir("tree/etc", 0755) == 0 && mkdir("tree/etc/ucx", 0755) == 0 && mkdir("home", 0755) == 0);
+    child_write_file("tree/lib/libucp.so.0", "");
+    child_write_file("tree/etc/ucx.conf", "UCX_SEG_SIZE=1k\nUCX_TM_THRESH=1k\nUCX_NUM_EPS=1\n");
+    child_write_file("tree/etc/ucx/ucx.conf", "UCX_TM_THRESH=2k\nUCX_NUM_EPS=2\n");
+    child_write_file("home/ucx.conf", "UCX_NUM_EPS=3\n");
+    child_check(realpath("tree/lib/libucp.so.0", path) != NULL && setenv("HOME", "home", 1) == 0);
+    cw_env_library_set(path);
+    child_check(reads(NULL, NULL, "SEG_SIZE", "1k"));
+    child_check(reads(NULL, NULL, "TM_THRESH", "2k"));
+    child_check(reads(NULL, NULL, "NUM_EPS", "3"));
 }
 
 static void test_cfg4_search_order_of_files(void **state)
 {
     (void)state;
     child_run(body_cfg4);
+    child_run(body_cfg4_beside_the_library);
 }
 
 static void body_cfg5(void)
