@@ -269,8 +269,12 @@ int cw_number_read_float(const char *text, int allow_auto, double *value_p)
         *value_p = CW_FLOAT_AUTO;
         return 1;
     }
+    if (cw_string_equal_nocase(text, "inf")) {
+        *value_p = CW_FLOAT_INF;
+        return 1;
+    }
     end = scan_decimal(text + negative, &value);
-    if (end == NULL || *end != '\0' || value >= 1e12) {
+    if (end == NULL || *end != '\0' || value >= CW_FLOAT_INF) {
         return 0;
     }
     value    = (double)(uint64_t)(value * 1000 + 0.5) / 1000;
@@ -353,6 +357,10 @@ void cw_number_print_float(double value, int allow_auto, struct cw_text *text)
 
     if (allow_auto && value < 0) {
         cw_text_add(text, "auto");
+        return;
+    }
+    if (value >= CW_FLOAT_INF) {
+        cw_text_add(text, "inf");
         return;
     }
     thousandths = (uint64_t)(((value < 0) ? -value : value) * 1000 + 0.5);

@@ -300,8 +300,8 @@ static const struct {
     [CW_VALUE_BANDWIDTH]    = {parse_number, print_number,
                                "bandwidth: number with an optional K, M, G or T and B (bytes) or b (bits), "
                                "optionally ps, /s or s; or auto"},
-    [CW_VALUE_FLOAT]        = {parse_number, print_number, "number"},
-    [CW_VALUE_FLOAT_AUTO]   = {parse_number, print_number, "non-negative number or auto"},
+    [CW_VALUE_FLOAT]        = {parse_number, print_number, "number or inf"},
+    [CW_VALUE_FLOAT_AUTO]   = {parse_number, print_number, "non-negative number, inf or auto"},
     [CW_VALUE_ENUM]         = {parse_enum, print_enum, NULL},
     [CW_VALUE_BITMAP]       = {parse_bitmap, print_bitmap, NULL},
     [CW_VALUE_LIST]         = {cw_list_parse, cw_list_print, "comma-separated list of names without '='"},

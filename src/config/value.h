@@ -23,6 +23,7 @@
 #define CW_TIME_AUTO      (UINT64_MAX - 1)    /* CW_VALUE_TIME_UNITS */
 #define CW_BANDWIDTH_AUTO (-1.0)              /* CW_VALUE_BANDWIDTH */
 #define CW_FLOAT_AUTO     (-1.0)              /* CW_VALUE_FLOAT_AUTO */
+#define CW_FLOAT_INF      1e12                /* CW_VALUE_FLOAT, CW_VALUE_FLOAT_AUTO; above every other value */
 
 /* Columns: enumerator, C type of the member. */
 #define CW_VALUE_TYPES(X)                             \

@@ -77,7 +77,7 @@ static const char intro[] =
     "`20000000.00us` |\n"
     "| bandwidth | decimal number with K, M, G, T (powers of 1024) and B (bytes) or b (bits) per second; auto | "
     "`2200.00MBps` |\n"
-    "| number | decimal number, three decimals | `0.500` |\n"
+    "| number | decimal number, three decimals; inf, where stated auto | `0.500` |\n"
     "| word, words | any case | as in the list |\n"
     "| list | commas; blanks belong to the names; no `=` | the same |\n"
     "| allow-list | list, with a leading `^` for all but these; `all` alone | the same |\n"

@@ -241,6 +241,7 @@ static void body_ver25(void)
     static const char *const values[][2] = {
         {"NET_DEVICES", "^no_such_device"}, {"NET_DEVICES", "eth[0-3],lo"},  {"RNDV_THRESH", "intra:64k,inter:8k"},
         {"PROTO_INFO", "auto"},             {"PROTO_INFO", "used"},          {"FENCE_MODE", "ep_based"},
+        {"MULTI_LANE_MAX_RATIO", "inf"},    {"MULTI_PATH_RATIO", "inf"}, {"RNDV_FRAG_MEM_TYPE", "host,cuda"},
         {"RNDV_FRAG_MEM_TYPES", "host"},    {"MIN_RMA_CHUNK_SIZE", "8k"},    {"PROTO_OVERHEAD", "single:1ns"},
         {"CONNECT_ALL_TO_ALL", "y"},        {"MAX_COMPONENT_MDS", "16"},     {"NODE_LOCAL_ID", "3"},
         {"PRINT_TRANSPORT_TABLES", "y"},    {"PROTO_EMULATION_ENABLE", "y"}, {"HANDLE_ERRORS", "none"},

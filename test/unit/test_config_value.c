@@ -168,9 +168,9 @@ static void test_cfg57_float(void **state)
     (void)state;
     CHECK(CW_VALUE_FLOAT, {"0.5", "0.500"}, {"1", "1.000"}, {"4.", "4.000"}, {".25", "0.250"}, {"-2.5", "-2.500"},
           {"0.0004", "0.000"}, {"0.0005", "0.001"}, {"-0.0001", "0.000"}, {"123456.789", "123456.789"}, {"", NULL},
-          {"auto", NULL}, {"1,5", NULL}, {"x", NULL}, {"1.2.3", NULL}, {"inf", NULL}, {"nan", NULL}, {"--1", NULL},
-          {"1e5", NULL}, {"9999999999999", NULL});
-    CHECK(CW_VALUE_FLOAT_AUTO, {"auto", "auto"}, {"0.25", "0.250"}, {"-1", NULL}, {"", NULL});
+          {"auto", NULL}, {"1,5", NULL}, {"x", NULL}, {"1.2.3", NULL}, {"inf", "inf"}, {"Inf", "inf"}, {"-inf", NULL},
+          {"nan", NULL}, {"--1", NULL}, {"1e5", NULL}, {"9999999999999", NULL});
+    CHECK(CW_VALUE_FLOAT_AUTO, {"auto", "auto"}, {"inf", "inf"}, {"0.25", "0.250"}, {"-1", NULL}, {"", NULL});
 }
 
 static void test_cfg58_enumeration(void **state)
