@@ -268,6 +268,14 @@ int cw_op_leave(struct ucp_worker *worker, uint64_t bytes)
     return 1;
 }
 
+/* Unexpected messages of one peer's window are kept at most, when they were received. */
+static size_t most_spare(const struct ucp_worker *worker)
+{
+    const size_t bound = worker->context->config->peer_memory;
+
+    return (bound < CW_CREDIT_WINDOW) ? bound : CW_CREDIT_WINDOW;
+}
+
 ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
 {
     struct cw_op_state *state = calloc(1, sizeof(*state));
@@ -276,6 +284,7 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
         return UCS_ERR_NO_MEMORY;
     }
     cw_tag_matcher_init(&state->tags, cw_random_u64());
+    cw_tag_spares_init(&state->spare_tags, worker->poller, most_spare(worker));
     cw_idmap_init(&state->receives);
     cw_idmap_init(&state->gets);
     cw_idmap_init(&state->copies);

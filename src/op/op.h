@@ -12,6 +12,7 @@
 #include "op/op_ep.h"
 #include "op/stream.h"
 #include "op/tag_match.h"
+#include "op/tag_spare.h"
 
 struct ucp_recv_desc;
 
@@ -31,8 +32,7 @@ struct cw_op_state {
     struct cw_list rma;         /* struct cw_rma of all endpoints that have one */
     struct cw_hash revocable;   /* unexpected tag messages that their senders may take back; op/tag_desc.h */
     struct cw_list dropped;     /* own tag messages that the worker took back before they arrived; op/tag_cancel.c */
-    struct ucp_recv_desc *spare_tags; /* small descriptors for the next unexpected messages; op/tag_desc.h */
-    unsigned num_spare_tags;
+    struct cw_tag_spares spare_tags;
     uint64_t left;              /* bytes of messages that peers left behind when they went; core/ep_kept.h */
 };
 

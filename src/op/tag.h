@@ -21,7 +21,7 @@ struct ucp_recv_desc {
     struct cw_incoming in;           /* while pieces, an answer or credit are outstanding, or it is only announced */
     union {
         struct cw_request *request;       /* the matched receive, while pieces are missing */
-        struct ucp_recv_desc *next_spare; /* op/tag_desc.h */
+        struct ucp_recv_desc *next_spare; /* op/tag_spare.h */
     };
     uint64_t id;                     /* names the send that waits for an answer; 0: none waits */
     union {
@@ -36,7 +36,7 @@ struct ucp_recv_desc {
     uint8_t left : 1;                /* message complete, sender gone; counted in op_state->left */
     uint8_t revocable : 1;           /* in op_state->revocable; op/tag_desc.h */
     uint8_t is_lent : 1;             /* the message lies in its packet; op/tag_desc.h */
-    uint8_t is_small;                /* has room for CW_TAG_SMALL bytes, and may be kept; op/tag_desc.h */
+    uint8_t size_class;              /* op/tag_spare.h */
     uint32_t since;                  /* worker->moment at its arrival */
     alignas(16) char data[];         /* message (and more, op/tag_desc.h); nothing if its first packet was matched */
 };

@@ -310,12 +310,13 @@ static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *d
     struct cw_wire_tag header;
 
     _Static_assert(CW_BYTES_FEW <= CW_TAG_SMALL, "there is room");
-    if (cw_tag_matcher_num_posted(&state->tags) != 0 || state->spare_tags == NULL || !cw_credit_arrived(ep, payload)) {
+    if (cw_tag_matcher_num_posted(&state->tags) != 0 || state->spare_tags.count[0] == 0 ||
+        !cw_credit_arrived(ep, payload)) {
         on_other(ep, id, data, length);
         return;
     }
     memcpy(&header, data, sizeof(header));
-    desc              = cw_tag_desc_spare(state);
+    desc              = cw_tag_desc_small(&state->spare_tags);
     fill_desc(ep, desc, payload, 0);
     desc->in.received = payload;
     cw_bytes_copy_few(desc->data, (const char *)data + sizeof(header), payload);
@@ -552,9 +553,7 @@ void cw_tag_drop_all(struct ucp_worker *worker)
         cw_incoming_detach(&desc->in);
         cw_tag_desc_free(worker, desc);
     }
-    while ((desc = cw_tag_desc_spare(cw_op_state(worker))) != NULL) {
-        free(desc);
-    }
+    cw_tag_spares_cleanup(&cw_op_state(worker)->spare_tags);
     if (warnings > MAX_UNMATCHED_WARNINGS) {
         cw_warn("worker %s: %u tag messages in all were not matched", worker->name, warnings);
     }

@@ -33,9 +33,9 @@ struct ucp_recv_desc *cw_tag_desc_lend(struct ucp_ep *ep, const char *data)
     if (packet == NULL) {
         return NULL;
     }
-    desc->lender   = lane->iface;
-    desc->packet   = packet;
-    desc->is_small = 0;
+    desc->lender     = lane->iface;
+    desc->packet     = packet;
+    desc->size_class = CW_TAG_NO_CLASS;
     return desc;
 }
 

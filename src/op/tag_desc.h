@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of unexpected messages. Some descriptors of small messages are kept after their messages were received: a
- * program in which messages arrive before their receives mostly needs them again. A long message stays in its packet
- * where the transport can spare that. Used by the tag operations only, with
- * the worker entered.
+ * Memory of unexpected messages: descriptors that are kept for the next ones (op/tag_spare.h), or, where the transport
+ * can spare it, the packet of a long message. Used by the tag operations only, with the worker entered.
  *
  * A sender that waits with an id for an answer may cancel its message. Such messages are in a table while they are
  * unexpected, so that TAG_CANCEL searches no list; the table's link lies after the data of the message.
@@ -17,25 +15,11 @@
 #include "op/op.h"
 #include "op/tag.h"
 
-#define CW_TAG_SMALL      48u /* bytes of the longest small message; with its descriptor it fills three cache lines */
-#define CW_TAG_MAX_SPARE  32u
 #define CW_TAG_LEND_LEAST 2048u /* a shorter one would keep a packet for a small part of it */
-
-/* Takes a kept descriptor, for a message of at most CW_TAG_SMALL bytes; NULL: there is none. */
-static inline struct ucp_recv_desc *cw_tag_desc_spare(struct cw_op_state *state)
-{
-    struct ucp_recv_desc *desc = state->spare_tags;
-
-    if (desc != NULL) {
-        state->spare_tags = desc->next_spare;
-        state->num_spare_tags--;
-    }
-    return desc;
-}
 
 /* Makes a descriptor in the packet that came on the endpoint's lane, before the data, which are behind the header of
  * the packet. NULL: the packet is not kept. Otherwise the bytes before the data are overwritten; the caller fills the
- * descriptor, but for is_small, lender and packet. */
+ * descriptor, but for size_class, lender and packet. */
 struct ucp_recv_desc *cw_tag_desc_lend(struct ucp_ep *ep, const char *data);
 
 #define CW_TAG_REVOCABLE 32u /* additional room for a message that can be cancelled */
@@ -46,36 +30,44 @@ int cw_tag_desc_revocable(struct ucp_ep *ep, struct ucp_recv_desc *desc);
 /* Returns the message that the sender of this endpoint may cancel by that id, or NULL. */
 struct ucp_recv_desc *cw_tag_desc_find(const struct ucp_ep *ep, uint64_t id);
 
-/* Returns a descriptor with `room` bytes for data; only is_small is set. NULL: no memory. */
-static inline struct ucp_recv_desc *cw_tag_desc_alloc(struct ucp_worker *worker, uint64_t room)
-{
-    const int is_small         = room <= CW_TAG_SMALL;
-    struct ucp_recv_desc *desc = is_small ? cw_tag_desc_spare(cw_op_state(worker)) : NULL;
+#define CW_TAG_SMALL_SIZE (sizeof(struct ucp_recv_desc) + CW_TAG_SMALL)
 
-    if (desc == NULL && room <= PTRDIFF_MAX - sizeof(*desc)) {
-        desc = malloc(sizeof(*desc) + (is_small ? CW_TAG_SMALL : room));
-        if (desc != NULL) {
-            desc->is_small = (uint8_t)is_small;
-        }
+/* Takes a kept descriptor of class 0, of which there must be one. */
+static inline struct ucp_recv_desc *cw_tag_desc_small(struct cw_tag_spares *spares)
+{
+    struct ucp_recv_desc *desc = spares->first[0];
+
+    spares->first[0] = desc->next_spare;
+    spares->bytes -= CW_TAG_SMALL_SIZE;
+    if (--spares->count[0] < spares->least[0]) {
+        spares->least[0] = spares->count[0];
     }
     return desc;
 }
 
+/* Returns a descriptor with `room` bytes for data; only size_class is set. NULL: no memory. */
+static inline struct ucp_recv_desc *cw_tag_desc_alloc(struct ucp_worker *worker, uint64_t room)
+{
+    struct cw_tag_spares *spares = &cw_op_state(worker)->spare_tags;
+
+    return (room <= CW_TAG_SMALL && spares->count[0] > 0) ? cw_tag_desc_small(spares)
+                                                          : cw_tag_spares_take(spares, room);
+}
+
 static inline void cw_tag_desc_free(struct ucp_worker *worker, struct ucp_recv_desc *desc)
 {
-    struct cw_op_state *state = cw_op_state(worker);
+    struct cw_tag_spares *spares = &cw_op_state(worker)->spare_tags;
 
-    if (!desc->is_small || state->num_spare_tags == CW_TAG_MAX_SPARE) {
-        if (desc->is_lent) {
-            cw_iface_give_back(desc->lender, desc->packet);
-        } else {
-            free(desc);
-        }
-        return;
+    if (desc->size_class == 0 && spares->bytes < CW_TAG_SPARE_KEPT) {
+        desc->next_spare = spares->first[0];
+        spares->first[0] = desc;
+        spares->count[0]++;
+        spares->bytes += CW_TAG_SMALL_SIZE;
+    } else if (desc->is_lent) {
+        cw_iface_give_back(desc->lender, desc->packet);
+    } else {
+        cw_tag_spares_give(spares, desc);
     }
-    desc->next_spare  = state->spare_tags;
-    state->spare_tags = desc;
-    state->num_spare_tags++;
 }
 
 #endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Descriptors of unexpected messages that are kept for the next ones, in classes by their room, which is a power of
+ * two. A program in which messages arrive before their receives needs as many again in its next round. What was not
+ * needed lately is given back by and by.
+ */
+#ifndef CW_OP_TAG_SPARE_H
+#define CW_OP_TAG_SPARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "os/poll.h"
+
+#define CW_TAG_SMALL     48u /* the room of class 0; with its descriptor it fills three cache lines */
+#define CW_TAG_CLASSES   12u /* the last one has room for 64 KiB and what lies behind the data */
+#define CW_TAG_NO_CLASS  CW_TAG_CLASSES
+#define CW_TAG_SPARE_KEPT (16u << 10) /* bytes of spare descriptors that are never given back */
+
+struct ucp_recv_desc;
+
+struct cw_tag_spares {
+    struct ucp_recv_desc *first[CW_TAG_CLASSES];
+    uint32_t count[CW_TAG_CLASSES];
+    uint32_t least[CW_TAG_CLASSES]; /* the least count since `fade` fired last */
+    size_t bytes;                   /* of all spare descriptors, ... */
+    size_t most;                    /* ... which are never more */
+    struct cw_poller *poller;
+    struct cw_alarm fade;
+};
+
+static inline unsigned cw_tag_class(uint64_t room)
+{
+    if (room <= CW_TAG_SMALL) {
+        return 0;
+    }
+    if (room > UINT64_C(64) << (CW_TAG_CLASSES - 1)) {
+        return CW_TAG_NO_CLASS;
+    }
+    return (room <= 128) ? 1 : 58 - (unsigned)__builtin_clzll(room - 1);
+}
+
+/* `most`: bytes that are kept at most. */
+void cw_tag_spares_init(struct cw_tag_spares *spares, struct cw_poller *poller, size_t most);
+void cw_tag_spares_cleanup(struct cw_tag_spares *spares);
+/* Returns a descriptor with that much room for data; only its size_class is set. NULL: no memory. */
+struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t room);
+/* Keeps the descriptor, or frees it. */
+void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc);
+
+#endif
