@@ -16,8 +16,8 @@ if [ "$version" != "$packaged" ]; then
     echo "The version is $version in CMakeLists.txt and $packaged in packaging/debian/changelog." >&2
     exit 1
 fi
-for tool in dpkg-buildpackage dh; do
-    command -v $tool >/dev/null || { echo "There is no $tool (packages dpkg-dev, debhelper)." >&2; exit 1; }
+for tool in dpkg-buildpackage dh pandoc; do
+    command -v $tool >/dev/null || { echo "There is no $tool (packages dpkg-dev, debhelper, pandoc)." >&2; exit 1; }
 done
 
 mkdir -p "$tree"

@@ -8,7 +8,9 @@ source=$(cd "$1" && pwd)
 mkdir -p "$2"
 output=$(cd "$2" && pwd)
 version=$(sed -n 's/^project(causeway VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
-command -v rpmbuild >/dev/null || { echo "There is no rpmbuild (Debian: package rpm)." >&2; exit 1; }
+for tool in rpmbuild pandoc; do
+    command -v $tool >/dev/null || { echo "There is no $tool (Debian: packages rpm, pandoc)." >&2; exit 1; }
+done
 
 rm -rf "$output/RPMS" "$output/SRPMS" "$output/BUILD" "$output/BUILDROOT"
 mkdir -p "$output/SOURCES" "$output/SPECS"

@@ -20,9 +20,9 @@ fail()
     exit 1
 }
 
-for tool in dpkg-deb dpkg-buildpackage dh pkg-config; do
+for tool in dpkg-deb dpkg-buildpackage dh pandoc pkg-config; do
     command -v $tool >/dev/null ||
-        { echo "SKIPPED: there is no $tool on this machine (packages dpkg-dev, debhelper, pkg-config)."; exit 77; }
+        { echo "SKIPPED: there is no $tool here (packages dpkg-dev, debhelper, pandoc, pkg-config)."; exit 77; }
 done
 
 built=$(sh "$source/packaging/deb.sh" "$source" "$output") || fail "the packages do not build"

@@ -14,9 +14,9 @@ fail()
     exit 1
 }
 
-for tool in rpmbuild rpm2cpio cpio; do
+for tool in rpmbuild rpm2cpio cpio pandoc; do
     command -v $tool >/dev/null ||
-        { echo "SKIPPED: there is no $tool on this machine (packages rpm, rpm2cpio, cpio)."; exit 77; }
+        { echo "SKIPPED: there is no $tool on this machine (packages rpm, rpm2cpio, cpio, pandoc)."; exit 77; }
 done
 built=$(sh "$source/packaging/rpm/rpm.sh" "$source" "$output") || fail "the packages do not build"
 version=$(sed -n 's/^project(causeway VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")

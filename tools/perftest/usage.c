@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The usage text. The manual page is made of it: docs/man/tool.py.
+ * The usage text. The manual page is made of it: docs/pages.py.
  *
  * Callers: main.c.
  */
