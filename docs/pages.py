@@ -34,7 +34,6 @@ MARKS = re.compile(r"@a (?P<argument>\*?\w+)|`(?P<quoted>\w+)`"
                    r"|(?P<type>\b(?:enum )?uc[psm]_\w+?)(?:::(?P<member>\w+))?(?=\W|$)"
                    r"|(?P<constant>\bUC[PSMTX]+_[A-Z]\w*)")
 PANDOC = "markdown_strict+definition_lists+backtick_code_blocks+raw_attribute+intraword_underscores"
-EFFECT = "A setting that has no effect in this version is accepted, checked for its syntax and printed all the same."
 
 
 # ---- Markdown ----
@@ -341,11 +340,10 @@ def setting_rows(match):
                       for line in match.group().strip().split("\n")]
     found = []
     for row in rows:
-        if head == ["variable", "default", "syntax", "meaning", "effect"]:
-            name, default, syntax, meaning, effect = row
+        if head == ["variable", "default", "syntax", "meaning"]:
+            name, default, syntax, meaning = row
             found.append(entry("%s    (%s)" % (name, "default: " + default if default else "no default"),
-                               meaning + (" In this version: " + effect if effect != "read" else "") +
-                               " Value: %s." % syntax.rstrip(".")))
+                               meaning + " Value: %s." % syntax.rstrip(".")))
         else:
             more = ["%s: %s" % (title, cell) for title, cell in zip(head[2:], row[2:]) if cell]
             found.append(entry(row[0], "; ".join(row[1:2] + more)))
@@ -358,7 +356,6 @@ def settings():
         text = file.read()
     text = re.sub(r"\A# .*\n+(?:<!--.*-->\n+)?", "", text)
     text = re.sub(r"(?:^\|.*\n)+", setting_rows, text, flags=re.MULTILINE)
-    text = re.sub(r"^The last column(?:.+\n)+", EFFECT + "\n", text, flags=re.MULTILINE)
     text = re.sub(r"^## .*", lambda match: match.group().upper(), text, flags=re.MULTILINE)
     text = re.sub(r"`([^`]*)`", lambda match: bold(match.group(1)), text)
     return ("# ucx.conf(5)\n\n## NAME\n\nucx.conf - settings of the Causeway communication library, and the variables "
