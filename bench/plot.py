@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""SVG pictures: curves over logarithmic axes, in the look of `ucx_perftest --plot`. Pure functions to text.
+"""SVG pictures: curves over logarithmic axes. Pure functions to text.
 
 Curves differ by marks and dashes, so that a picture is as good in black and white. A point may have a range, drawn as a
 thin bar through its mark. pictures() draws what results of run.py hold; draw() is for any numbers.

@@ -41,7 +41,7 @@ bool cw_group_wanted(const struct cw_perf_options *options)
 
     /* PRF-6: who starts it from a terminal starts one side. */
     return something && options->host == NULL && !options->loopback && !options->port_given &&
-           options->compare == NULL && cw_pmix_present() && !isatty(STDIN_FILENO);
+           cw_pmix_present() && !isatty(STDIN_FILENO);
 }
 
 static int fail_pmix(const struct group *group)
@@ -93,13 +93,12 @@ static int accept_one(struct group *group, struct cw_oob *oob)
 /* ---- two processes ---- */
 
 /* The client prints everything, so that the output of the two is in order. */
-static int run_two(struct group *group, struct cw_plot *plot)
+static int run_two(struct group *group)
 {
     struct cw_session session = {
         .options = group->options,
         .report = {.options = group->options, .silent = group->pmix.rank == 0},
         .box = true,
-        .plot = plot,
     };
 
     if (group->pmix.rank != 0) {
@@ -285,9 +284,6 @@ static int open_group(struct group *group)
     if (options->pattern == CW_PATTERN_PAIRS && group->pmix.size % 2 != 0) {
         return refuse(group, "an odd number of processes are no pairs: start one more, or take --pattern all or many");
     }
-    if (options->plot != NULL && (group->pmix.size > 2 || options->pattern_given)) {
-        return refuse(group, "--plot draws what two processes measure: write --json, and draw that");
-    }
     if (cw_meet_open(&group->meet) != 0) {
         return fail_meet(group);
     }
@@ -316,13 +312,13 @@ static int read_hosts(struct group *group)
     return group->report.hosts != NULL ? 0 : -1;
 }
 
-int cw_group_run(struct cw_perf_options *options, struct cw_plot *plot)
+int cw_group_run(struct cw_perf_options *options)
 {
     struct group group = {.options = options, .meet = {.listener = -1}};
     int result = open_group(&group);
 
     if (result == 0 && group.pmix.size == 2 && !options->pattern_given) {
-        result = run_two(&group, plot);
+        result = run_two(&group);
     } else if (result == 0) {
         struct cw_session session = {
             .options = options,

@@ -3,13 +3,11 @@
  * ucx_perftest: measures the UCP interface between two processes, or within one (-l). See docs/operate/measure.md.
  *
  * A plain program of the public interface: started with another LD_LIBRARY_PATH it measures that library.
- * Exit status (PRF-5): 0 success, 129 wrong options, 255 failure; 1 where no picture (--plot) can be drawn.
+ * Exit status (PRF-5): 0 success, 129 wrong options, 255 failure.
  */
 #define _GNU_SOURCE
-#include "compare.h"
 #include "group.h"
 #include "options.h"
-#include "plot.h"
 #include "progress.h"
 #include "say.h"
 #include "session.h"
@@ -30,47 +28,25 @@ static int show_library(void)
     return 0;
 }
 
-static int plot_files(const struct cw_perf_options *options)
-{
-    struct cw_plot plot = {0};
-    int result = cw_plot_check(options->plot);
-
-    for (unsigned i = 0; i < options->file_count && result == 0; i++) {
-        result = cw_plot_add_file(&plot, options->files[i]);
-    }
-    if (result == 0) {
-        result = cw_plot_write(&plot, options->plot);
-    }
-    cw_plot_free(&plot);
-    return result == 0 ? 0 : CW_PERF_EXIT_PLOT;
-}
-
 static int measure(struct cw_perf_options *options)
 {
-    struct cw_plot plot = {0};
     struct cw_session session = {
         .options = options,
         .oob = {.fd = -1},
         .report = {.options = options},
         .box = options->loopback,
-        .plot = options->plot != NULL ? &plot : NULL,
     };
     bool server = options->host == NULL && !options->loopback;
-    int result, status = CW_PERF_EXIT_FAILURE;
+    int result;
 
     cw_ticks_start();
     cw_watchdog_start(options->timeout_s + 5, CW_PERF_EXIT_FAILURE);
     if (cw_group_wanted(options)) {
-        result = cw_group_run(options, session.plot);
+        result = cw_group_run(options);
     } else {
         result = server ? cw_session_serve(&session) : cw_session_run(&session);
     }
-    if (result == 0) {
-        /* A server has nothing to draw. */
-        status = plot.count == 0 || cw_plot_write(&plot, options->plot) == 0 ? 0 : CW_PERF_EXIT_PLOT;
-    }
-    cw_plot_free(&plot);
-    return status;
+    return result == 0 ? 0 : CW_PERF_EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
@@ -91,12 +67,6 @@ int main(int argc, char **argv)
         return show_library();
     }
     cw_progress_setup(!options.quiet);
-    if (options.file_count > 0) {
-        return plot_files(&options);
-    }
-    if (options.compare != NULL) {
-        return cw_compare_run(&options, argv) == 0 ? 0 : CW_PERF_EXIT_FAILURE;
-    }
     if (options.cpus != NULL) {
         const char *problem = cw_cpu_bind(options.cpus);
         if (problem != NULL) {
@@ -107,10 +77,6 @@ int main(int argc, char **argv)
     if ((options.host != NULL || options.loopback) && options.params.test[0] == '\0' && options.batches == 0) {
         cw_say_error("missing test name (-t)");
         return CW_PERF_EXIT_FAILURE;
-    }
-    /* Before hours of measurement. */
-    if (options.plot != NULL && cw_plot_check(options.plot) != 0) {
-        return CW_PERF_EXIT_PLOT;
     }
     return measure(&options);
 }

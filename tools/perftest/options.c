@@ -23,7 +23,7 @@
 #define MOST_BYTES (UINT64_C(1) << 40)
 
 enum { OPTION_VERIFY = 256, OPTION_PERCENTILES, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY,
-       OPTION_JSON, OPTION_COMPARE, OPTION_ROUNDS, OPTION_PLOT, OPTION_SWEEP, OPTION_PATTERN, OPTION_YIELD };
+       OPTION_JSON, OPTION_SWEEP, OPTION_PATTERN, OPTION_YIELD };
 
 static const char short_options[] = "+:t:s:m:n:w:c:O:i:loBb:R:p:6P:K:hNfvIqd:x:D:W:H:A:T:M:CUr:eE:yz";
 
@@ -33,11 +33,8 @@ static const struct option long_options[] = {
     {"percentiles", no_argument, NULL, OPTION_PERCENTILES},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"library", no_argument, NULL, OPTION_LIBRARY},
-    {"compare", required_argument, NULL, OPTION_COMPARE},
-    {"rounds", required_argument, NULL, OPTION_ROUNDS},
     {"csv", no_argument, NULL, 'v'},
     {"json", no_argument, NULL, OPTION_JSON},
-    {"plot", required_argument, NULL, OPTION_PLOT},
     {"sweep", required_argument, NULL, OPTION_SWEEP},
     {"pattern", required_argument, NULL, OPTION_PATTERN},
     {"quiet", no_argument, NULL, 'q'},
@@ -55,7 +52,6 @@ void cw_options_init(struct cw_perf_options *options)
         .family = AF_INET,
         .port = 13337,
         .rank = 50.0,
-        .rounds = 5,
         .timeout_s = 60,
     };
 }
@@ -380,24 +376,12 @@ static bool parse_place(struct cw_perf_options *options, int letter, const char 
         options->timeout_s = (unsigned)number;
         options->wait_limited = true;
         return true;
-    case OPTION_COMPARE:
-        options->compare = *value == '\0' ? NULL : value;
-        return true;
-    case OPTION_PLOT:
-        options->plot = value;
-        return true;
     case OPTION_SWEEP:
         return parse_sweep(options, value);
     case OPTION_PATTERN:
         return parse_pattern(options, value);
     case OPTION_YIELD:
         options->share_cpu = true;
-        return true;
-    case OPTION_ROUNDS:
-        if (!parse_count(value, "--rounds", 1, CW_PERF_MAX_ROUNDS, &number)) {
-            return false;
-        }
-        options->rounds = (unsigned)number;
         return true;
     case OPTION_LIBRARY:
         options->show_library = true;
@@ -463,32 +447,14 @@ static bool allowed_in_batch(int letter)
            (letter < 256 && strchr("tsnwOEMCUmDiTroHyzB", letter) != NULL);
 }
 
-/* Words are files of results for --plot, or one host: which is known when all have been read. */
+/* The one word is the host. */
 static bool take_word(struct cw_perf_options *options, const char *word, bool in_batch)
 {
-    if (in_batch || options->file_count == CW_PERF_MAX_WORDS) {
+    if (in_batch || options->host != NULL) {
         cw_say_error("'%s' is one word too many", word);
         return false;
     }
-    options->files[options->file_count++] = word;
-    return true;
-}
-
-static bool sort_words(struct cw_perf_options *options)
-{
-    if (options->plot != NULL && options->params.test[0] == '\0' && options->batches == 0) {
-        if (options->file_count == 0) {
-            cw_say_error("--plot draws what a test (-t, -b) measures, or files that --json has written: name one");
-            return false;
-        }
-        return true;
-    }
-    if (options->file_count > 1) {
-        cw_say_error("'%s' is one word too many", options->files[1]);
-        return false;
-    }
-    options->host = options->file_count == 1 ? options->files[0] : options->host;
-    options->file_count = 0;
+    options->host = word;
     return true;
 }
 
@@ -500,13 +466,6 @@ static bool check(const struct cw_perf_options *options)
 
     if (options->loopback && options->host != NULL) {
         cw_say_error("a host ('%s') and -l exclude each other: -l runs both sides in this process", options->host);
-        return false;
-    }
-    if (options->compare != NULL &&
-        (options->host != NULL || options->csv || options->json || options->batches > 0 || options->sweep ||
-         options->plot != NULL || params->threads > 1 || params->test[0] == '\0')) {
-        cw_say_error("--compare runs one test (-t) with both sides here: not together with a host, -b, -T, -v, --json, "
-                     "--sweep or --plot");
         return false;
     }
     if (options->json && options->csv) {
@@ -569,5 +528,5 @@ bool cw_options_parse(struct cw_perf_options *options, int argc, char **argv, bo
             return false;
         }
     }
-    return (in_batch || sort_words(options)) && check(options);
+    return check(options);
 }

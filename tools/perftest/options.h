@@ -15,17 +15,14 @@
 #include <ucp/api/ucp.h>
 
 #define CW_PERF_MAX_BATCH  32
-#define CW_PERF_MAX_ROUNDS 99
 #define CW_PERF_MAX_THREADS 256
-#define CW_PERF_MAX_WORDS 32
 #define CW_PERF_TEST_NAME  32
 #define CW_PERF_MAX_PARTS  32
 #define CW_PERF_NUMBERS    (10 + CW_PERF_MAX_PARTS)
 #define CW_PERF_WIRE_BYTES (CW_PERF_TEST_NAME + 8 * CW_PERF_NUMBERS)
 #define CW_PERF_MAX_SIZE   (UINT64_C(1) << 46)
 
-/* Exit statuses of PRF-5; 1 where the picture of --plot cannot be drawn. */
-#define CW_PERF_EXIT_PLOT    1
+/* Exit statuses of PRF-5. */
 #define CW_PERF_EXIT_USAGE   129
 #define CW_PERF_EXIT_FAILURE 255
 
@@ -71,9 +68,6 @@ struct cw_perf_options {
     bool sweep;
     uint64_t sweep_first;
     uint64_t sweep_last;
-    const char *plot; /* NULL: none */
-    const char *files[CW_PERF_MAX_WORDS]; /* of results to be plotted, instead of a measurement */
-    unsigned file_count;
     enum cw_perf_pattern pattern;
     bool pattern_given;
     bool share_cpu; /* more processes than processors */
@@ -91,8 +85,6 @@ struct cw_perf_options {
     bool percentiles;
     bool quiet;
     bool extra; /* -I */
-    const char *compare; /* another library, NULL: none */
-    unsigned rounds;     /* of a comparison */
     unsigned timeout_s;
     bool wait_limited; /* --timeout given: a server waits for its client no longer than that */
     bool port_given;   /* -p: the two sides meet there, whoever has started them */

@@ -21,7 +21,6 @@ struct cw_session {
     /* Runs one test of the client; NULL: as a client or in loopback, with rows on stdout. 0 or -1. */
     int (*run)(struct cw_session *session, const struct cw_perf_params *params);
     void *arg; /* of run */
-    struct cw_plot *plot; /* NULL, or what takes the results of run's default */
 };
 
 /* Waits for a client and does what it asks for. 0, or -1 after an error line. */

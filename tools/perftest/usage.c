@@ -17,8 +17,7 @@ void cw_options_usage(const char *program)
     printf("\nUsage: %s [options]          server: waits for one client\n", program);
     printf("       %s [options] <host>   client: runs the tests with the server on <host>\n", program);
     printf("       %s [options] -l       both in one process\n", program);
-    printf("       mpirun -n <count> %s [options]  among the processes of a job\n", program);
-    printf("       %s --plot <svg> <file>...  draws results that were written with --json\n\n", program);
+    printf("       mpirun -n <count> %s [options]  among the processes of a job\n\n", program);
     printf("What to measure\n  -t <test>     one of\n");
     for (unsigned index = 0; (test = cw_test_at(index)) != NULL; index++) {
         printf("      %14s  %s\n", test->name, test->help);
@@ -40,9 +39,6 @@ void cw_options_usage(const char *program)
            "Memory of one-sided tests\n"
            "  --user-memory register this program's own memory, instead of letting the library allocate\n"
            "  -o            the server makes no progress\n\n"
-           "Comparison\n"
-           "  --compare <lib>  run both sides here, in turn with this library and with the libucp.so.0 of <lib>\n"
-           "  --rounds <n>  how often each of them (5)\n\n"
            "How\n"
            "  -E <mode>     poll: spin on the worker; sleep: sleep until something happens (poll)\n"
            "  -T <threads>  threads at each side, each with a worker and an endpoint of its own (1)\n"
@@ -68,7 +64,6 @@ void cw_options_usage(const char *program)
            "  -v, --csv     comma-separated values\n"
            "  --json        one line for each test: an object with the final numbers and percentiles\n"
            "  -N            group digits by thousands\n"
-           "  --plot <svg>  draw latency and bandwidth against size when all is measured\n"
            "  -q, --quiet   no error messages, no sign of progress on the terminal\n"
            "  --percentiles one more line, before the final row: p50, p90, p99, p99.9, minimum, maximum\n"
            "  --library     print version and file of the library in use, and exit\n"

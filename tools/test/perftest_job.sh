@@ -37,8 +37,7 @@ expect_status 0 job 2 -t tag_lat -n 500 -w 10 --verify
 [ "$(grep -c '^| Test:         tag match latency ' "$work/out")" = 1 ] || fail "no box: $(cat "$work/out")"
 [ "$(grep -c '^Final:  *500 ' "$work/out")" = 1 ] || fail "no final row: $(cat "$work/out")"
 tail -n 1 "$work/out" | grep -q '^Final:' || fail "something follows the final row"
-expect_status 0 job 2 -t ucp_am_bw -n 50 -w 1 --sweep 8:16 -T 2 -f --plot "$work/out.svg"
-grep -q '<svg' "$work/out.svg" || fail "no picture"
+expect_status 0 job 2 -t ucp_am_bw -n 50 -w 1 --sweep 8:16 -T 2 -f
 
 # Patterns: a row for each pair, the last row is that of all together.
 rows() {
@@ -56,8 +55,6 @@ expect_status 0 job 3 -t tag_bw -n 60 -w 5 --pattern all --sweep 8:16 -v
 [ "$(grep -c '^\(8\|16\),[01],[12],60,' "$work/out")" = 6 ] || fail "CSV: $(cat "$work/out")"
 expect_status 0 job 3 -t tag_lat -n 60 -w 5 --pattern all --sweep 8:16 --json
 [ "$(grep -c '^{"test": "tag_lat", "client": ' "$work/out")" = 6 ] || fail "JSON: $(cat "$work/out")"
-cp "$work/out" "$work/all.json"
-expect_status 0 "$perftest" --plot "$work/all.svg" "$work/all.json"
 
 # What cannot be is said once; a process that dies ends the job.
 expect_status 255 job 3 -t tag_lat -n 5
