@@ -36,7 +36,6 @@ static void side_init(struct side *side, int fd, int dialled)
     assert_non_null(side->conn.filter);
     side->conn.filter->conn = &side->conn;
     cw_list_init(&side->conn.filter->unread);
-    cw_list_init(&side->conn.filter->mark.link);
 }
 
 static void sides_begin(void)

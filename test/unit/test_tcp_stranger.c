@@ -273,13 +273,13 @@ static void test_broken_frames(void **state)
         {0, 0, 0, 0x80, 1, 0, 0, 0},          /* negative to whoever takes it for signed */
         {4, 0, 0, 0, 1, 1, 0, 0},             /* reserved bytes */
         {4, 0, 0, 0, 1, 0, 0, 0x80},
-        {17, 0, 0, 0, 1, 2, 0, 0},            /* no kind of frame */
         {24, 0, 0, 0, 0, 3, 0, 0},            /* one of versions before */
         {16, 0, 0, 0, 1, 1, 32, 0},           /* placed, without payload: padding is none */
         {17, 0, 0x40, 0, 1, 1, 0, 0},         /* placed, one byte over the bound */
         {17, 0, 0, 0, 1, 1, 0, 1},
+        {9, 0, 1, 0, 0, 2, 0, 0},             /* empty, one byte over the bound */
     };
-    static const uint8_t mark[CW_TCP_FRAME_HEADER] = {8, 0, 0, 0, 0, 2};
+    static const uint8_t empty[CW_TCP_FRAME_HEADER] = {8, 0, 0, 0, 0, 2};
     uint8_t padded[CW_TCP_FRAME_HEADER];
     struct cw_tcp_frame_header header;
     uint8_t good[CW_TCP_FRAME_HEADER + 4];
@@ -291,7 +291,7 @@ static void test_broken_frames(void **state)
     (void)state;
     node_open(&node);
     log_count_begin();
-    memcpy(padded, mark, sizeof(padded)); /* the transport's own kind has no padding */
+    memcpy(padded, empty, sizeof(padded)); /* it has no padding */
     assert_true(cw_tcp_frame_decode(padded, &header));
     padded[6] = 1;
     assert_false(cw_tcp_frame_decode(padded, &header));
@@ -311,6 +311,73 @@ static void test_broken_frames(void **state)
         close(fd);
     }
     log_count_end();
+    node_close(&node);
+}
+
+/* Empty frames, as releases up to 1.0 send them at any time for their own ends, and as they may become. Returns their
+ * length. */
+static size_t put_empty_frames(uint8_t *bytes)
+{
+    static const size_t sizes[] = {16, 8, 0, 1, 300, 16};
+    size_t length = 0, i;
+
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        cw_tcp_frame_encode(bytes + length, CW_TCP_EMPTY, 0, sizes[i]);
+        memset(bytes + length + CW_TCP_FRAME_HEADER, (int)(0xff - i), sizes[i]);
+        length += CW_TCP_FRAME_HEADER + sizes[i];
+    }
+    return length;
+}
+
+/* Empty frames are dropped: before the greeting is answered, and between and within packets wherever they are cut. */
+static void test_empty_frames(void **state)
+{
+    static uint8_t longest[CW_TCP_FRAME_HEADER + CW_TCP_EMPTY_MAX];
+    uint8_t bytes[1000];
+    struct node node;
+    struct link *link;
+    size_t length, i;
+    unsigned packets;
+    int fd;
+
+    (void)state;
+    node_open(&node);
+    for (i = 0; i < 2; i++) {
+        fd = raw_connect(&node);
+        cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 5, tcp_of(&node)->key);
+        memcpy(bytes + CW_TCP_GREETING_SIZE, "hello", 5);
+        length = CW_TCP_GREETING_SIZE + 5;
+        length += put_empty_frames(bytes + length);
+        cw_tcp_frame_encode(bytes + length, CW_TCP_PACKET, 7, 4);
+        memcpy(bytes + length + CW_TCP_FRAME_HEADER, "good", 4);
+        length += CW_TCP_FRAME_HEADER + 4;
+        if (i == 0) {
+            raw_send(fd, bytes, length);
+        }
+        for (packets = 0; i > 0 && packets < length; packets++) { /* one by one */
+            raw_send(fd, bytes + packets, 1);
+            step(&node);
+        }
+        DRIVE_UNTIL(&node, &node, node.num_links == i + 1 && node.links[i].packets == 1);
+        link = &node.links[i];
+        assert_int_equal(link->last_id, 7);
+        cw_tcp_frame_encode(longest, CW_TCP_EMPTY, 0, CW_TCP_EMPTY_MAX);
+        raw_send(fd, longest, sizeof(longest) / 2);
+        drive_for_ms(&node, &node, 2);
+        raw_send(fd, longest + sizeof(longest) / 2, sizeof(longest) - sizeof(longest) / 2);
+        length = put_empty_frames(bytes);
+        raw_send(fd, bytes, length);
+        cw_tcp_frame_encode(bytes, CW_TCP_PACKET, 8, 4);
+        raw_send(fd, bytes, CW_TCP_FRAME_HEADER + 4);
+        DRIVE_UNTIL(&node, &node, link->packets == 2);
+        assert_int_equal(link->last_id, 8);
+        assert_null(tcp_conn(link)->rx_frame);
+        assert_int_equal(link->closed_status, UCS_INPROGRESS);
+        assert_true(recv(fd, bytes, sizeof(bytes), 0) == (ssize_t)(CW_TCP_GREETING_SIZE + node.answer_length));
+        assert_true(recv(fd, bytes, 1, 0) < 0 && errno == EAGAIN); /* they have no answer */
+        close(fd);
+        DRIVE_UNTIL(&node, &node, link->closed_status != UCS_INPROGRESS);
+    }
     node_close(&node);
 }
 
@@ -683,7 +750,7 @@ int main(void)
         cmocka_unit_test(test_split_everywhere),  cmocka_unit_test(test_broken_frames),
         cmocka_unit_test(test_placed_split_everywhere), cmocka_unit_test(test_placed_in_vain),
         cmocka_unit_test(test_padding_lies_well), cmocka_unit_test(test_cut_off),
-        cmocka_unit_test(test_no_descriptors),
+        cmocka_unit_test(test_no_descriptors),    cmocka_unit_test(test_empty_frames),
         cmocka_unit_test(test_strangers_bounded), cmocka_unit_test(test_wrong_listener),
         cmocka_unit_test(test_random_bytes), /* the last: it uses up the lines that the log allows */
     };

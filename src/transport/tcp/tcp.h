@@ -77,9 +77,7 @@ struct cw_tcp_place {
 struct cw_tcp_greeting {
     struct cw_tcp_conn *conn;
     struct cw_alarm alarm;        /* the deadline of the step in progress. While dialling it is first the end of this
-                                   * candidate's share of the time, and then the next time to tell that there is no
-                                   * answer */
-    uint64_t said_ns;             /* when the greeting was sent */
+                                   * candidate's share of the time */
     uint64_t deadline_ns;         /* of a stranger, or of connecting; UINT64_MAX: none */
     size_t have;                  /* bytes in `in` */
     uint8_t phase;                /* the step of the agreement about protection, tcp_agree.c */
@@ -129,16 +127,7 @@ struct cw_tcp_conn {
     uint8_t batches, collected;   /* depth of nested batches; tx was not offered to the kernel yet */
     uint8_t more, corked;         /* further packets follow in the batch; the kernel may keep the end of the last one */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
-    uint8_t awaits;               /* accepted at a listener: the client's first packet must come before the server may
-                                   * send */
-    uint8_t lossy;                /* the positions of both ends differ, so bytes were lost or added */
-    uint32_t sent;                /* tcp_position.h, modulo 2^32: bytes that the system has, and unsent ones */
-    uint32_t received;
-    uint32_t stands_at;           /* the peer has taken this many bytes, and waits for more since stands_ns */
-    union {
-        uint64_t deadline_ns;     /* LINGERING, once `finished` is set */
-        uint64_t stands_ns;       /* before that; 0: the peer does not wait, or more bytes are on their way to it */
-    };
+    uint64_t deadline_ns;         /* LINGERING, once `finished` is set */
 };
 
 struct cw_tcp_iface {
@@ -158,8 +147,6 @@ struct cw_tcp_iface {
     struct cw_list pending;       /* connections with an event to be told from progress */
     struct cw_list lingering;     /* oldest first */
     struct cw_list unread;        /* filters that hold received bytes */
-    struct cw_list spoke;         /* filters whose connection spoke and that will send a mark, tcp_mark.h */
-    struct cw_alarm mark_due;
     struct cw_tcp_security *security;
     struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while this list or the next one has any */
     struct cw_list resting;       /* struct cw_tcp_watch; their looks need not wake a sleeping program */

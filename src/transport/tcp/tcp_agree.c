@@ -101,7 +101,6 @@ static int say(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind, const 
     cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)kind, length, key_of(conn));
     memcpy(bytes + CW_TCP_GREETING_SIZE, body, length);
     length += CW_TCP_GREETING_SIZE;
-    conn->sent += (uint32_t)length;
     return cw_net_send(conn->item.fd, bytes, length) == (ssize_t)length;
 }
 
@@ -222,7 +221,6 @@ static const char *put_guard(struct cw_tcp_conn *conn)
     }
     conn->filter->conn = conn;
     cw_list_init(&conn->filter->unread);
-    cw_list_init(&conn->filter->mark.link);
     return (security->tls != NULL) ? shake_hands(conn) : NULL;
 }
 

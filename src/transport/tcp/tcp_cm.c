@@ -167,7 +167,6 @@ ucs_status_t cw_tcp_cm_answer(struct cw_conn *super, struct cw_iface *to, int ac
     super->iface = to;
     cw_tcp_filter_enter(conn);
     if (accepted) {
-        conn->awaits = conn->filter == NULL;
         cw_tcp_conn_open(conn);
     }
     cw_tcp_greeting_encode(greeting->out, accepted ? CW_TCP_ACCEPTED : CW_TCP_REFUSED, reply_length, 0);

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/counter.h"
 #include "os/clock.h"
 
 #define DISCARD_BYTES     (256u << 10) /* read at most in each look at a lingering connection */
@@ -62,8 +61,6 @@ struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_stat
     conn->item.fd     = fd;
     conn->item.ready  = conn_ready;
     conn->state       = (uint8_t)state;
-    conn->sent        = (uint32_t)cw_counter_start;
-    conn->received    = (uint32_t)cw_counter_start;
     cw_list_init(&conn->link);
     return conn;
 }
@@ -220,7 +217,6 @@ int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
             return (got == 0) ? -EPIPE : (got == -EAGAIN) ? 0 : (int)got;
         }
         greeting->have += (size_t)got;
-        conn->received += (uint32_t)got;
     }
     return 1;
 }

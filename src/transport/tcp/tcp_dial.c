@@ -8,7 +8,6 @@
 #include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_filter_wire.h"
-#include "transport/tcp/tcp_position.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -16,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/counter.h"
 #include "base/log.h"
 #include "os/clock.h"
 
@@ -237,8 +235,6 @@ static int send_greeting(struct cw_tcp_conn *conn)
         return 0;
     }
     greeting->have = 0;
-    conn->sent += (uint32_t)greeting->out_length;
-    cw_tcp_position_await_answer(conn);
     return 1;
 }
 
@@ -317,7 +313,6 @@ int cw_tcp_dial_next(struct cw_tcp_conn *conn)
         }
         conn->item.fd = fd;
         conn->state   = CW_TCP_CONNECTING;
-        conn->sent = conn->received = (uint32_t)cw_counter_start;
         if (cw_poller_add(iface->poller, &conn->item, CW_POLL_WRITE) != UCS_OK) {
             attempt_failed(conn, UCS_ERR_NO_MEMORY, "its socket cannot be watched", HINT_NONE);
             continue;

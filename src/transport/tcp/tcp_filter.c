@@ -9,14 +9,16 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "transport/tcp/tcp_filter_wire.h"
+#include "transport/tcp/tcp_send.h"
+
+#define EMPTY_SIZE 1024u
 
 ssize_t cw_tcp_filter_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
 {
     const ssize_t sent = conn->filter->ops->sendv(conn->filter, iov, count);
 
-    if (sent > 0) {
-        cw_tcp_mark_spoke(conn);
-    }
+    conn->filter->said += (sent > 0) ? (size_t)sent : 0;
     return sent;
 }
 
@@ -52,7 +54,6 @@ void cw_tcp_filter_free(struct cw_tcp_conn *conn)
     struct cw_tcp_filter *filter = conn->filter;
 
     if (filter != NULL) {
-        cw_tcp_mark_leave(conn);
         conn->filter = NULL;
         cw_list_remove(&filter->unread);
         filter->ops->free(filter);
@@ -62,7 +63,6 @@ void cw_tcp_filter_free(struct cw_tcp_conn *conn)
 void cw_tcp_filter_leave(struct cw_tcp_conn *conn)
 {
     if (conn->filter != NULL) {
-        cw_tcp_mark_leave(conn);
         cw_list_remove(&conn->filter->unread);
     }
 }
@@ -90,6 +90,30 @@ unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface)
         events += conn->item.ready(&conn->item, CW_POLL_READ);
     }
     return events;
+}
+
+bool cw_tcp_filter_look(struct cw_tcp_conn *conn)
+{
+    static const uint8_t empty[EMPTY_SIZE] = {[4] = 2}; /* a peer of release 1.0 refuses other beginnings */
+    struct cw_tcp_filter *filter           = conn->filter;
+    const size_t said                      = filter->said;
+    size_t sent;
+
+    if (said == 0 || conn->broken != UCS_OK) {
+        return false;
+    }
+    if (said != filter->seen) {
+        filter->seen = said;
+        return true;
+    }
+    for (sent = 0; sent < said && sent < CW_TCP_RECORD_MAX; sent += EMPTY_SIZE) {
+        if (conn->tx != NULL || !cw_tcp_tx_reserve(cw_tcp_iface_of(&conn->super)) ||
+            cw_tcp_send_frame(conn, CW_TCP_EMPTY, empty, sizeof(empty)) != UCS_OK) {
+            return true;
+        }
+    }
+    filter->said = filter->seen = 0;
+    return false;
 }
 
 const char *cw_tcp_filter_reason(const struct cw_tcp_conn *conn, ssize_t error)

@@ -7,6 +7,10 @@
  *
  * A filter may hold bytes that it has read from the descriptor and that the transport has not asked for yet. It is then
  * on iface->unread, and progress asks for them, because the descriptor does not announce them.
+ *
+ * A filter notices bytes that were dropped on the way by the bytes behind them. A watched connection (tcp_watch.h) that
+ * has sent bytes and then none for a while therefore sends empty frames, as long as any record that its peer may still
+ * wait for: the record is then complete, and its check fails.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_FILTER_H
 #define CW_TRANSPORT_TCP_TCP_FILTER_H
@@ -14,7 +18,6 @@
 #include "base/compiler.h"
 #include "os/tls_stream.h"
 #include "transport/tcp/tcp.h"
-#include "transport/tcp/tcp_mark.h"
 
 enum cw_tcp_protection { /* bits, on the wire */
                          CW_TCP_PLAIN    = 0,
@@ -30,7 +33,8 @@ struct cw_tcp_filter {
     const struct cw_tcp_filter_ops *ops;
     struct cw_tcp_conn *conn;
     struct cw_list unread; /* in iface->unread, or alone */
-    struct cw_tcp_mark mark;
+    size_t said;        /* bytes sent that no empty frame has followed yet */
+    size_t seen;        /* `said` at the last look */
     const char *why;    /* the reason of an error, as the end of a sentence about the peer; NULL: see errno */
     uint8_t has_unread; /* receive again although the descriptor may announce nothing */
 };
@@ -60,6 +64,10 @@ void cw_tcp_filter_leave(struct cw_tcp_conn *conn);
 void cw_tcp_filter_enter(struct cw_tcp_conn *conn);
 /* From progress, when iface->unread is not empty. */
 unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface);
+
+/* A look at an open, watched connection with a filter: sends the empty frames once nothing was sent since the last
+ * look. True if another look is needed. */
+bool cw_tcp_filter_look(struct cw_tcp_conn *conn);
 
 /* The protection that a worker demands of every connection. */
 struct cw_tcp_security {

@@ -73,14 +73,12 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->hello_deadline  = (struct cw_alarm){.fire = cw_tcp_strangers_expire};
     iface->look            = (struct cw_alarm){.fire = cw_tcp_watch_look};
     iface->linger_deadline = (struct cw_alarm){.fire = cw_tcp_lingering_expire};
-    iface->mark_due        = (struct cw_alarm){.fire = cw_tcp_marks_send};
     iface->key             = (uint32_t)(params->worker_uid ^ (params->worker_uid >> 32));
     cw_list_init(&iface->listenings);
     cw_list_init(&iface->strangers);
     cw_list_init(&iface->pending);
     cw_list_init(&iface->lingering);
     cw_list_init(&iface->unread);
-    cw_list_init(&iface->spoke);
     cw_list_init(&iface->in_flight);
     cw_list_init(&iface->resting);
     cw_tcp_settings_load(params->config, &iface->settings);
@@ -129,7 +127,7 @@ static void tcp_close(struct cw_iface *super)
     cw_tcp_lingering_end(iface);
     assert(!cw_tcp_owes(super));
     assert(!cw_alarm_is_set(&iface->hello_deadline) && !cw_alarm_is_set(&iface->linger_deadline) &&
-           !cw_alarm_is_set(&iface->look) && !cw_alarm_is_set(&iface->mark_due));
+           !cw_alarm_is_set(&iface->look));
     cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
     free(iface->staging);
     free(iface->spare_greeting);

@@ -8,7 +8,6 @@
  * frame.
  */
 #include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_position.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -76,12 +75,9 @@ static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *eve
     char peer[CW_NET_TEXT_MAX];
 
     cw_net_peer_text(conn->item.fd, peer);
-    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: %s", peer,
-                       conn->lossy ? "bytes got lost or were added between both, by a proxy, a load balancer or a "
-                                     "firewall; UCX_TCP_CHECKSUM=y shows whether they change messages, too" :
-                                     "it sent bytes that are no packet");
-    cw_tcp_conn_note_end(conn, conn->lossy ? "bytes got lost or were added on the way" :
-                                             "the peer sent bytes that are no packet");
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: it sent bytes that are no packet",
+                       peer);
+    cw_tcp_conn_note_end(conn, "the peer sent bytes that are no packet");
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
@@ -100,21 +96,12 @@ static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *event
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
-/* A packet has begun to come, and its rest is missing. */
-static CW_INLINE void has_begun(struct cw_tcp_conn *conn)
-{
-    if (cw_unlikely(conn->quiet)) {
-        cw_tcp_watch_sends(conn);
-    }
-}
-
 /* Saves the beginning of a frame that stands in the staging buffer. Without memory for it the staging buffer itself
  * becomes the frame's. */
 static void save_frame(struct cw_tcp_conn *conn, uint8_t *from, size_t length, size_t frame)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
-    has_begun(conn);
     conn->rx_have  = length;
     conn->rx_size  = frame;
     conn->rx_frame = malloc(frame);
@@ -199,18 +186,8 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     place_advance(place, from + CW_TCP_PLACED_HEADER, length);
     if (place->missing == 0) {
         place_end(conn, events);
-    } else {
-        has_begun(conn);
     }
     return CW_TCP_PLACED_HEADER + length;
-}
-
-/* Handles a frame of the transport itself; `behind`: bytes received from its beginning on. 0: it is not valid. */
-static int take_own(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *header, const uint8_t *body,
-                    size_t behind)
-{
-    return (conn->filter != NULL) ? cw_tcp_mark_arrived(conn, body, header->length)
-                                  : cw_tcp_position_arrived(conn, body, header->length, behind);
 }
 
 /* Hands up the packets that are complete in the first `length` bytes of the staging buffer. 0 when the framing is
@@ -240,17 +217,11 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
                 return conn->state != CW_TCP_OPEN; /* 1: the core abandoned the connection instead of naming a place */
             }
         } else if (length < size) {
-            if (header.kind == CW_TCP_MARK && conn->filter == NULL &&
-                header.length != sizeof(struct cw_tcp_position_body)) {
-                return 0;
-            }
             save_frame(conn, at, length, size);
             return 1;
         } else if (cw_likely(header.kind == CW_TCP_PACKET)) {
             conn->super.iface->upcalls->packet(&conn->super, header.id, body, header.length);
             (*events)++;
-        } else if (!take_own(conn, &header, body, length)) {
-            return 0;
         }
         at += size;
         length -= size;
@@ -258,7 +229,6 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
     conn->rx_have = length;
     if (cw_unlikely(length > 0)) {
         memcpy(conn->rx_head, at, length);
-        has_begun(conn);
     }
     return 1;
 }
@@ -270,7 +240,6 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     const size_t missing = conn->rx_size - conn->rx_have;
     uint8_t *frame       = conn->rx_frame;
     struct cw_tcp_frame_header header;
-    int right = 1;
 
     if (got < missing) {
         conn->rx_have += got;
@@ -279,15 +248,13 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     (void)cw_tcp_frame_decode(frame, &header);
     conn->rx_frame = NULL;
     conn->rx_have  = 0;
-    if (header.kind != CW_TCP_PACKET) {
-        right = take_own(conn, &header, frame + CW_TCP_FRAME_HEADER, conn->rx_size + got - missing);
-    } else {
+    if (header.kind == CW_TCP_PACKET) {
         conn->super.iface->upcalls->packet(&conn->super, header.id, frame + CW_TCP_FRAME_HEADER + header.padding,
                                            header.length);
         (*events)++;
     }
     free(frame);
-    return right && ((got == missing) || parse(conn, got - missing, events));
+    return (got == missing) || parse(conn, got - missing, events);
 }
 
 /* Takes `got` new bytes of a placed packet: those of the payload, in place already, and those behind it. */
@@ -378,7 +345,6 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
         if (got <= 0) {
             return (got == -EBADMSG) ? damaged(conn, events) : ended(conn, got, events);
         }
-        conn->received += (uint32_t)got;
         conn->bulk = conn->bulk && conn->place != NULL;
         right = (got <= (ssize_t)MOSTLY_ONE) ? arrived(conn, (size_t)got, events) :
                 arrived_together(conn, (size_t)got, events);

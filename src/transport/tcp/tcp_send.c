@@ -89,7 +89,6 @@ static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_
     ssize_t sent;
 
     cw_tcp_iface_of(&conn->super)->position += size;
-    conn->sent += (uint32_t)size;
     if (cw_unlikely(tx == conn->tx)) {
         tx->length += size;
         return UCS_OK;
@@ -231,7 +230,6 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
     }
     tx->length += headers + padding;
     cw_tcp_iface_of(&conn->super)->position += headers + padding + payload;
-    conn->sent += (uint32_t)(headers + padding + payload);
     tx->iov_count = iov_count;
     sent          = cw_tcp_tx_offer(conn, tx, conn->more);
     if ((sent >= 0 && cw_tcp_tx_advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {
@@ -273,12 +271,6 @@ static ucs_status_t send_whole_tx(struct cw_tcp_conn *conn, uint8_t id, const vo
            (conn->broken != UCS_OK) ? conn->broken : cw_tcp_again(conn);
 }
 
-static void nobody_waits(struct cw_completion *self CW_UNUSED, ucs_status_t status CW_UNUSED)
-{
-}
-
-static struct cw_completion nobody = {nobody_waits};
-
 ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion)
 {
@@ -298,7 +290,6 @@ void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
     ssize_t sent         = cw_tcp_filter_send(conn, data, length);
 
     assert(tx != NULL && conn->tx == NULL);
-    conn->sent += (uint32_t)length;
     if (sent == (ssize_t)length) {
         return;
     }
@@ -309,17 +300,4 @@ void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
     memcpy(tx->bytes, data, length);
     tx->length = length;
     keep_rest(conn, (sent < 0) ? 0 : (size_t)sent);
-}
-
-ucs_status_t cw_tcp_send_mark(struct cw_tcp_conn *conn, const struct cw_tcp_mark_body *body, const void *padding,
-                              size_t length, unsigned count)
-{
-    struct iovec iov[CW_TCP_MAX_IOV];
-    unsigned i;
-
-    assert(conn->tx == NULL && count <= CW_TCP_MAX_IOV);
-    for (i = 0; i < count; i++) {
-        iov[i] = (struct iovec){(void *)(uintptr_t)padding, length};
-    }
-    return send_user(conn, CW_TCP_MARK, 0, body, sizeof(*body), iov, count, count * length, &nobody);
 }

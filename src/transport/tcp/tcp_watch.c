@@ -4,12 +4,10 @@
  * probes for most of the interval; the system of a stopped or busy process still answers.
  */
 #include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_position.h"
 #include "transport/tcp/tcp_watch.h"
 
 #include <stdlib.h>
 
-#include "base/counter.h"
 #include "base/log.h"
 #include "os/clock.h"
 
@@ -26,20 +24,13 @@ static void begin(struct cw_tcp_conn *conn)
         cw_diag("no memory to watch a TCP connection: should the peer's machine fall silent, nobody notices");
         return;
     }
-    *conn->watch = (struct cw_tcp_watch){.conn         = conn,
-                                         .first        = conn->received,
-                                         .taken        = (uint32_t)cw_counter_start,
-                                         .acknowledged = (uint32_t)cw_counter_start,
-                                         .known        = (uint32_t)cw_counter_start,
-                                         .asked        = (uint32_t)cw_counter_start,
-                                         .seen         = (uint32_t)cw_counter_start,
-                                         .number       = (uint32_t)cw_counter_start};
+    *conn->watch = (struct cw_tcp_watch){.conn = conn};
     cw_list_init(&conn->watch->link);
     conn->quiet = conn->state == CW_TCP_OPEN;
     if (conn->item.fd >= 0) {
         cw_net_keepalive(conn->item.fd, &cw_tcp_iface_of(&conn->super)->settings.keepalive);
     }
-    if (conn->quiet && (conn->awaits || cw_tcp_position_inside(conn))) {
+    if (conn->quiet && conn->filter != NULL && conn->filter->said > 0) {
         cw_tcp_watch_sends(conn);
     }
 }
@@ -68,11 +59,6 @@ void cw_tcp_watch_greeted(struct cw_tcp_conn *conn)
     if (conn->watch != NULL) {
         cw_net_set_user_timeout(conn->item.fd, 0);
     }
-}
-
-uint64_t cw_tcp_watch_pace(const struct cw_tcp_conn *conn)
-{
-    return cw_tcp_iface_of(&conn->super)->settings.silence_ns / LOOKS_PER_INTERVAL;
 }
 
 /* Sets the time of the next look. `wakes`: it also wakes a sleeping program. */
@@ -130,21 +116,11 @@ void cw_tcp_watch_pause(struct cw_tcp_conn *conn)
     }
 }
 
-/* Whether a sleeping program must be woken for the next look: the peer does not take the bytes sent to it, or some of
- * them are missing. */
-static int is_urgent(const struct cw_tcp_watch *watch)
+/* Whether a sleeping program must be woken for the next look: the peer does not take the bytes sent to it, or they must
+ * be followed by empty frames. */
+static bool is_urgent(const struct cw_tcp_conn *conn)
 {
-    const struct cw_tcp_conn *conn   = watch->conn;
-    const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
-
-    if (conn->tx != NULL || (conn->sent != watch->acknowledged && cw_net_unsent(conn->item.fd) > 0)) {
-        return 1;
-    }
-    if (!cw_tcp_position_is_due(watch)) {
-        return 0;
-    }
-    return cw_tcp_position_waits(watch) ||
-           (upcalls->awaits != NULL && conn->super.user != NULL && upcalls->awaits(&conn->super));
+    return conn->tx != NULL || (conn->filter != NULL && conn->filter->said > 0) || cw_net_unsent(conn->item.fd) > 0;
 }
 
 void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
@@ -153,15 +129,13 @@ void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
     struct cw_tcp_watch *watch, *next;
 
     cw_list_for_each_safe(watch, next, &iface->in_flight, struct cw_tcp_watch, link) {
-        if (is_urgent(watch)) {
+        if (is_urgent(watch->conn)) {
             continue;
         }
         cw_list_remove(&watch->link);
         watch->conn->quiet = 1;
-        if (watch->acknowledged != watch->conn->sent) {
-            watch->by_system = 1;
-            cw_net_set_user_timeout(watch->conn->item.fd, iface->settings.silence_ns / NS_PER_MS);
-        }
+        watch->by_system   = 1;
+        cw_net_set_user_timeout(watch->conn->item.fd, iface->settings.silence_ns / NS_PER_MS);
         cw_list_add_tail(&iface->resting, &watch->link);
     }
     if (!cw_list_empty(&iface->in_flight) || !cw_list_empty(&iface->resting)) {
@@ -195,14 +169,13 @@ static void dead(struct cw_tcp_conn *conn)
 /* 1: further looks are needed; 0: the connection is quiet; -1: the peer is dead. */
 static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
 {
-    struct cw_tcp_conn *conn = watch->conn;
-    const uint64_t limit_ns  = cw_tcp_watch_pace(conn) * LOOKS_OF_SILENCE;
-    const int unacknowledged = cw_net_unacknowledged(conn->item.fd) > 0;
-    int more                 = unacknowledged;
+    struct cw_tcp_conn *conn   = watch->conn;
+    const uint64_t interval_ns = cw_tcp_iface_of(&conn->super)->settings.silence_ns;
+    const uint64_t limit_ns    = interval_ns / LOOKS_PER_INTERVAL * LOOKS_OF_SILENCE;
+    int more                   = cw_net_unacknowledged(conn->item.fd) > 0;
 
-    if (!unacknowledged) {
-        watch->acknowledged = (conn->tx == NULL) ? conn->sent : watch->acknowledged;
-        watch->silent_ns    = 0;
+    if (!more) {
+        watch->silent_ns = 0;
     } else if (!cw_net_is_unanswered(conn->item.fd, passed_ms)) {
         watch->silent_ns = 0;
     } else if (watch->silent_ns == 0) {
@@ -210,8 +183,8 @@ static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
     } else if (now_ns - watch->silent_ns >= limit_ns) {
         return -1;
     }
-    if (conn->state == CW_TCP_OPEN && conn->filter == NULL) {
-        more |= cw_tcp_position_look(watch, now_ns, unacknowledged);
+    if (conn->state == CW_TCP_OPEN && conn->filter != NULL) {
+        more |= cw_tcp_filter_look(conn);
     }
     return more;
 }

@@ -18,19 +18,6 @@ struct cw_tcp_watch {
     struct cw_list link;          /* iface->in_flight, unless the connection is quiet */
     struct cw_tcp_conn *conn;
     uint64_t silent_ns;           /* since when the peer's system does not answer; 0: it does */
-    uint64_t stands_ns;           /* tcp_position.h: the time since when no more of a packet has come; 0: no packet is
-                                   * incomplete */
-    uint64_t tell_ns;             /* the next time to tell the peer so */
-    uint32_t taken;               /* conn->received at the last look */
-    uint32_t first;               /* conn->received when the connection began to wait for its first packet */
-    uint32_t acknowledged;        /* conn->sent when the peer's system had all of it */
-    uint32_t known;               /* conn->sent up to which the peer has all bytes, or was asked often enough */
-    uint32_t asked;               /* conn->sent behind the last question */
-    uint32_t seen;                /* conn->sent at the last look */
-    uint32_t number;              /* of the last question */
-    uint8_t questions;
-    uint8_t looks;                /* since the last bytes were sent, or the last question */
-    uint8_t talked;               /* looks with new bytes in between, since the last question */
     uint8_t by_system;            /* the system has a limit for unacknowledged bytes */
 };
 
@@ -39,12 +26,10 @@ void cw_tcp_watch(struct cw_conn *conn);
 /* The connection is established and its greeting on the way; the peer's program may take any time to answer. */
 void cw_tcp_watch_greeting(struct cw_tcp_conn *conn);
 void cw_tcp_watch_greeted(struct cw_tcp_conn *conn);
-/* conn->quiet is set and bytes are about to be sent, or a part of a packet has come. */
+/* conn->quiet is set and bytes are about to be sent. */
 void cw_tcp_watch_sends(struct cw_tcp_conn *conn);
 /* The program is about to sleep. */
 void cw_tcp_watch_settle(struct cw_tcp_iface *iface);
-/* The time from one look to the next; 0: there are no looks. */
-uint64_t cw_tcp_watch_pace(const struct cw_tcp_conn *conn);
 /* Writes to the log that the peer's machine is taken for dead. */
 void cw_tcp_watch_tell(struct cw_tcp_conn *conn);
 /* The descriptor is about to be closed. */

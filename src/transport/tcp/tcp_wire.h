@@ -23,8 +23,8 @@
 
 #include "transport/transport.h"
 
-/* The dialler sends no frame before it has the answer. CW_TCP_PACKET_MAX and CW_TCP_PLACED_MAX are part of the format:
- * every receiver takes frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core and 1 to
+/* The dialler sends no frame but empty ones before it has the answer. CW_TCP_PACKET_MAX and CW_TCP_PLACED_MAX are part
+ * of the format: every receiver takes frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core and 1 to
  * CW_TCP_PLACED_MAX bytes of payload. Padding stands in front of the packet, of a placed one in front of its payload,
  * and means nothing. */
 #define CW_TCP_MAGIC            0x50545743u
@@ -34,7 +34,7 @@
 #define CW_TCP_PACKET_MAX       65536u
 #define CW_TCP_PLACED_MAX       (4u << 20)
 #define CW_TCP_PADDING_MAX      255u
-#define CW_TCP_MARK_MAX         65536u
+#define CW_TCP_EMPTY_MAX        (8u + 65536u)
 #define CW_TCP_PLACED_HEADER    (CW_TCP_FRAME_HEADER + CW_PLACE_HEADER) /* all bytes before the payload */
 
 enum cw_tcp_greeting_kind {
@@ -45,14 +45,7 @@ enum cw_tcp_greeting_kind {
 enum cw_tcp_frame_kind {
     CW_TCP_PACKET = 0,
     CW_TCP_PLACED = 1,
-    CW_TCP_MARK   = 2 /* struct cw_tcp_mark_body of protected connections, struct cw_tcp_position_body of others */
-};
-enum cw_tcp_mark_kind {
-    CW_TCP_MARK_ASKS        = 1,
-    CW_TCP_MARK_ANSWERS     = 2,
-    CW_TCP_POSITION_ASKS    = 3,
-    CW_TCP_POSITION_ANSWERS = 4,
-    CW_TCP_POSITION_WAITS   = 5
+    CW_TCP_EMPTY  = 2 /* at most CW_TCP_EMPTY_MAX bytes without meaning */
 };
 
 struct cw_tcp_greeting_header {
@@ -72,27 +65,8 @@ struct cw_tcp_frame_header {
     uint8_t reserved;
 };
 
-/* Any bytes may follow; they have no meaning. */
-struct cw_tcp_mark_body {
-    uint32_t number;              /* of the question */
-    uint8_t kind;                 /* enum cw_tcp_mark_kind */
-    uint8_t reserved[3];
-};
-
-/* Numbers of bytes since the connection was established, with the greeting, modulo 2^32. */
-struct cw_tcp_position_body {
-    uint32_t number;              /* of the question; 0 in WAITS */
-    uint8_t kind;                 /* enum cw_tcp_mark_kind */
-    uint8_t inside;               /* 1: the sender of this frame has a part of a packet and waits for the rest */
-    uint8_t reserved[2];
-    uint32_t sent;                /* bytes before this frame */
-    uint32_t taken;
-};
-
 _Static_assert(sizeof(struct cw_tcp_greeting_header) == CW_TCP_GREETING_SIZE, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_frame_header) == CW_TCP_FRAME_HEADER, "size on the wire");
-_Static_assert(sizeof(struct cw_tcp_mark_body) == 8, "size on the wire");
-_Static_assert(sizeof(struct cw_tcp_position_body) == 16, "size on the wire");
 
 static inline void cw_tcp_greeting_encode(void *to, enum cw_tcp_greeting_kind kind, size_t length, uint32_t key)
 {
@@ -162,9 +136,8 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
     if (header->padding != 0) {
         return header->kind == CW_TCP_PLACED && cw_tcp_placed_length_holds(header->length);
     }
-    if (header->kind == CW_TCP_MARK) {
-        return header->length >= sizeof(struct cw_tcp_mark_body) &&
-               header->length <= sizeof(struct cw_tcp_mark_body) + CW_TCP_MARK_MAX;
+    if (header->kind == CW_TCP_EMPTY) {
+        return header->length <= CW_TCP_EMPTY_MAX;
     }
     return header->kind == CW_TCP_PLACED && cw_tcp_placed_length_holds(header->length);
 }
