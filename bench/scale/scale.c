@@ -4,14 +4,14 @@
  * memory, time. One pattern and one number of workers per run, because memory that was once taken is not given back.
  *
  * Usage: bench_scale [-p all-to-all|ring|many-to-one|tree] [-n workers] [-k partners] [-s seed]
- * Prints one JSON object. Linked with the archive of the library's objects, as the tests in test/sim are. Clock and
+ * Prints one JSON object. Linked with the archive of objects that the tests in test/sim are linked with. Clock and
  * random numbers follow the simulation, so that traffic and virtual time depend on the arguments alone; processor time
  * and memory are real. The workers are driven in the order of the network's events.
  */
 #include "base/hash.h"
 #include "os/clock.h"
 #include "os/random.h"
-#include "transport/sim/sim.h"
+#include "sim.h"
 
 #include <dirent.h>
 #include <malloc.h>

@@ -8,11 +8,9 @@
 
 #include "mem/cuda/cuda_md.h"
 #include "mem/rocm/rocm_md.h"
-#include "mem/sim/sim_md.h"
 
 const struct cw_md *const cw_mds[] = {
     &cw_md_host,
-    &cw_md_sim_gpu,
     &cw_md_cuda,
     &cw_md_rocm,
     NULL,

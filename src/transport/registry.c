@@ -7,7 +7,6 @@
 #include "transport/ofi/ofi_transport.h"
 #include "transport/self/self_transport.h"
 #include "transport/shm/shm_transport.h"
-#include "transport/sim/sim_transport.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/verbs/verbs_transport.h"
 
@@ -17,8 +16,6 @@ const struct cw_transport *const cw_transports[] = {
     &cw_verbs_transport,
     &cw_tcp_transport,
     &cw_ofi_transport,
-    &cw_sim_transport,
-    &cw_sim_rdma_transport,
 };
 
 const unsigned cw_num_transports = sizeof(cw_transports) / sizeof(cw_transports[0]);

@@ -333,8 +333,7 @@ static void test_ctx30_gen4_query_touches_what_was_asked(void **state)
 /* CTX-31, R11: read as Open MPI reads it. */
 static void test_ctx31_print_info_can_be_parsed(void **state)
 {
-    static const char *const known[] = {"self", "tcp", "posix", "sysv", "cma", "shm", "sim", "xpmem", "knem",
-                                         "verbs"};
+    static const char *const known[] = {"self", "tcp", "posix", "sysv", "cma", "shm", "xpmem", "knem", "verbs"};
     struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
     ucp_params_t params = tag_params();
     char *text = NULL, *line, *next;

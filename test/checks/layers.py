@@ -11,6 +11,8 @@ configuration. base and os lean on each other at one place only: os may use the 
 no system. The slots of transports are called by core/lane.h alone, and by core/trace.c, which stands before them.
 Headers that stand for system calls are included in src/os alone; layers.txt lists the exceptions with their reasons,
 and an exception that nobody needs any more is an error.
+
+The registries of the tests list what those of the library do, in its order, and simulators.
 """
 
 import os
@@ -58,6 +60,8 @@ CONTRACT = {"transport/transport.h", "transport/iface.h", "transport/connect.h",
             "transport/copies.h", "transport/fastpath.h", "transport/access.h"}
 MAY_CALL_SLOTS = {"src/core/lane.h", "src/core/lane_access.h", "src/core/lane_cm.h", "src/core/lane_copies.h",
                   "src/core/trace.c"}
+REGISTRIES = {"src/transport/registry.c": "test/sim/registry_transport.c",
+              "src/mem/registry.c": "test/sim/registry_mem.c"}
 
 
 def includes(text):
@@ -106,6 +110,20 @@ def allowed(path, name):
     return target in BELOW[layer]
 
 
+def registered(root, path):
+    """The entries of the table in a registry, simulators left out."""
+    names = re.findall(r"^    &(\w+),$", tree.read(root, path), re.M)
+    return [name for name in names if not name.startswith(("cw_sim_", "cw_md_sim_"))]
+
+
+def check_registries(root):
+    complaints = []
+    for ours, tests in sorted(REGISTRIES.items()):
+        if os.path.exists(os.path.join(root, tests)) and registered(root, ours) != registered(root, tests):
+            complaints.append("%s: it must list what %s does, in its order" % (tests, ours))
+    return complaints
+
+
 def slots(root):
     """Names of the function pointers in the groups of a transport."""
     pages = [tree.code_only(tree.read(root, "src/" + page)) for page in sorted(CONTRACT)
@@ -137,7 +155,7 @@ def reaches_os(path, headers, seen):
 
 
 def check(root):
-    complaints, headers, names = [], {}, slots(root)
+    complaints, headers, names = check_registries(root), {}, slots(root)
     exceptions, used = load_exceptions(root), set()
     paths = tree.files(root, ["src"], [".c", ".h", ".def"])
     for full in paths:
@@ -198,7 +216,11 @@ SAMPLE = {
     "src/core/lane.h": "int f(void) { return packets->send_short(); }\n",
     "src/op/send.c": "/* packets->send_short( */\nint f(void) { return iface->packets->send_short(); }\n",
     "src/transport/registry.h": '#include "transport/transport.h"\n',
-    "src/transport/registry.c": '#include "transport/tcp/tcp_transport.h"\n#include "transport/tcp/tcp.h"\n',
+    "src/transport/registry.c": '#include "transport/tcp/tcp_transport.h"\n#include "transport/tcp/tcp.h"\n'
+                                "    &cw_tcp_transport,\n",
+    "test/sim/registry_transport.c": "    &cw_sim_transport,\n",
+    "src/mem/registry.c": "    &cw_md_host,\n",
+    "test/sim/registry_mem.c": "    &cw_md_host,\n    &cw_md_sim_gpu,\n",
     "src/transport/tcp/tcp.h": '#include "config/config.h"\n#include "os/net.h"\n#include "transport/tcp/tcp_wire.h"\n',
     "src/transport/tcp/tcp.c": '#include <unistd.h>\n#include "core/ep.h"\n#include "transport/shm/shm.h"\n'
                                '#include "transport/registry.h"\n#include "tcp.h"\n',
@@ -219,7 +241,7 @@ EXPECTED = [
     r"tcp.c:3: transport must not include transport/shm", r"tcp.c:4: transport must not include transport/registry.h",
     r"tcp.c:5: \"tcp.h\" is not named from src/", r"no layer is called novel",
     r"log.c does not include <unistd.h>", r"layers.txt:4: an exception needs a reason",
-    r"tag.h does not include <poll.h>",
+    r"tag.h does not include <poll.h>", r"registry_transport.c: it must list what src/transport/registry.c does",
 ]
 
 if __name__ == "__main__":

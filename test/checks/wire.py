@@ -23,7 +23,7 @@ def documented(text, section):
 def transports(root):
     """[(id, name)] of the constant tables; id None when it cannot be found out."""
     found = []
-    for path in tree.files(root, ["src/transport"], [".c"]):
+    for path in tree.files(root, ["src/transport", "test/sim"], [".c"]):
         text = tree.read(root, path)
         for table in re.findall(r"^const struct cw_transport \w+ = \{(.*?)^\};", text, re.DOTALL | re.MULTILINE):
             name = re.search(r"\.name\s*=\s*\"(\w+)\"", table)

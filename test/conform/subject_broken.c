@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "rig.h"
-#include "transport/sim/sim.h"
-#include "transport/sim/sim_transport.h"
+#include "sim.h"
+#include "sim_transport.h"
 
 enum { EVERY = 97, HELD_MAX = 4096 };
 

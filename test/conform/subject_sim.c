@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "rig.h"
-#include "transport/sim/sim.h"
-#include "transport/sim/sim_transport.h"
+#include "sim.h"
+#include "sim_transport.h"
 
 static struct cw_sim_world *world;
 static uint64_t next_seed;

@@ -9,7 +9,7 @@
 #include "core/rkey.h"
 #include "os/host.h"
 #include "os/memory.h"
-#include "transport/sim/sim_rdma.h"
+#include "sim_rdma.h"
 
 /* Of two contexts, so that the second reaches the memory of the first as it would another process'. */
 static ucp_context_h owner, reader;

@@ -6,7 +6,7 @@
 #include "harness.h"
 
 #include "../unit/test_log_lines.h"
-#include "transport/sim/sim.h"
+#include "sim.h"
 
 #define LENGTH ((size_t)3 << 20)
 #include "standin_memory.h"

@@ -4,7 +4,7 @@
  */
 #include "device.h"
 
-#include "mem/sim/sim_gpu.h"
+#include "sim_gpu.h"
 
 const int device_trusts           = 0;
 const int device_is_apart         = 1;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "transport/sim/sim.h"
+#include "sim.h"
 
 #define LARGEST ((size_t)4 << 20)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

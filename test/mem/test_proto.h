@@ -9,7 +9,7 @@
 
 #include "core/trace.h"
 #include "plan/protocol.h"
-#include "transport/sim/sim.h"
+#include "sim.h"
 
 #define CW_PROTO_NO_REQUEST (1u << 31)
 

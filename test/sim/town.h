@@ -13,7 +13,7 @@
 
 #include <ucp/api/ucp.h>
 
-#include "transport/sim/sim.h"
+#include "sim.h"
 
 enum { CW_MAX_WORKERS = 4, CW_MAX_OPS = 4000, CW_MAX_ROUNDS = 1000000 };
 

@@ -19,7 +19,7 @@
 
 #include "core/ep.h"
 #include "op/op.h"
-#include "transport/sim/sim.h"
+#include "sim.h"
 #include "wire/key.h"
 #include "wire/packet.h"
 

@@ -15,8 +15,8 @@
 #include "base/hash.h"
 #include "config/config.h"
 #include "os/poll.h"
-#include "transport/sim/sim.h"
-#include "transport/sim/sim_transport.h"
+#include "sim.h"
+#include "sim_transport.h"
 
 enum { PACKETS = 60, LENGTH = 3000, SEEDS = 60 };
 

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/string.h"
 #include "plan/choose.h"
 #include "transport/registry.h"
 
@@ -176,9 +175,7 @@ static void print_transport(const struct cw_why *why, const struct cw_transport 
     struct cw_iface *iface;
 
     if (num_kept + num_dropped == 0) {
-        if (!cw_string_starts(transport->name, "sim")) { /* exists in tests of the library only */
-            print_absent(why, transport);
-        }
+        print_absent(why, transport);
         return;
     }
     iface = (num_kept > 0) ? find_iface(why, transport, NULL) : NULL;

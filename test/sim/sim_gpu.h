@@ -2,15 +2,18 @@
 /*
  * Test interface of the simulated GPU: a memory domain whose addresses no processor can touch. A touch ends the program
  * with SIGSEGV, so a test that passes has proven that the library used the domain's copy alone. A process has one such
- * GPU, and only while a test has it open. Its copies complete within the call.
+ * GPU, and only while a test has it open: its domain has no memory types before. Its copies complete within the call.
  */
-#ifndef CW_MEM_SIM_GPU_H
-#define CW_MEM_SIM_GPU_H
+#ifndef CW_TEST_SIM_GPU_H
+#define CW_TEST_SIM_GPU_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ucs/memory/memory_type.h"
+#include "mem/md.h"
+
+/* In registry_mem.c. */
+extern const struct cw_md cw_md_sim_gpu;
 
 /* Opens the GPU with memory of that type, which is not the host's. Called before the contexts that are to use it
  * exist. */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "transport/sim/sim_rdma.h"
+#include "sim_rdma.h"
 
 struct cw_sim_flush {
     struct cw_list link;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "transport/sim/sim_rdma.h"
+#include "sim_rdma.h"
 
 static int comes_before(const struct cw_sim_event *one, const struct cw_sim_event *other)
 {

@@ -10,11 +10,11 @@
  * events but packets are embedded in the link, so that the end of a connection never needs memory. No structure here
  * grows faster than the number of interfaces and connections, because bench/scale runs 100,000 of them.
  */
-#ifndef CW_TRANSPORT_SIM_WORLD_H
-#define CW_TRANSPORT_SIM_WORLD_H
+#ifndef CW_TEST_SIM_WORLD_H
+#define CW_TEST_SIM_WORLD_H
 
 #include "base/list.h"
-#include "transport/sim/sim.h"
+#include "sim.h"
 #include "transport/transport.h"
 
 enum cw_sim_event_kind {

@@ -2,10 +2,10 @@
 /*
  * Internals of the simulated RDMA device, shared by sim_rdma.c (accesses), sim_mr.c (registered memory) and sim.c.
  */
-#ifndef CW_TRANSPORT_SIM_RDMA_H
-#define CW_TRANSPORT_SIM_RDMA_H
+#ifndef CW_TEST_SIM_RDMA_H
+#define CW_TEST_SIM_RDMA_H
 
-#include "transport/sim/sim_world.h"
+#include "sim_world.h"
 
 enum cw_sim_what { CW_SIM_PUT, CW_SIM_GET, CW_SIM_POSTED, CW_SIM_FETCHING };
 

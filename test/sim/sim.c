@@ -6,7 +6,7 @@
  * before `opened`, close_conn from inside an upcall, and an interface closed before its connections end the test
  * program.
  */
-#include "transport/sim/sim_transport.h"
+#include "sim_transport.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "transport/sim/sim_rdma.h"
+#include "sim_rdma.h"
 
 #define ADDRESS_LENGTH 16
 #define ADDRESS_MAGIC  0x316d6973u

@@ -3,7 +3,7 @@
  * The simulated GPU. Its addresses are a range that is mapped without access; the bytes lie in other memory that only
  * this file knows. A lock guards the list of allocations, as several threads may copy.
  */
-#include "mem/sim/sim_gpu.h"
+#include "sim_gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "mem/sim/sim_md.h"
 #include "os/lock.h"
 
 struct allocation {

@@ -12,8 +12,8 @@
  * interface has an event due the clock jumps to the next event of all. `while (!done) progress` therefore ends, and a
  * run takes no real time.
  */
-#ifndef CW_TRANSPORT_SIM_H
-#define CW_TRANSPORT_SIM_H
+#ifndef CW_TEST_SIM_H
+#define CW_TEST_SIM_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "transport/sim/sim_world.h"
+#include "sim_world.h"
 
 static struct cw_sim_world *world_of(const struct cw_conn *conn)
 {

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "mem/md.h"
 #include "os/memory.h"
-#include "transport/sim/sim_rdma.h"
+#include "sim_rdma.h"
 
 #define PART_LENGTH 4u
 

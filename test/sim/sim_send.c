@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "transport/sim/sim_rdma.h"
+#include "sim_rdma.h"
 
 /* The packet leaves: it arrives, unless the connection breaks before. */
 static void depart(struct cw_sim_conn *conn, struct cw_sim_event *packet)

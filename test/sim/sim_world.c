@@ -4,7 +4,7 @@
  * the clock that they drive are in sim_event.c, the transport's slots in sim.c, sim_send.c and sim_peer.c. There is one
  * thread; the only system call is the signal for a sleeping worker.
  */
-#include "transport/sim/sim_world.h"
+#include "sim_world.h"
 
 #include <stdlib.h>
 #include <string.h>

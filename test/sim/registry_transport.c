@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * In place of src/transport/registry.c: its transports and the simulated ones.
+ */
+#include "transport/registry.h"
+
+#include "sim_transport.h"
+#include "transport/ofi/ofi_transport.h"
+#include "transport/self/self_transport.h"
+#include "transport/shm/shm_transport.h"
+#include "transport/tcp/tcp_transport.h"
+#include "transport/verbs/verbs_transport.h"
+
+const struct cw_transport *const cw_transports[] = {
+    &cw_self_transport,
+    &cw_shm_transport,
+    &cw_verbs_transport,
+    &cw_tcp_transport,
+    &cw_ofi_transport,
+    &cw_sim_transport,
+    &cw_sim_rdma_transport,
+};
+
+const unsigned cw_num_transports = sizeof(cw_transports) / sizeof(cw_transports[0]);
