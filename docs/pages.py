@@ -456,6 +456,7 @@ def manuals(target, pages, arguments):
         text = re.sub(r"^(\.S[HS] .*\n)\.PP\n", r"\1", text, flags=re.MULTILINE)
         text = re.sub(r"^(\.SH NAME\n\S+) -", r"\1 \\-", text, flags=re.MULTILINE)
         text = re.sub(r"(?<![\w\\-])-{1,2}(?=\w)", lambda match: "\\-" * len(match.group()), text)
+        text = re.sub(r"\S{60,}", lambda match: match.group().replace(",", ",\\:"), text)  # long lists may be broken
         write(os.path.join(target, "man" + place[-1], place), text.rstrip() + "\n")
 
 
