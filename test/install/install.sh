@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of what is installed. Usage: install.sh CASE BUILD-DIR WORK-DIR VERSION, with CC and CMAKE in the environment.
-# CASE: install (the fixture of the others), files, shared, cxx, static, cmake, moved, destdir, bare, clang. Status 77:
-# cannot run here.
+# CASE: install (the fixture of the others), files, simulators, shared, cxx, static, cmake, moved, destdir, bare, clang.
+# Status 77: cannot run here.
 set -eu
 
 case_name=$1
@@ -111,6 +111,16 @@ files)
         [ ! -d "$build/man" ] || [ -f "$prefix/share/man/man1/$name.1" ] || fail "the manual page of $name is missing"
     done
     [ ! -d "$build/man" ] || [ -f "$prefix/share/man/man3/ucp_init.3" ] || fail "manual pages of functions are missing"
+    ;;
+simulators)
+    # The network, the devices and the GPU of test/sim are in nothing that is installed: no symbol, no word.
+    words='cw_sim|cw_md_sim|simrdma|simulat(ed|or)'
+    for source in sim.c sim_gpu.c sim_transport.h; do
+        grep -qE "$words" "$here/../sim/$source" || fail "the words that are looked for are not those of $source"
+    done
+    [ -n "$(libdir "$prefix")" ] && [ -x "$prefix/bin/ucx_info" ] || fail "libraries or programs are missing"
+    found=$(grep -rlaE "$words" "$(libdir "$prefix")" "$prefix/bin" || true)
+    [ -z "$found" ] || fail "the simulators of the tests are in $found"
     ;;
 shared)
     need_pkg_config
