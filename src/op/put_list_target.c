@@ -114,7 +114,7 @@ unsigned cw_put_list_place(struct ucp_ep *ep, const void *header, size_t length,
         iov[i] = (struct iovec){places->memory + (places->elements[i].address - places->first_byte),
                                 places->elements[i].length};
     }
-    return places->count | CW_PLACE_SHOWN; /* the program may read that memory meanwhile */
+    return places->count;
 }
 
 /* Copies the pieces from `scratch` to memory of a device, which the processor may not access. */

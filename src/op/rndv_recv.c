@@ -50,7 +50,7 @@ struct cw_rndv_recv {
     uint8_t unannounced;   /* begun by cw_rndv_recv_expect */
     uint8_t is_flat;       /* cw_dt_flat of the cursor is not NULL */
     uint8_t is_short_list; /* an iov with few entries: the transport can be told any part of it */
-    uint8_t shown;         /* the program may read the memory meanwhile: CW_PLACE_SHOWN */
+    uint8_t shown;         /* the owner of the request answers */
     ucs_status_t status;   /* of unpacking */
 };
 
@@ -615,7 +615,6 @@ unsigned cw_rndv_recv_place(struct ucp_ep *ep, const void *header, size_t length
     struct cw_wire_rndv_data data;
     struct cw_rndv_recv *receive;
     uint64_t offset;
-    unsigned count;
 
     _Static_assert(sizeof(data) == CW_PLACE_HEADER, "the header of packets that are placed");
     memcpy(&data, header, sizeof(data));
@@ -625,8 +624,7 @@ unsigned cw_rndv_recv_place(struct ucp_ep *ep, const void *header, size_t length
         return 0;
     }
     receive->reserved += length;
-    count = cw_dt_part(receive->cursor, offset, length, iov, CW_PLACE_MAX_IOV);
-    return receive->shown ? count | CW_PLACE_SHOWN : count;
+    return cw_dt_part(receive->cursor, offset, length, iov, CW_PLACE_MAX_IOV);
 }
 
 /* Ends the reservation of a place. NULL: the endpoint failed meanwhile. */

@@ -16,19 +16,6 @@
     X(crypto, unsigned char *, HMAC, (const void *md, const void *key, int key_length, const unsigned char *data,      \
                                       size_t length, unsigned char *out, unsigned *out_length))                        \
     X(crypto, const void *, EVP_sha256, (void))                                                                        \
-    X(crypto, const void *, EVP_sha384, (void))                                                                        \
-    X(crypto, const void *, EVP_aes_128_gcm, (void))                                                                   \
-    X(crypto, const void *, EVP_aes_256_gcm, (void))                                                                   \
-    X(crypto, const void *, EVP_chacha20_poly1305, (void))                                                             \
-    X(crypto, void *, EVP_CIPHER_CTX_new, (void))                                                                      \
-    X(crypto, void, EVP_CIPHER_CTX_free, (void *cipher))                                                               \
-    X(crypto, int, EVP_CIPHER_CTX_ctrl, (void *cipher, int command, int number, void *data))                           \
-    X(crypto, int, EVP_CipherInit_ex, (void *cipher, const void *kind, void *engine, const unsigned char *key,         \
-                                       const unsigned char *iv, int encrypt))                                          \
-    X(crypto, int, EVP_CipherUpdate, (void *cipher, unsigned char *out, int *out_length, const unsigned char *in,      \
-                                      int length))                                                                     \
-    X(crypto, int, EVP_CipherFinal_ex, (void *cipher, unsigned char *out, int *out_length))                            \
-    X(crypto, unsigned long, ERR_get_error, (void))                                                                    \
     X(crypto, unsigned long, ERR_peek_last_error, (void))                                                              \
     X(crypto, const char *, ERR_reason_error_string, (unsigned long error))                                            \
     X(crypto, void, ERR_clear_error, (void))                                                                           \
@@ -66,7 +53,6 @@
       (void *context, int (*fn)(void *ssl, const void *md, const unsigned char **id, size_t *length, void **session))) \
     X(ssl, void, SSL_CTX_set_psk_find_session_callback,                                                                \
       (void *context, int (*fn)(void *ssl, const unsigned char *id, size_t length, void **session)))                   \
-    X(ssl, void, SSL_CTX_set_keylog_callback, (void *context, void (*fn)(const void *ssl, const char *line)))          \
     X(ssl, void *, SSL_new, (void *context))                                                                           \
     X(ssl, void, SSL_free, (void *ssl))                                                                                \
     X(ssl, void, SSL_set_bio, (void *ssl, void *in, void *out))                                                        \
@@ -76,9 +62,6 @@
     X(ssl, void *, SSL_get_ex_data, (const void *ssl, int index))                                                      \
     X(ssl, void, SSL_set_read_ahead, (void *ssl, int on))                                                              \
     X(ssl, void, SSL_set_default_read_buffer_len, (void *ssl, size_t length))                                          \
-    X(ssl, const void *, SSL_get_current_cipher, (const void *ssl))                                                    \
-    X(ssl, uint16_t, SSL_CIPHER_get_protocol_id, (const void *cipher))                                                 \
-    X(ssl, const char *, SSL_alert_desc_string_long, (int number))                                                     \
     X(ssl, int, SSL_do_handshake, (void *ssl))                                                                         \
     X(ssl, int, SSL_read_ex, (void *ssl, void *to, size_t length, size_t *done))                                       \
     X(ssl, int, SSL_write_ex, (void *ssl, const void *from, size_t length, size_t *done))                              \

@@ -5,8 +5,6 @@
  * OpenSSL's own socket object (its BIO) writes with write(2), which may raise SIGPIPE. The object of this file writes
  * with send(2) and leaves all else to OpenSSL's. Where the kernel encrypts, some writes need OpenSSL's object; the
  * signal is then held back around them.
- *
- * Our own records need the traffic secrets. They come by the callback for logs of keys, the only way to them.
  */
 #include "os/tls.h"
 
@@ -21,8 +19,6 @@
 
 #include "os/openssl.h"
 #include "os/secret.h"
-#include "os/tls_record.h"
-#include "os/tls_stream.h"
 
 #define CTRL_MODE             33
 #define CTRL_MIN_VERSION      123
@@ -32,6 +28,7 @@
 #define OP_NO_TICKET          (UINT64_C(1) << 14)
 #define OP_NO_COMPRESSION     (UINT64_C(1) << 17)
 #define TLS_1_3               0x0304
+#define KEEP_YOURS            0 /* OpenSSL fails where it must answer with its own key update amid a write */
 #define FILETYPE_PEM          1
 #define VERIFY_PEER           1
 #define VERIFY_MUST           2
@@ -53,25 +50,15 @@ struct cw_tls_context {
     const struct cw_openssl *openssl;
     void *context;
     int by_key;
-    int openssl_records;
     uint64_t rekey;
     uint8_t key[CW_TLS_KEY_SIZE];
 };
 
-/* State that only a handshake needs. */
-struct handshake {
-    const struct cw_tls_context *context;
-    size_t lengths[2];            /* of the traffic secrets, the dialler's and the acceptor's; 0: not there yet */
-    uint8_t secrets[2][CW_TLS_SECRET_MAX];
-    int dialled;
-};
-
 struct cw_tls {
     const struct cw_openssl *openssl;
-    struct handshake *handshake;  /* NULL: it is over */
-    struct cw_tls_stream *stream; /* takes the place of ssl */
     void *ssl;
     const char *why;
+    uint64_t rekey;
     uint64_t written;             /* since the last new key */
     uint8_t by_key;
     uint8_t in_write;             /* a write is to be repeated */
@@ -162,13 +149,12 @@ static int make_method(const struct cw_openssl *openssl)
 static void *make_session(void *ssl)
 {
     static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
-    const struct handshake *handshake               = the_openssl->SSL_get_ex_data(ssl, 0);
-    const uint8_t *key                              = handshake->context->key;
+    const struct cw_tls_context *context            = the_openssl->SSL_get_ex_data(ssl, 0);
     void *session                                   = the_openssl->SSL_SESSION_new();
     const void *cipher                              = the_openssl->SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
 
     if (session == NULL || cipher == NULL ||
-        !the_openssl->SSL_SESSION_set1_master_key(session, key, CW_TLS_KEY_SIZE) ||
+        !the_openssl->SSL_SESSION_set1_master_key(session, context->key, CW_TLS_KEY_SIZE) ||
         !the_openssl->SSL_SESSION_set_cipher(session, cipher) ||
         !the_openssl->SSL_SESSION_set_protocol_version(session, TLS_1_3)) {
         the_openssl->SSL_SESSION_free(session);
@@ -194,34 +180,6 @@ static int find_key(void *ssl, const unsigned char *id, size_t length, void **se
         return *session != NULL;
     }
     return 1;
-}
-
-static unsigned nibble(char digit)
-{
-    return (digit >= 'a') ? (unsigned)(digit - 'a' + 10) : (digit >= 'A') ? (unsigned)(digit - 'A' + 10) :
-           (unsigned)(digit - '0');
-}
-
-/* Each line has a name, the random number of the dialler and a secret; the latter two are hexadecimal digits. */
-static void note_secret(const void *ssl, const char *line)
-{
-    static const char *const names[2] = {"CLIENT_TRAFFIC_SECRET_0 ", "SERVER_TRAFFIC_SECRET_0 "};
-    struct handshake *handshake       = the_openssl->SSL_get_ex_data(ssl, 0);
-    const char *digits                = strrchr(line, ' ');
-    size_t length, at;
-    unsigned i;
-
-    for (i = 0; i < 2 && handshake != NULL && digits != NULL; i++) {
-        length = strlen(digits + 1) / 2;
-        if (strncmp(line, names[i], strlen(names[i])) != 0 || length > CW_TLS_SECRET_MAX) {
-            continue;
-        }
-        for (at = 0; at < length; at++) {
-            handshake->secrets[i][at] =
-                (uint8_t)(nibble(digits[1 + 2 * at]) << 4 | nibble(digits[2 + 2 * at]));
-        }
-        handshake->lengths[i] = length;
-    }
 }
 
 static const char *last_error(const struct cw_openssl *openssl)
@@ -259,7 +217,6 @@ static const char *set_up(const struct cw_openssl *openssl, void *context, const
     }
     openssl->SSL_CTX_set_options(context, OP_KTLS | OP_IGNORE_EOF | OP_NO_TICKET | OP_NO_COMPRESSION);
     openssl->SSL_CTX_ctrl(context, CTRL_MODE, MODES, NULL);
-    openssl->SSL_CTX_set_keylog_callback(context, note_secret);
     openssl->SSL_CTX_set_quiet_shutdown(context, 1);
     if (settings->key == NULL) {
         return use_files(openssl, context, settings);
@@ -288,9 +245,8 @@ struct cw_tls_context *cw_tls_context_new(const struct cw_tls_settings *settings
         cw_tls_context_free(tls);
         return NULL;
     }
-    tls->by_key          = settings->key != NULL;
-    tls->openssl_records = settings->openssl_records;
-    tls->rekey           = settings->rekey;
+    tls->by_key = settings->key != NULL;
+    tls->rekey  = (settings->rekey != 0) ? settings->rekey : REKEY_BYTES;
     if (tls->by_key) {
         memcpy(tls->key, settings->key, sizeof(tls->key));
     }
@@ -307,30 +263,18 @@ void cw_tls_context_free(struct cw_tls_context *context)
     }
 }
 
-static void handshake_free(struct cw_tls *tls)
-{
-    if (tls->handshake != NULL) {
-        cw_secret_wipe(tls->handshake, sizeof(*tls->handshake));
-        free(tls->handshake);
-        tls->handshake = NULL;
-    }
-}
-
 struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled)
 {
     const struct cw_openssl *openssl = context->openssl;
     struct cw_tls *tls               = calloc(1, sizeof(*tls));
-    struct handshake *handshake      = calloc(1, sizeof(*handshake));
     void *bio                        = openssl->BIO_new(the_method);
     void *ssl                        = openssl->SSL_new(context->context);
 
-    if (tls == NULL || handshake == NULL || bio == NULL || ssl == NULL ||
-        openssl->SSL_set_ex_data(ssl, 0, handshake) != 1) {
+    if (tls == NULL || bio == NULL || ssl == NULL || openssl->SSL_set_ex_data(ssl, 0, context) != 1) {
         if (bio != NULL && ssl != NULL) {
             openssl->SSL_set_bio(ssl, bio, bio);
         }
         openssl->SSL_free(ssl); /* one BIO is not freed here: there was no memory for 100 bytes more */
-        free(handshake);
         free(tls);
         openssl->ERR_clear_error();
         return NULL;
@@ -342,21 +286,14 @@ struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled)
     } else {
         openssl->SSL_set_accept_state(ssl);
     }
-    handshake->context = context;
-    handshake->dialled = dialled;
-    *tls = (struct cw_tls){
-        .openssl = openssl, .handshake = handshake, .ssl = ssl, .by_key = (uint8_t)context->by_key};
+    *tls = (struct cw_tls){.openssl = openssl, .ssl = ssl, .rekey = context->rekey, .by_key = (uint8_t)context->by_key};
     return tls;
 }
 
 void cw_tls_free(struct cw_tls *tls)
 {
-    if (tls->stream != NULL) {
-        cw_tls_stream_free(tls->stream);
-    }
     tls->openssl->SSL_free(tls->ssl);
     tls->openssl->ERR_clear_error();
-    handshake_free(tls);
     free(tls);
 }
 
@@ -386,35 +323,6 @@ static int outcome(struct cw_tls *tls, int ret)
     }
 }
 
-/* Called when the handshake is over: our own records replace OpenSSL's, of which none was read ahead. Where they
- * cannot, OpenSSL goes on; its records look alike on the wire. */
-static void leave_openssl(struct cw_tls *tls)
-{
-    const struct handshake *handshake = tls->handshake;
-    const int mine                    = handshake->dialled ? 0 : 1;
-    const struct cw_tls_stream_keys keys = {
-        .suite  = tls->openssl->SSL_CIPHER_get_protocol_id(tls->openssl->SSL_get_current_cipher(tls->ssl)),
-        .out    = handshake->secrets[mine],
-        .in     = handshake->secrets[1 - mine],
-        .length = handshake->lengths[0],
-        .rekey  = handshake->context->rekey};
-
-    if (!cw_tls_in_kernel(tls) && !handshake->context->openssl_records && keys.length > 0 &&
-        keys.length == handshake->lengths[1] && !tls->openssl->SSL_has_pending(tls->ssl)) {
-        tls->stream = cw_tls_stream_new(tls->openssl, &keys);
-    }
-    if (tls->stream != NULL) {
-        tls->openssl->SSL_free(tls->ssl);
-        tls->ssl = NULL;
-    } else {
-        tls->openssl->SSL_set_read_ahead(tls->ssl, 1);
-        tls->openssl->SSL_set_default_read_buffer_len(tls->ssl, READ_BUFFER);
-        (void)tls->openssl->SSL_set_ex_data(tls->ssl, 0, NULL);
-    }
-    tls->openssl->ERR_clear_error();
-    handshake_free(tls);
-}
-
 int cw_tls_handshake(struct cw_tls *tls)
 {
     int ret;
@@ -427,7 +335,9 @@ int cw_tls_handshake(struct cw_tls *tls)
             tls->why = "it did not use the shared key";
             return -EPROTO;
         }
-        leave_openssl(tls);
+        tls->openssl->SSL_set_read_ahead(tls->ssl, 1);
+        tls->openssl->SSL_set_default_read_buffer_len(tls->ssl, READ_BUFFER);
+        (void)tls->openssl->SSL_set_ex_data(tls->ssl, 0, NULL);
         return 1;
     }
     ret = outcome(tls, ret);
@@ -439,10 +349,9 @@ ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length)
     size_t done = 0;
     int ret;
 
-    if (tls->written >= REKEY_BYTES && !tls->in_write &&
-        !is_in_kernel(tls->openssl->SSL_get_wbio(tls->ssl))) {
+    if (tls->written >= tls->rekey && !tls->in_write && !cw_tls_in_kernel(tls)) {
         tls->written = 0;
-        (void)tls->openssl->SSL_key_update(tls->ssl, 0); /* leaves with the next bytes */
+        (void)tls->openssl->SSL_key_update(tls->ssl, KEEP_YOURS); /* leaves with the next bytes */
     }
     tls->openssl->ERR_clear_error();
     errno = 0;
@@ -459,15 +368,13 @@ ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length)
 ssize_t cw_tls_read(struct cw_tls *tls, void *data, size_t length)
 {
     size_t done = 0;
-    int ret;
 
     tls->openssl->ERR_clear_error();
     errno = 0;
     if (tls->openssl->SSL_read_ex(tls->ssl, data, length, &done) == 1) {
         return (ssize_t)done;
     }
-    ret = outcome(tls, 0);
-    return (ret == -EINPROGRESS) ? -EAGAIN : ret;
+    return outcome(tls, 0);
 }
 
 int cw_tls_pending(const struct cw_tls *tls)
@@ -475,19 +382,14 @@ int cw_tls_pending(const struct cw_tls *tls)
     return tls->openssl->SSL_has_pending(tls->ssl);
 }
 
-struct cw_tls_stream *cw_tls_stream_of(const struct cw_tls *tls)
-{
-    return tls->stream;
-}
-
 const char *cw_tls_why(const struct cw_tls *tls)
 {
-    return (tls->stream != NULL) ? cw_tls_stream_why(tls->stream) : tls->why;
+    return tls->why;
 }
 
 int cw_tls_in_kernel(const struct cw_tls *tls)
 {
-    void *bio = (tls->ssl != NULL) ? tls->openssl->SSL_get_wbio(tls->ssl) : NULL;
+    void *bio = tls->openssl->SSL_get_wbio(tls->ssl);
 
-    return bio != NULL && (is_in_kernel(bio) || tls->openssl->BIO_ctrl(bio, BIO_GET_KTLS_RECV, 0, NULL) > 0);
+    return is_in_kernel(bio) || tls->openssl->BIO_ctrl(bio, BIO_GET_KTLS_RECV, 0, NULL) > 0;
 }

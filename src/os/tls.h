@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * TLS 1.3 over connected sockets, by OpenSSL (os/openssl.h). Both ends prove their identity: by a key that they share,
- * or by certificates of an authority that both trust. The kernel encrypts if it can; otherwise the records are ours
- * (os/tls_stream.h) as soon as OpenSSL's handshake is over, and OpenSSL's session is freed. No call waits, raises
- * SIGPIPE or leaves an entry in OpenSSL's queue of errors. Only a single thread at a time may use a context and the
- * sessions made from it; a session whose handshake is over does not depend on its context.
+ * or by certificates of an authority that both trust. The kernel encrypts if it can. No call waits, raises SIGPIPE or
+ * leaves an entry in OpenSSL's queue of errors. Only a single thread at a time may use a context and the sessions made
+ * from it; a session whose handshake is over does not depend on its context.
  */
 #ifndef CW_OS_TLS_H
 #define CW_OS_TLS_H
@@ -20,13 +19,11 @@ struct cw_tls_settings {
     const char *cert_file;
     const char *cert_key_file;
     const char *ca_file;
-    int openssl_records;   /* leave records to OpenSSL, as where the kernel encrypts: for tests */
-    uint64_t rekey;        /* of struct cw_tls_stream_keys */
+    uint64_t rekey;        /* bytes written after which the key changes; 0: the usual number */
 };
 
 struct cw_tls_context;
 struct cw_tls;
-struct cw_tls_stream;
 
 /* NULL: `why` is the reason, as the end of a sentence. */
 struct cw_tls_context *cw_tls_context_new(const struct cw_tls_settings *settings, char *why, size_t size);
@@ -39,14 +36,14 @@ void cw_tls_free(struct cw_tls *tls);
 /* 1: both ends have proved their identity; 0: call again when the descriptor can be read; -EINPROGRESS: when it can be
  * written; -EPROTO: the handshake failed; other errors: the connection ended. */
 int cw_tls_handshake(struct cw_tls *tls);
-/* After the handshake: the stream that sends and receives. NULL: cw_tls_write, cw_tls_read and cw_tls_pending do
- * that. */
-struct cw_tls_stream *cw_tls_stream_of(const struct cw_tls *tls);
-/* Bytes moved, or -errno; -EBADMSG: not the peer's bytes. 0 from read: the peer's end. After -EAGAIN a write has to be
- * repeated with the same bytes, and perhaps more behind them. */
+/* Bytes moved, at most a record of 16 KiB, or -errno; -EBADMSG: not the peer's bytes. Written bytes are with the
+ * kernel, bytes read were checked. 0 from read: the peer's end. After -EAGAIN a write has to be repeated with the same
+ * bytes, at any address, and perhaps more behind them. -EINPROGRESS from read: it waits until the descriptor can be
+ * written. */
 ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length);
 ssize_t cw_tls_read(struct cw_tls *tls, void *data, size_t length);
-/* Whether the session holds received bytes that the descriptor does not announce. */
+/* Whether the session holds received bytes that the descriptor does not announce. They may be a part of a record: read
+ * until -EAGAIN. */
 int cw_tls_pending(const struct cw_tls *tls);
 /* The last failure, in OpenSSL's words; the text lives for ever. */
 const char *cw_tls_why(const struct cw_tls *tls);

@@ -79,8 +79,6 @@ struct cw_limits {
     struct cw_access_limits access;
 };
 
-#define CW_PLACE_SHOWN 0x100u
-
 /* The functions of the core that an iface calls, inside progress() only. `owner` is the value given to open(). */
 struct cw_upcalls {
     /* A packet came in on an open connection. `data` is valid until the return only. */
@@ -101,9 +99,8 @@ struct cw_upcalls {
      * CW_PLACE_MAX_IOV entries) with the place of these bytes, which has exactly `length` bytes and stays valid until
      * `placed` or the end of the connection, and returns the number of entries. 0: the core abandoned the connection,
      * or the packet breaks the protocol; the transport then ends the connection with UCS_ERR_IO_ERROR. The header is
-     * valid until the return only. With CW_PLACE_SHOWN added the program may look at the place at any time, so the
-     * transport writes only bytes there that are known to be the peer's; otherwise the place may hold any bytes until
-     * `placed`. */
+     * valid until the return only. The program may look at the place at any time, so the transport writes only bytes
+     * there that are known to be the peer's. */
     unsigned (*place)(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov);
     /* The whole payload is in its place. Header and length are those of `place`. */
     void (*placed)(struct cw_conn *conn, uint8_t id, const void *header, size_t length);

@@ -135,7 +135,6 @@ static int find_place(struct cw_sim_iface *iface, struct cw_sim_conn *conn, stru
     target->begun = 1;
     target->count = (upcalls->place == NULL) ? 0 :
                     upcalls->place(&conn->conn, event->id, event->data, payload_of(event), target->iov);
-    target->count &= ~CW_PLACE_SHOWN;
     cw_sim_must(target->count <= CW_PLACE_MAX_IOV, "`place` answers too many entries");
     for (i = 0; i < target->count; i++) {
         length += target->iov[i].iov_len;

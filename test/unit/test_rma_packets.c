@@ -208,7 +208,7 @@ static void test_target_of_a_put_is_shown(void **state)
     (void)state;
     begin();
     header.receive_id = htole64(accept_put(100, 900));
-    assert_int_equal(cw_op_place(ep->conn, CW_PACKET_RNDV_DATA, &header, 900, iov), 1 | CW_PLACE_SHOWN);
+    assert_int_equal(cw_op_place(ep->conn, CW_PACKET_RNDV_DATA, &header, 900, iov), 1);
     assert_ptr_equal(iov[0].iov_base, memory + GUARD + 100);
     memset(iov[0].iov_base, 0xee, iov[0].iov_len);
     cw_op_placed(ep->conn, CW_PACKET_RNDV_DATA, &header, 900);

@@ -53,8 +53,8 @@ static void sides_end(void)
     cw_tcp_filter_free(&right.conn);
     cw_poller_free(left.iface.poller);
     cw_poller_free(right.iface.poller);
-    free(left.security.spare.bytes);
-    free(right.security.spare.bytes);
+    free(left.security.spare_in);
+    free(right.security.spare_in);
     close(left.conn.item.fd);
     close(right.conn.item.fd);
 }

@@ -67,7 +67,6 @@ struct cw_tcp_place {
     unsigned first;
     unsigned count;
     uint8_t id;
-    uint8_t shown;                /* CW_PLACE_SHOWN */
     uint8_t header[CW_PLACE_HEADER];
     struct iovec iov[1 + CW_PLACE_MAX_IOV];
     uint8_t padding[CW_TCP_PADDING_MAX];

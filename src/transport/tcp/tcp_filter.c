@@ -29,10 +29,10 @@ ssize_t cw_tcp_filter_send(struct cw_tcp_conn *conn, const void *data, size_t le
     return (conn->filter != NULL) ? cw_tcp_filter_sendv(conn, &iov, 1) : cw_net_send(conn->item.fd, data, length);
 }
 
-ssize_t cw_tcp_filter_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count, unsigned shown)
+ssize_t cw_tcp_filter_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
 {
     struct cw_tcp_filter *filter = conn->filter;
-    const ssize_t got            = filter->ops->recvv(filter, iov, count, shown);
+    const ssize_t got            = filter->ops->recvv(filter, iov, count);
 
     if (filter->has_unread) {
         cw_tcp_filter_enter(conn);
@@ -46,7 +46,7 @@ ssize_t cw_tcp_filter_recv(struct cw_tcp_conn *conn, void *data, size_t length)
 {
     const struct iovec iov = {data, length};
 
-    return (conn->filter != NULL) ? cw_tcp_filter_recvv(conn, &iov, 1, 0) : cw_net_recv(conn->item.fd, data, length);
+    return (conn->filter != NULL) ? cw_tcp_filter_recvv(conn, &iov, 1) : cw_net_recv(conn->item.fd, data, length);
 }
 
 void cw_tcp_filter_free(struct cw_tcp_conn *conn)

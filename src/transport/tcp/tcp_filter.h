@@ -16,7 +16,6 @@
 #define CW_TRANSPORT_TCP_TCP_FILTER_H
 
 #include "base/compiler.h"
-#include "os/tls_stream.h"
 #include "transport/tcp/tcp.h"
 
 enum cw_tcp_protection { /* bits, on the wire */
@@ -46,14 +45,14 @@ struct cw_tcp_filter_ops {
      * the filter has no handshake. */
     int (*handshake)(struct cw_tcp_filter *filter);
     ssize_t (*sendv)(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count);
-    /* Only checked bytes are written to the first `shown` entries; to the others any bytes may be written. */
-    ssize_t (*recvv)(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count, unsigned shown);
+    /* Only checked bytes are written. */
+    ssize_t (*recvv)(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count);
     void (*free)(struct cw_tcp_filter *filter);
 };
 
 /* Slow paths of connections that have a filter. */
 ssize_t cw_tcp_filter_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count);
-ssize_t cw_tcp_filter_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count, unsigned shown);
+ssize_t cw_tcp_filter_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count);
 ssize_t cw_tcp_filter_send(struct cw_tcp_conn *conn, const void *data, size_t length);
 ssize_t cw_tcp_filter_recv(struct cw_tcp_conn *conn, void *data, size_t length);
 
@@ -76,7 +75,7 @@ struct cw_tcp_security {
     struct cw_tls_context *tls;       /* NULL: not needed */
     uint8_t secret[32];               /* derived from the key */
     char why[320];                    /* a sentence that was composed */
-    struct cw_tls_spare spare;        /* for all connections of the worker */
+    uint8_t *spare_in;                /* NULL, or an unused buffer of a filter with checksums */
 };
 
 /* The error of the connection, as the end of a sentence about the peer. */

@@ -16,7 +16,7 @@
 
 #define MAX_RECORDS 16u /* per system call */
 #define MAX_PARTS   (1u + CW_TCP_MAX_IOV + 2 * MAX_RECORDS)
-#define IN_SIZE     CW_TLS_BUFFER
+#define IN_SIZE     (128u << 10) /* caches of processors hold it */
 
 _Static_assert(IN_SIZE >= 2 * (CW_TCP_RECORD_HEAD + CW_TCP_RECORD_MAX), "room for a record that is not complete");
 
@@ -50,9 +50,9 @@ static struct crc_filter *crc_of(struct cw_tcp_filter *filter)
     return cw_container_of(filter, struct crc_filter, super);
 }
 
-static struct cw_tls_spare *spare_of(const struct crc_filter *crc)
+static uint8_t **spare_of(const struct crc_filter *crc)
 {
-    return &cw_tcp_iface_of(&crc->super.conn->super)->security->spare;
+    return &cw_tcp_iface_of(&crc->super.conn->super)->security->spare_in;
 }
 
 static void put_part(struct plan *plan, const void *bytes, size_t length)
@@ -234,7 +234,8 @@ static ssize_t fill(struct crc_filter *crc)
     ssize_t got;
 
     if (crc->in == NULL) {
-        crc->in = cw_tls_spare_take(spare_of(crc));
+        crc->in        = (*spare_of(crc) != NULL) ? *spare_of(crc) : malloc(IN_SIZE);
+        *spare_of(crc) = NULL;
         if (crc->in == NULL) {
             return -EAGAIN;
         }
@@ -253,14 +254,13 @@ static ssize_t fill(struct crc_filter *crc)
 }
 
 /* Reads fewer bytes than there is room for only if the descriptor has no more: it then announces the next ones. */
-static ssize_t crc_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count, unsigned shown)
+static ssize_t crc_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
 {
     const size_t room      = cw_bytes_in_iov(iov, count);
     struct crc_filter *crc = crc_of(filter);
     size_t total           = (crc->in != NULL) ? hand_up(crc, iov, count) : 0;
     ssize_t got            = -EAGAIN;
 
-    (void)shown; /* all bytes are checked before they are written */
     if (total == 0 && crc->broken == 0) {
         got = fill(crc);
         if (got > 0) {
@@ -269,8 +269,9 @@ static ssize_t crc_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, 
         }
     }
     if (crc->in != NULL && crc->in_at == crc->in_have) {
-        cw_tls_spare_give(spare_of(crc), crc->in);
-        crc->in = NULL;
+        free(*spare_of(crc));
+        *spare_of(crc) = crc->in;
+        crc->in        = NULL;
     }
     filter->has_unread = total > 0 && (total == room || crc->broken != 0);
     if (total > 0) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The filter against attackers who read or change bytes on the way: TLS over the connection's descriptor (os/tls.h).
- * The records are our own (os/tls_stream.h); or, where the kernel encrypts, those of OpenSSL's functions, one record at
- * a time.
+ * OpenSSL moves one record at a time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +9,6 @@
 
 #include "base/bytes.h"
 #include "os/tls.h"
-#include "os/tls_stream.h"
 #include "transport/tcp/tcp_filter.h"
 
 #define RECORD     16384u       /* bytes that TLS encrypts at a time */
@@ -25,11 +23,6 @@ struct tls_filter {
 static struct cw_tls *tls_of(struct cw_tcp_filter *filter)
 {
     return cw_container_of(filter, struct tls_filter, super)->tls;
-}
-
-static struct cw_tls_spare *spare_of(const struct cw_tcp_filter *filter)
-{
-    return &cw_tcp_iface_of(&filter->conn->super)->security->spare;
 }
 
 static int tls_handshake(struct cw_tcp_filter *filter)
@@ -68,7 +61,7 @@ static const char *next_bytes(const struct iovec *iov, unsigned count, unsigned 
     return buffer;
 }
 
-static ssize_t openssl_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
+static ssize_t tls_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
 {
     size_t total = 0, offset = 0, length;
     char *buffer = NULL; /* a thread with a small stack has no room for it */
@@ -105,7 +98,7 @@ static ssize_t openssl_sendv(struct cw_tcp_filter *filter, const struct iovec *i
     return (ssize_t)total;
 }
 
-static ssize_t openssl_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
+static ssize_t tls_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
 {
     struct cw_tls *tls = tls_of(filter);
     size_t total = 0, offset = 0;
@@ -135,31 +128,12 @@ static ssize_t openssl_recvv(struct cw_tcp_filter *filter, const struct iovec *i
     if (*damaged) {
         got = -EBADMSG;
     }
-    filter->has_unread = total > 0 && ((got <= 0 && got != -EAGAIN) || (at == count && cw_tls_pending(tls)));
-    return (total > 0) ? (ssize_t)total : got;
-}
-
-static ssize_t tls_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
-{
-    struct cw_tls_stream *stream = cw_tls_stream_of(tls_of(filter));
-
-    return (stream != NULL) ? cw_tls_stream_sendv(stream, filter->conn->item.fd, iov, count, spare_of(filter))
-                            : openssl_sendv(filter, iov, count);
-}
-
-static ssize_t tls_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count, unsigned shown)
-{
-    struct cw_tls_stream *stream = cw_tls_stream_of(tls_of(filter));
-    ssize_t got;
-
-    if (stream == NULL) {
-        return openssl_recvv(filter, iov, count);
+    filter->has_unread = got == -EINPROGRESS ||
+                         (total > 0 && ((got <= 0 && got != -EAGAIN) || (at == count && cw_tls_pending(tls))));
+    if (total > 0) {
+        return (ssize_t)total;
     }
-    got = cw_tls_stream_recvv(stream, filter->conn->item.fd, iov, count, shown, spare_of(filter), &filter->has_unread);
-    if (got == -EBADMSG) {
-        filter->why = cw_tls_stream_why(stream);
-    }
-    return got;
+    return (got == -EINPROGRESS) ? -EAGAIN : got;
 }
 
 static void tls_free(struct cw_tcp_filter *filter)

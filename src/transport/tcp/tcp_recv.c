@@ -174,8 +174,6 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     if (count == 0) {
         return 0;
     }
-    place->shown = (count & CW_PLACE_SHOWN) != 0;
-    count &= ~CW_PLACE_SHOWN;
     assert(count <= CW_PLACE_MAX_IOV && cw_bytes_in_iov(&place->iov[1], count) == place->length);
     place->count = 1 + count;
     iface->spare_place = NULL;
@@ -325,10 +323,7 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
         iov[count].iov_len  = (place != NULL && place->length >= BULK_MIN) ? BULK_PEEK : iface->staging_size;
         *room_p += iov[count++].iov_len;
     }
-    return (conn->filter == NULL)
-               ? cw_net_recvv(conn->item.fd, iov, count)
-               : cw_tcp_filter_recvv(conn, iov, count,
-                                     (place != NULL && place->shown) ? place->count - place->first : 0);
+    return (conn->filter == NULL) ? cw_net_recvv(conn->item.fd, iov, count) : cw_tcp_filter_recvv(conn, iov, count);
 }
 
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events)

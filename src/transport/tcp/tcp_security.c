@@ -136,7 +136,7 @@ void cw_tcp_security_free(struct cw_tcp_security *security)
 {
     if (security != NULL) {
         cw_tls_context_free(security->tls);
-        free(security->spare.bytes);
+        free(security->spare_in);
         cw_secret_wipe(security->secret, sizeof(security->secret));
         free(security);
     }
