@@ -129,22 +129,17 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
 static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
                                      const ucp_request_param_t *param)
 {
-    ucp_worker_h worker = ep->worker;
     struct cw_call_device device;
-    ucs_status_ptr_t result;
     ucs_status_t status;
     size_t length = 0;
 
-    if (cw_likely(is_plain_elsewhere(worker, buffer, count, address, rkey, param, CW_KEY_READ))) {
-        result = cw_get_by_cell(ep, buffer, count, address, rkey, param);
-        if (cw_likely(result != NULL)) {
-            return result;
-        }
+    if (is_plain_elsewhere(ep->worker, buffer, count, address, rkey, param, CW_KEY_READ)) {
+        return cw_get(ep, buffer, count, count, address, rkey, param);
     }
     if (cw_unlikely(cw_call_is_sgl(ep, param))) {
         return cw_call_sgl(ep, buffer, count, address, rkey, param, 1);
     }
-    status = check(worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
+    status = check(ep->worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
     if (cw_unlikely(status == CW_CALL_DEVICE)) {
         param  = cw_call_with_device(param, &device);
         status = UCS_OK;

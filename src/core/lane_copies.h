@@ -44,29 +44,12 @@ static inline struct cw_claim_pair *cw_lane_claim_pair(struct cw_conn *lane, int
     return lane->iface->transport->copies->pair(lane, ours, index);
 }
 
-static inline int cw_lane_peer_gone(struct cw_conn *lane)
-{
-    const struct cw_transport_copies *copies = lane->iface->transport->copies;
-
-    return copies->gone != NULL && copies->gone(lane);
-}
-
 /* The id of the peer's process on this host, as the system tells it. 0: not known, or on another host. */
 static inline uint32_t cw_lane_process(struct cw_conn *lane)
 {
     const struct cw_transport_copies *copies = lane->iface->transport->copies;
 
     return (copies == NULL || copies->process == NULL) ? 0 : copies->process(lane);
-}
-
-/* Copies many pieces of our memory to equally many pieces of the peer's. UCS_ERR_UNSUPPORTED: the transport has no such
- * slot. */
-static inline ucs_status_t cw_lane_scatter(struct cw_conn *lane, const struct iovec *from, const struct iovec *to,
-                                           unsigned count, const struct cw_validity *validity)
-{
-    const struct cw_transport_copies *copies = lane->iface->transport->copies;
-
-    return (copies->scatter == NULL) ? UCS_ERR_UNSUPPORTED : copies->scatter(lane, from, to, count, validity);
 }
 
 /* Passes a descriptor to the peer's process. 0: it was not passed. */

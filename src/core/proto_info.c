@@ -72,15 +72,14 @@ struct place {
     int on_device; /* the memory of the peer is a GPU's */
 };
 
-#define NUM_PLACES 6u
+#define NUM_PLACES 5u
 
 static const struct place places_of_messages[NUM_PLACES] = {{.name = ""},
                                                             {.name = " (with a memory handle)", .registered = 1}};
 
 static const struct place places_of_accesses[NUM_PLACES] = {
     {.name = " (mapped here)", .remote = CW_REMOTE_MAPPED},
-    {.name = " (copied by the system)", .remote = CW_REMOTE_COPIES | CW_REMOTE_OWNER},
-    {.name = " (copied by the system, owner away)", .remote = CW_REMOTE_COPIES},
+    {.name = " (copied by the system)", .remote = CW_REMOTE_COPIES},
     {.name = " (by the device)", .remote = CW_REMOTE_ACCESS},
     {.name = " (packets)", .remote = 0},
     {.name = " (packets to device memory)", .remote = 0, .on_device = 1}};

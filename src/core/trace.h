@@ -35,13 +35,10 @@ enum cw_trace_way {
     CW_TRACE_PIECES,        /* several packets */
     CW_TRACE_ANNOUNCED,     /* by rendezvous */
     CW_TRACE_MAPPED,        /* one-sided, as the ways below: by loads and stores, because the memory is mapped here */
-    CW_TRACE_SYSTEM,        /* copied between the processes at once */
-    CW_TRACE_SHARES,        /* copied between the processes in shares, during progress */
-    CW_TRACE_COUNTED,       /* a put by counted packets, where it could be copied between the processes */
-    CW_TRACE_ASKED,         /* a get that asks the owner */
-    CW_TRACE_ASKED_FIRST,   /* a get that asks the owner, where it could be copied between the processes */
-    CW_TRACE_PARTS,         /* a get in several requests */
-    CW_TRACE_DEVICE,        /* by the device of the lane */
+    CW_TRACE_SYSTEM,        /* copied between the processes */
+    CW_TRACE_ASKED  = 8,    /* a get that asks the owner; tools of older releases know this number and those below */
+    CW_TRACE_PARTS  = 10,   /* a put or get of many pieces */
+    CW_TRACE_DEVICE = 11,   /* by the device of the lane */
     CW_TRACE_WAYS
 };
 

@@ -23,8 +23,7 @@ static void draw_line(struct cw_rma *rma)
         rma->late_first = 0;
         rma->late_end   = UINT64_MAX;
     }
-    rma->fence_mark  = rma->sent_mark;
-    rma->fence_count = rma->counted;
+    rma->fence_mark = rma->sent_mark;
 }
 
 static ucs_status_t barrier_send(struct cw_request *request)
@@ -140,7 +139,7 @@ static void line_release(struct cw_request *request)
 static int is_under_way(const struct cw_rma *rma)
 {
     return rma->async_puts > 0 || rma->replies > 0 || !cw_list_empty(&rma->queue) ||
-           rma->sent_mark != rma->acked_mark || rma->counted != rma->carried;
+           rma->sent_mark != rma->acked_mark;
 }
 
 /* Begins a flush of the endpoint. Returns NULL if no operation is under way, or after an error, which is in

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gets (docs/change/one-sided.md). A get from memory that is mapped here needs no request; for other gets each attempt
- * chooses a protocol. Invariant: a get counts as late from its GET packet, or from the beginning of its copy, to its
- * end.
+ * Gets (docs/change/one-sided.md). A get from memory that is mapped here, or that the system copies, needs no request;
+ * for other gets each attempt chooses a protocol. Invariant: a get counts as late from its GET packet, or from the
+ * device's first access, to its end.
  */
 #include "op/get.h"
 
@@ -17,7 +17,6 @@ static void release(struct cw_request *request)
     struct cw_get *get = cw_request_state(request);
     struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
-    cw_cma_cancel(get->copy);
     cw_access_free(get->access);
     cw_dt_finish(&get->cursor);
     if (rma != NULL && get->asked) {
@@ -48,16 +47,13 @@ ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t lengt
 {
     struct cw_wire_get_refused packet;
     int32_t status;
-    uint64_t id;
 
     memcpy(&packet, data, sizeof(packet));
     status = (int32_t)le32toh((uint32_t)packet.status);
     if (status >= 0 || status <= UCS_ERR_LAST) {
         return UCS_ERR_IO_ERROR;
     }
-    id = le64toh(packet.receive_id);
-    return (id & CW_GET_ID) ? cw_get_refused(ep, id, (ucs_status_t)status)
-                            : cw_rndv_recv_refused(ep, id, (ucs_status_t)status);
+    return cw_rndv_recv_refused(ep, le64toh(packet.receive_id), (ucs_status_t)status);
 }
 
 /* ---- the attempts of a get ---- */
@@ -71,22 +67,19 @@ static ucs_status_t refuse(struct cw_request *request)
 
 static const struct cw_protocol refused = {.start = refuse};
 
-/* Chooses a protocol for the way in which the memory can be reached now, leaving out ways that failed before. An absent
- * owner is asked again from time to time. */
+/* Chooses a protocol for the way in which the memory can be reached now, leaving out ways that failed before. */
 static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep *ep)
 {
-    struct cw_rma *rma = cw_op_ep(ep)->rma;
-    unsigned remote    = 0;
+    unsigned remote = 0;
 
     if (cw_rkey_direct(get->rkey, get->address, CW_KEY_READ) != NULL) {
         remote = CW_REMOTE_MAPPED;
     } else if (!get->no_copies && cw_cma_is_possible(ep, &get->rkey->key)) {
-        rma->absent -= rma->absent > 0 && !get->declined;
-        remote = CW_REMOTE_COPIES | ((rma->absent == 0 && !get->declined) ? CW_REMOTE_OWNER : 0);
+        remote = CW_REMOTE_COPIES;
     } else if (cw_access_is_possible(ep, get->rkey)) {
         remote = CW_REMOTE_ACCESS;
     }
-    if (cw_unlikely(remote == 0 && rma->no_packets)) {
+    if (cw_unlikely(remote == 0 && cw_op_ep(ep)->rma->no_packets)) {
         return &refused;
     }
     return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_GET, remote), &get->cursor,
@@ -96,10 +89,9 @@ static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep 
 /* Each attempt chooses the protocol, because a queued get may get its connection later. */
 static ucs_status_t attempt(struct cw_request *request)
 {
-    struct cw_get *get = cw_request_state(request);
+    const struct cw_get *get = cw_request_state(request);
     ucs_status_t status;
 
-    get->declined = 0;
     do {
         status = choose(get, request->ep)->start(request);
     } while (cw_unlikely(status == UCS_ERR_UNSUPPORTED));
@@ -113,8 +105,8 @@ static ucs_status_t keep(struct cw_request *request)
     return cw_dt_keep(&get->cursor);
 }
 
-ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
-                                struct ucp_rkey *rkey, const ucp_request_param_t *param)
+static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
+                                    struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
     struct cw_rma *rma = cw_rma_get(ep);
     struct cw_request *request;
@@ -127,7 +119,6 @@ ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, u
     }
     get  = cw_request_state(request);
     *get = (struct cw_get){.rkey = rkey, .address = address};
-    cw_list_init(&get->quick);
     status = cw_dt_start(&get->cursor, cw_dt_of_param(param), buffer, count, CW_DT_RECV);
     if (status != UCS_OK) {
         cw_request_put(request);
@@ -188,13 +179,19 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
         return UCS_STATUS_PTR(ep->status);
     }
     from = cw_rkey_direct(rkey, address, CW_KEY_READ);
+    if (from == NULL && !(param->op_attr_mask & plain) && cw_rma_is_clear(ep, address, length, 0) &&
+        cw_cma_is_possible(ep, &rkey->key) &&
+        cw_cma_copy_bytes(ep, &rkey->key, address, buffer, length, CW_CMA_GET) == UCS_OK) {
+        cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, length);
+        return NULL;
+    }
     if (cw_unlikely(from == NULL || !cw_rma_is_clear(ep, address, length, 0))) {
         if (cw_unlikely(rkey->parts.length > 0) && from == NULL &&
             !(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) && cw_dt_is_contig(cw_dt_of_param(param))) {
             result = cw_get_short(ep, buffer, length, address, rkey, param);
         }
         if (result == NULL) {
-            result = cw_get_request(ep, buffer, count, address, rkey, param);
+            result = get_request(ep, buffer, count, address, rkey, param);
         }
         if (cw_likely(!UCS_PTR_IS_ERR(result))) {
             cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, length);

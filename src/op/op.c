@@ -14,11 +14,9 @@
 #include "core/lanes.h"
 #include "op/chunk_table.h"
 #include "op/chunks.h"
-#include "op/cma.h"
 #include "op/credit.h"
 #include "op/rndv_recv.h"
 #include "op/shares.h"
-#include "op/counted.h"
 #include "op/near.h"
 #include "op/put_list.h"
 #include "op/rma.h"
@@ -86,10 +84,7 @@ static const struct handler {
     [CW_PACKET_AMO_REPLY]     = {cw_amo_on_reply, EXACTLY(struct cw_wire_amo_reply)},
     [CW_PACKET_FLUSH]         = {cw_rma_on_flush, EXACTLY(struct cw_wire_flush)},
     [CW_PACKET_FLUSHED]       = {cw_rma_on_flushed, EXACTLY(struct cw_wire_flushed)},
-    [CW_PACKET_HELP]          = {cw_cma_on_help, EXACTLY(struct cw_wire_help)},
-    [CW_PACKET_HELPED]        = {cw_cma_on_helped, EXACTLY(struct cw_wire_helped)},
     [CW_PACKET_STAY]          = {stay, EXACTLY(uint64_t)},
-    [CW_PACKET_PUT_COUNTED]   = {cw_counted_on_put, MORE_THAN(struct cw_wire_put)},
     [CW_PACKET_GET_DATA]      = {cw_rndv_recv_on_whole, MORE_THAN(struct cw_wire_get_data)},
     [CW_PACKET_LANE]          = {cw_lanes_on_packet, AT_LEAST(struct cw_wire_lane)},
     [CW_PACKET_PUT_LIST]      = {cw_put_list_on_packet, AT_LEAST(struct cw_wire_put_list)},
@@ -286,8 +281,6 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
     cw_tag_matcher_init(&state->tags, cw_random_u64());
     cw_tag_spares_init(&state->spare_tags, worker->poller, most_spare(worker));
     cw_idmap_init(&state->receives);
-    cw_idmap_init(&state->gets);
-    cw_idmap_init(&state->copies);
     cw_am_init(&state->am, cw_random_u64());
     cw_list_init(&state->dropped);
     cw_list_init(&state->streams);
@@ -306,8 +299,6 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
     cw_tag_matcher_cleanup(&state->tags);
     cw_stream_worker_end(worker);
     cw_idmap_cleanup(&state->receives);
-    cw_idmap_cleanup(&state->gets);
-    cw_idmap_cleanup(&state->copies);
     cw_hash_cleanup(&state->revocable);
     free(state->choices);
     free(state->choices_rma);
@@ -326,7 +317,6 @@ void cw_op_worker_gauges(struct ucp_worker *worker)
 void cw_op_ep_quiesce(struct ucp_ep *ep)
 {
     cw_rndv_recv_quiesce(ep);
-    cw_cma_quiesce(ep);
 }
 
 void cw_op_ep_init(struct ucp_ep *ep)

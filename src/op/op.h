@@ -22,8 +22,6 @@ struct cw_choices_rma;
 struct cw_op_state {
     struct cw_tag_matcher tags;
     struct cw_idmap receives;           /* struct cw_rndv_recv, by the ids that senders know */
-    struct cw_idmap gets;               /* struct cw_wanted (op/get.h), by the ids that owners know */
-    struct cw_idmap copies;             /* struct cw_cma, by the ids that owners know */
     struct cw_choices *choices;         /* op/choice.h; NULL: none yet */
     struct cw_choices_rma *choices_rma; /* op/choice.h; NULL: none yet */
     struct cw_am_state am;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts (docs/change/one-sided.md). A put needs no request if its bytes can be stored directly, or fit a short packet or
- * a counted packet. Every other put is a send of op/send.h, whose protocol is chosen at each attempt until something
- * was sent. Invariant: rma->async_puts counts a put while it is announced, while the device of the lane writes it, and
- * while it is copied in shares; rma->replies counts it while it is announced.
+ * Puts (docs/change/one-sided.md). A put needs no request if its bytes can be stored directly, if the system copies
+ * them, or if they fit a short packet. Every other put is a send of op/send.h, whose protocol is chosen at each attempt
+ * until something was sent. Invariant: rma->async_puts counts a put while it is announced and while the device of the
+ * lane writes it; rma->replies counts it while it is announced.
  */
 #include "op/put.h"
 
@@ -13,7 +13,6 @@
 #include "op/choice.h"
 #include "op/chunks.h"
 #include "op/cma.h"
-#include "op/counted.h"
 #include "op/near.h"
 #include "op/stage.h"
 
@@ -59,16 +58,12 @@ static void release_put(struct cw_send *send)
     struct ucp_ep *ep  = cw_send_request(send)->ep;
     struct cw_rma *rma = cw_op_ep(ep)->rma;
 
-    if (send->phase == CW_SEND_COPYING && send->kind == &cw_put_kind) {
-        cw_cma_cancel(send->copy);
-    }
     if (send->kind == &cw_put_access_kind) {
         cw_access_free(send->access);
     }
     if (rma != NULL) {
         rma->replies -= send->kind == &cw_put_announced_kind;
-        rma->async_puts -=
-            send->kind == &cw_put_announced_kind || send->kind == &cw_put_access_kind || send->phase == CW_SEND_COPYING;
+        rma->async_puts -= send->kind == &cw_put_announced_kind || send->kind == &cw_put_access_kind;
     }
     cw_rkey_release(send->put.rkey);
     cw_rma_end(ep, send->message);
@@ -117,7 +112,7 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
     if (cw_rkey_direct(rkey, send->put.address, CW_KEY_WRITE) != NULL) {
         remote = CW_REMOTE_MAPPED;
     } else if (!send->no_copies && cw_cma_is_possible(ep, &rkey->key)) {
-        remote = CW_REMOTE_COPIES | ((!send->overtaken && cw_counted_is_open(ep, rkey)) ? CW_REMOTE_OWNER : 0);
+        remote = CW_REMOTE_COPIES;
     } else if (cw_access_is_possible(ep, rkey) && ep->conn->iface->limits.access.max_put_bcopy > 0) {
         remote = CW_REMOTE_ACCESS;
     }
@@ -176,7 +171,6 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
     send->put.rkey    = rkey;
     send->put.address = address;
     send->no_copies   = !cw_dt_is_memory(&send->cursor);
-    send->overtaken   = 0;
     send->message     = cw_rma_begin(rma);
     request->send     = cw_put_attempt;
     cw_rma_note_type(request, &send->cursor);
@@ -188,19 +182,13 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
     return cw_rma_post(request, param->op_attr_mask, haste_of(ep, send), keep);
 }
 
-/* Whether a packet may be sent now without a request. The two functions below say whether the put fits one. */
+/* Whether a packet may be sent now without a request. fits_short says whether the put fits one. */
 static int may_send(struct ucp_ep *ep, size_t length, uint64_t address)
 {
     const struct cw_rma *rma = cw_ep_ready(ep) ? cw_rma_get(ep) : NULL;
 
     return rma != NULL && !rma->running && !rma->no_packets && cw_list_empty(&rma->queue) &&
            !cw_rma_is_late(rma, address, length);
-}
-
-/* Whether one counted packet carries the put. */
-static int fits_counted(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
-{
-    return length <= CW_RMA_QUICK_PUT && cw_counted_is_open(ep, rkey) && length <= cw_counted_max(ep);
 }
 
 /* Whether one short send carries the put. */
@@ -243,12 +231,11 @@ static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t
 ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, uint64_t address,
                         struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
-    const uint32_t attributes     = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    const int plain               = cw_likely(!(param->op_attr_mask & attributes));
-    const struct cw_parcel parcel = {.from = buffer, .length = length};
-    const uint64_t at             = htole64(address);
+    const uint32_t attributes = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const int plain           = cw_likely(!(param->op_attr_mask & attributes));
+    const uint64_t at         = htole64(address);
     char bytes[sizeof(at) + CW_PUT_SHORT];
-    ucs_status_t status = CW_AGAIN;
+    ucs_status_t status       = CW_AGAIN;
     char *to;
 
     if (cw_unlikely(ep->state == CW_EP_FAILED)) {
@@ -263,12 +250,18 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, length);
         return NULL;
     }
+    if (to == NULL && plain && cw_cma_is_possible(ep, &rkey->key)) {
+        if (cw_rma_is_clear(ep, address, length, 1) &&
+            cw_cma_copy_bytes(ep, &rkey->key, address, (void *)(uintptr_t)buffer, length, CW_CMA_PUT) == UCS_OK) {
+            cw_count_message(ep->worker, CW_COUNT_PUT_SENT, length);
+            return NULL;
+        }
+        return put_request(ep, buffer, count, address, rkey, param);
+    }
     if (to != NULL || !plain || !may_send(ep, length, address)) {
         return put_request(ep, buffer, count, address, rkey, param);
     }
-    if (cw_cma_is_possible(ep, &rkey->key)) {
-        status = fits_counted(ep, length, rkey) ? cw_counted_send(ep, rkey, address, &parcel) : CW_AGAIN;
-    } else if (cw_unlikely(rkey->parts.length > 0) && cw_access_reaches(ep, rkey)) {
+    if (cw_unlikely(rkey->parts.length > 0) && cw_access_reaches(ep, rkey)) {
         status = cw_put_short(ep, buffer, length, address, rkey);
     } else if (fits_short(ep, length) && !cw_ep_collects(ep)) {
         memcpy(bytes, &at, sizeof(at));

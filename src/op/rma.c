@@ -13,7 +13,6 @@
 #include "base/counter.h"
 #include "base/log.h"
 #include "core/ep_batch.h"
-#include "op/counted.h"
 #include "op/op.h"
 #include "op/put_list.h"
 
@@ -23,8 +22,8 @@
 void cw_rma_update(struct cw_rma *rma)
 {
     rma->ep->busy = 0;
-    if (rma->open > 0 || !cw_list_empty(&rma->waits) || rma->sent_mark != rma->acked_mark ||
-        rma->counted != rma->carried || rma->unflushed || rma->error != UCS_OK) {
+    if (rma->open > 0 || !cw_list_empty(&rma->waits) || rma->sent_mark != rma->acked_mark || rma->unflushed ||
+        rma->error != UCS_OK) {
         cw_ep_owes_rma(rma->ep);
     }
 }
@@ -374,9 +373,8 @@ static void start_counters(struct cw_rma *rma)
 {
     const uint32_t start = (uint32_t)cw_counter_start;
 
-    rma->generation = rma->answers = rma->counted_here = start;
+    rma->generation = start;
     rma->sent_mark = rma->asked_mark = rma->acked_mark = rma->fence_mark = start;
-    rma->counted = rma->carried = rma->fence_count = rma->told_carried = start;
 }
 
 struct cw_rma *cw_rma_get(struct ucp_ep *ep)
@@ -399,7 +397,6 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
     cw_list_init(&rma->queue);
     cw_list_init(&rma->waits);
     cw_list_init(&rma->job.link);
-    cw_fallback_init(rma);
     cw_list_add_tail(&cw_op_state(ep->worker)->rma, &rma->link);
     cw_op_ep(ep)->rma = rma;
     return rma;
@@ -424,8 +421,6 @@ void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     }
     cw_op_ep(ep)->rma = NULL;
     ep->busy = 0;
-    cw_fallback_end(rma);
-    cw_counted_free(rma);
     cw_put_list_free(ep->worker->context, rma->places);
     cw_list_remove(&rma->job.link);
     cw_list_remove(&rma->link);

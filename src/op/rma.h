@@ -27,52 +27,25 @@ struct cw_rma {
     uint32_t generation;     /* number that operations get that begin now */
     uint32_t open;           /* operations of this generation that have not ended */
     uint32_t replies;        /* operations that the peer has to answer; at most CW_RMA_WINDOW */
-    uint32_t answers;        /* packets that answered gets which the system could copy */
     uint32_t async_puts;     /* puts under way that packets sent later may overtake */
     uint64_t sent_mark;      /* number of packets sent that only FLUSHED confirms */
     uint64_t asked_mark;     /* sent_mark when the last FLUSH was sent */
     uint64_t acked_mark;     /* sent_mark up to which packets are confirmed */
     uint64_t fence_mark;     /* sent_mark at the last fence, which may lie any number of packets back */
-    uint64_t counted;        /* counted packets sent */
-    uint64_t carried;        /* counted packets known to be carried out; the claim pair has the low 32 bits */
-    uint64_t fence_count;    /* `counted` at the last fence */
     uint32_t num_late;       /* gets whose data is read after the call */
     uint32_t num_fetching;   /* those whose accesses the device of the lane has all taken */
     uint64_t late_first;     /* the range that holds the memory of all late gets */
     uint64_t late_end;
     uint32_t serving;             /* as owner: answers not yet sent to the peer; at most CW_RMA_WINDOW */
     uint32_t passed;              /* fences that are passed, but still hold back active messages */
-    struct cw_counted *packets;     /* counted.c: its further state; NULL: no packet was counted yet */
-    struct cw_claim_pair *owner_pair; /* as owner: the claim pair of the peer's counted packets, if used */
-    uint32_t counted_here;        /* as owner: counted packets that arrived, modulo 2^32 */
-    uint32_t num_quick;           /* get.c: length of `quick`: gets that the system could copy as well, oldest first */
-    uint32_t num_orphans;         /* gets that the system copied, and whose answer is still to come */
-    uint64_t quick_bytes;         /* bytes that the gets in `quick` ask for */
-    struct cw_list quick;
     struct cw_put_places *places; /* as owner: places of a put of many pieces; NULL: none came yet */
-    struct cw_list confirms; /* flushes that wait for the counted packets */
-    struct cw_job fallback;  /* fallback.c: on the worker's list while falls_back is not 0 */
-    uint64_t fallback_since;  /* time in ns since which nothing moved; 0: not known yet */
-    uint64_t fallback_seen;   /* answers and carried out packets at that time */
-    uint32_t fallback_rounds;
-    uint64_t told_carried; /* value of `carried` that waiting operations have seen */
-    uint8_t falls_back;    /* enum fallback in fallback.c */
-    uint8_t must_ask;      /* the claim pair reports a refusal; FLUSHED will say which */
     uint8_t unflushed;    /* put_short.c: the device has short puts whose end nothing tells yet */
     uint8_t running;
     uint8_t no_packets;   /* as origin: UCX_PROTO_EMULATION_ENABLE=n */
-    uint8_t absent;       /* get.c: next gets that the peer is not asked for, as it answers late */
-    uint8_t absent_for;   /* that number the last time; 0: the peer answers in time */
     uint8_t fencing;      /* fence.c: the call is under way */
     ucs_status_t error;   /* as origin: status of a refused operation, for the next flush */
     ucs_status_t refused; /* as owner: status of a refusal since the peer's last FLUSH */
 };
-
-/* Longest put and get that go by packets although the system could copy them (counted.h, get.c). If the answer to such
- * a get has to wait, the owner copies the data at once. Otherwise the answer would read the owner's memory later, when
- * the origin may have the data from the system already and has completed the get. */
-#define CW_RMA_QUICK_PUT (4096u << 10)
-#define CW_RMA_QUICK     (64u << 10)
 
 /* Returns NULL if there is no memory. */
 struct cw_rma *cw_rma_get(struct ucp_ep *ep);
@@ -123,7 +96,7 @@ void cw_rma_kick(struct cw_rma *rma);
 /* Whether the owner has carried out the packets sent before the last fence. */
 static inline int cw_rma_confirmed(const struct cw_rma *rma)
 {
-    return rma->acked_mark >= rma->fence_mark && rma->carried >= rma->fence_count;
+    return rma->acked_mark >= rma->fence_mark;
 }
 
 /* Whether a write to this range would change bytes that a get is still to read. */
@@ -198,21 +171,6 @@ static inline ucs_status_t cw_rma_admit_packets(const struct cw_rma *rma, uint64
     return cw_unlikely(cw_rma_is_late(rma, address, length)) ? CW_HOLD : UCS_OK;
 }
 
-/* As cw_rma_admit, for a copy by the system: it must not overtake counted puts, which may write to the same bytes. */
-ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes);
-
-/* fallback.c: while operations wait that the system could carry out, checks whether the owner makes progress with them;
- * otherwise the system carries them out. `hurries`: checks in each round of progress, otherwise in some rounds. */
-void cw_fallback_init(struct cw_rma *rma);
-void cw_fallback_begin(struct cw_rma *rma, int hurries);
-void cw_fallback_end(struct cw_rma *rma);
-/* Has the system copy the data of the oldest quick get. */
-void cw_get_copy_oldest(struct cw_rma *rma);
-/* cw_rma_end_confirms ends the flushes whose counted packets are carried out by now. cw_rma_ask asks the owner about
- * the other packets. */
-void cw_rma_end_confirms(struct cw_rma *rma);
-void cw_rma_ask(struct cw_rma *rma);
-
 /* Begins an operation of the endpoint that ends with the short puts of the device so far, if there are any. */
 ucs_status_t cw_put_short_flush(struct cw_rma *rma);
 
@@ -227,10 +185,6 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
                         struct ucp_rkey *rkey, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t length, uint64_t address,
                         struct ucp_rkey *rkey, const ucp_request_param_t *param);
-/* A get of contiguous bytes by a packet that fits a cell (get_quick.c). NULL: that is not possible now, and the caller
- * uses cw_get. */
-ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length, uint64_t address,
-                                struct ucp_rkey *rkey, const ucp_request_param_t *param);
 /* `size`: 4 or 8. `reply` NULL: the operation fetches nothing. */
 ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *operand, void *reply, unsigned size,
                         uint64_t address, struct ucp_rkey *rkey, const ucp_request_param_t *param);
@@ -241,14 +195,10 @@ ucs_status_t cw_rma_target_on_put_rts(struct ucp_ep *ep, const void *data, size_
 ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length);
-ucs_status_t cw_cma_on_help(struct ucp_ep *ep, const void *data, size_t length);
-/* Carries out a PUT that is longer than its header; notes a refusal. */
-ucs_status_t cw_rma_target_put(struct ucp_ep *ep, const void *data, size_t length);
 /* Handlers of packets that the origin receives. */
 ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t length);
-ucs_status_t cw_cma_on_helped(struct ucp_ep *ep, const void *data, size_t length);
 
 /* As owner: the rights that an access needs, for cw_mem_enter and cw_mem_pin. Without a token only a peer that could
  * reach this memory by itself is served. */

@@ -2,32 +2,26 @@
 /*
  * Flush of one-sided operations, and the admission of operations that may start only after earlier ones are confirmed
  * (op/rma.h). A flush waits for the operations that are counted in generations. For packets that are not confirmed yet
- * it starts an operation of its own: this operation asks the owner (FLUSH), or waits for the counted packets without
- * sending a packet.
+ * it starts an operation of its own, which asks the owner (FLUSH).
  */
 #include "op/rma.h"
 
 #include "base/log.h"
 #include "op/access.h"
-#include "op/counted.h"
 #include "op/op.h"
 
 struct flush_op {
-    struct cw_list link; /* rma->confirms, while it waits for the counted packets and has no id */
     uint64_t id;
     uint64_t mark;
-    uint64_t count;
     uint32_t generation;
-    int local; /* belongs to a close: it does not ask the peer */
 };
 
 _Static_assert(sizeof(struct flush_op) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
 static void flush_op_release(struct cw_request *request)
 {
-    struct flush_op *op = cw_request_state(request);
+    const struct flush_op *op = cw_request_state(request);
 
-    cw_list_remove(&op->link);
     if (op->id != 0) {
         cw_idmap_remove(&request->worker->ids, op->id);
         if (cw_op_ep(request->ep)->rma != NULL) {
@@ -35,17 +29,6 @@ static void flush_op_release(struct cw_request *request)
         }
     }
     cw_rma_end(request->ep, op->generation);
-}
-
-/* Waits for counted puts; the claim pair confirms them, so no packet is sent. */
-static ucs_status_t wait_for_counted(struct cw_rma *rma, struct flush_op *op)
-{
-    if (cw_counted_is_settled(rma)) {
-        return UCS_OK;
-    }
-    cw_list_add_tail(&rma->confirms, &op->link);
-    cw_fallback_begin(rma, 1);
-    return UCS_INPROGRESS;
 }
 
 static ucs_status_t flush_op_send(struct cw_request *request)
@@ -56,11 +39,9 @@ static ucs_status_t flush_op_send(struct cw_request *request)
     ucs_status_t status;
     uint64_t id;
 
-    cw_counted_look(rma);
-    op->mark  = rma->sent_mark;
-    op->count = rma->counted;
-    if (op->local || rma->acked_mark == rma->sent_mark) {
-        return wait_for_counted(rma, op);
+    op->mark = rma->sent_mark;
+    if (rma->acked_mark == rma->sent_mark) {
+        return UCS_OK;
     }
     if (rma->replies >= CW_RMA_WINDOW) {
         return CW_HOLD;
@@ -76,7 +57,6 @@ static ucs_status_t flush_op_send(struct cw_request *request)
     }
     op->id          = id;
     rma->asked_mark = rma->sent_mark;
-    rma->must_ask   = 0;
     rma->replies++;
     return UCS_INPROGRESS;
 }
@@ -89,10 +69,8 @@ static struct cw_request *flush_op_new(struct cw_rma *rma)
     if (request == NULL) {
         return NULL;
     }
-    op        = cw_request_state(request);
-    op->id    = 0;
-    op->local = 0;
-    cw_list_init(&op->link);
+    op               = cw_request_state(request);
+    op->id           = 0;
     op->generation   = cw_rma_begin(rma);
     request->ep      = rma->ep;
     request->send    = flush_op_send;
@@ -123,7 +101,6 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     }
     status                        = (ucs_status_t)told;
     cw_op_ep(ep)->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
-    cw_counted_confirmed(cw_op_ep(ep)->rma, ((struct flush_op *)cw_request_state(request))->count);
     if (status != UCS_OK) {
         cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; %s",
                  (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, ucs_status_string(status),
@@ -133,10 +110,6 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     cw_rma_update(cw_op_ep(ep)->rma);
     cw_list_remove(&request->link);
     cw_request_complete(request, UCS_OK);
-    cw_rma_end_confirms(cw_op_ep(ep)->rma);
-    if (!cw_counted_is_settled(cw_op_ep(ep)->rma) || !cw_list_empty(&cw_op_ep(ep)->rma->quick)) {
-        cw_fallback_begin(cw_op_ep(ep)->rma, !cw_counted_is_settled(cw_op_ep(ep)->rma));
-    }
     return UCS_OK;
 }
 
@@ -173,13 +146,6 @@ ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length,
     if (cw_rma_confirmed(rma)) {
         return UCS_OK;
     }
-    cw_counted_look(rma);
-    if (cw_rma_confirmed(rma)) {
-        return UCS_OK;
-    }
-    if (!cw_counted_is_settled(rma)) {
-        cw_fallback_begin(rma, 1);
-    }
     status = confirm(rma);
     return (status == UCS_OK) ? CW_HOLD : status;
 }
@@ -190,48 +156,6 @@ ucs_status_t cw_rma_admit_device(struct cw_rma *rma, uint64_t address, uint64_t 
 
     *flags_p = device_waits ? CW_ACCESS_AFTER_FETCHES : 0;
     return cw_rma_admit(rma, address, length, !device_waits);
-}
-
-ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes)
-{
-    cw_counted_look(rma);
-    if (cw_counted_is_settled(rma)) {
-        return cw_rma_admit(rma, address, length, writes);
-    }
-    cw_fallback_begin(rma, 1);
-    return CW_HOLD;
-}
-
-void cw_rma_end_confirms(struct cw_rma *rma)
-{
-    struct cw_request *request;
-    struct flush_op *op;
-
-    while (!cw_list_empty(&rma->confirms)) {
-        op = cw_list_head(&rma->confirms, struct flush_op, link);
-        if (rma->carried < op->count) {
-            break;
-        }
-        request = (struct cw_request *)(void *)op - 1;
-        cw_list_remove(&op->link);
-        cw_list_remove(&request->link);
-        if (rma->must_ask) { /* the owner is still to say what it refused */
-            cw_list_add_head(&rma->queue, &request->link);
-            cw_rma_kick(rma);
-            break;
-        }
-        cw_request_complete(request, UCS_OK); /* the request has no callback */
-    }
-    cw_rma_update(rma);
-}
-
-/* A close does not ask the peer, for the peer may make no progress any more (CLS-19). But counted puts can be carried
- * out without the peer, and a close does this: after it the program may tell the peer by other ways that the bytes are
- * there (CLS-4). */
-static int needs_flush_op(const struct cw_rma *rma, int confirm_packets)
-{
-    return rma->counted != rma->carried || (!cw_list_empty(&rma->queue) && (confirm_packets || rma->packets != NULL)) ||
-           (confirm_packets && rma->asked_mark != rma->sent_mark);
 }
 
 ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm_packets)
@@ -248,14 +172,13 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
     if (status != UCS_OK) {
         return status;
     }
-    cw_counted_look(rma);
-    if (needs_flush_op(rma, confirm_packets)) {
+    /* A close asks the peer nothing, for the peer may make no progress any more. */
+    if (confirm_packets && (!cw_list_empty(&rma->queue) || rma->asked_mark != rma->sent_mark)) {
         request = flush_op_new(rma);
         if (request == NULL) {
             return UCS_ERR_NO_MEMORY;
         }
-        ((struct flush_op *)cw_request_state(request))->local = !confirm_packets;
-        result                                                = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
+        result = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
         if (UCS_PTR_IS_ERR(result)) {
             return UCS_PTR_STATUS(result);
         }
@@ -277,27 +200,6 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
         cw_rma_kick(rma); /* an older wait may be about to end */
     }
     return UCS_INPROGRESS;
-}
-
-/* From then on the flushes that wait for counted packets wait for FLUSHED, too. */
-void cw_rma_ask(struct cw_rma *rma)
-{
-    struct cw_request *request;
-
-    if (rma->asked_mark != rma->acked_mark) {
-        return; /* an earlier FLUSH will be answered */
-    }
-    request = flush_op_new(rma);
-    if (request == NULL) {
-        return; /* tried again the next time */
-    }
-    rma->sent_mark += rma->asked_mark == rma->sent_mark;
-    if (flush_op_send(request) == UCS_INPROGRESS) {
-        cw_list_add_tail(&request->ep->inflight, &request->link);
-        cw_request_release(request, 0);
-    } else {
-        drop(request); /* no room: tried again, unless the owner carries out all before that */
-    }
 }
 
 /* Handler of FLUSH, at the owner. */

@@ -14,7 +14,9 @@
 #include "op/rma.h"
 #include "op/send.h"
 
-#define SHORT_BYTES 256u /* largest answer that goes by a short send */
+#define SHORT_BYTES 256u         /* largest answer that goes by a short send */
+#define KEPT_BYTES  (64u << 10) /* answers of up to this length that have to wait are copied, so that they hold no pin:
+                                 * the origin may have all bytes before the transport gives them back here */
 
 /* The datatype of contiguous memory of any type. */
 static ucp_datatype_t datatype_of(const struct cw_dt_device *device)
@@ -25,8 +27,8 @@ static ucp_datatype_t datatype_of(const struct cw_dt_device *device)
 /* ---- put ---- */
 
 /* Copies the bytes of a put to memory that the processor may not access. */
-static CW_COLD ucs_status_t put_to_device(struct ucp_ep *ep, const struct cw_wire_put *header, const void *bytes,
-                                          size_t length)
+static CW_COLD void put_to_device(struct ucp_ep *ep, const struct cw_wire_put *header, const void *bytes,
+                                  size_t length)
 {
     struct cw_mem_pin pin;
     ucs_status_t status;
@@ -43,10 +45,9 @@ static CW_COLD ucs_status_t put_to_device(struct ucp_ep *ep, const struct cw_wir
     } else {
         cw_rma_refuse(ep, le64toh(header->address), length, status);
     }
-    return status;
 }
 
-ucs_status_t cw_rma_target_put(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rma_target_on_put(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_put header;
     ucs_status_t status;
@@ -57,21 +58,16 @@ ucs_status_t cw_rma_target_put(struct ucp_ep *ep, const void *data, size_t lengt
     status  = cw_mem_enter(ep->worker->context, le64toh(header.token), le64toh(header.address), length,
                            cw_rma_rights(ep, header.token, CW_KEY_WRITE), &to);
     if (cw_unlikely(status == UCS_ERR_UNSUPPORTED)) {
-        return put_to_device(ep, &header, (const char *)data + sizeof(header), length);
+        put_to_device(ep, &header, (const char *)data + sizeof(header), length);
+        return UCS_OK;
     }
     if (cw_unlikely(status != UCS_OK)) {
         cw_rma_refuse(ep, le64toh(header.address), length, status);
-        return status;
+        return UCS_OK;
     }
     cw_bytes_copy(to, (const char *)data + sizeof(header), length);
     cw_count_message(ep->worker, CW_COUNT_PUT_RECEIVED, length);
     cw_mem_leave(ep->worker->context);
-    return UCS_OK;
-}
-
-ucs_status_t cw_rma_target_on_put(struct ucp_ep *ep, const void *data, size_t length)
-{
-    (void)cw_rma_target_put(ep, data, length);
     return UCS_OK;
 }
 
@@ -232,32 +228,7 @@ static int fits_now(const struct ucp_ep *ep, const struct get *get)
     const uint64_t max = ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
 
     return cw_ep_ready(ep) && get->length <= get->piece && get->length < ep->conn->iface->plan->zcopy_min &&
-           get->length <= (max > CW_RMA_QUICK ? max : CW_RMA_QUICK);
-}
-
-/* As answer_now, for an answer that fits a cell: it is written directly into the cell. */
-static ucs_status_t answer_by_cell(struct ucp_ep *ep, const struct get *get)
-{
-    struct cw_wire_get_data *header = (void *)ep->cells->cell->data;
-    ucs_status_t status;
-    void *from;
-
-    status = cw_mem_enter(ep->worker->context, get->token, get->address, get->length,
-                          cw_rma_rights(ep, get->token, CW_KEY_READ), &from);
-    if (cw_unlikely(status != UCS_OK)) {
-        return status;
-    }
-    *header = (struct cw_wire_get_data){.receive_id = htole64(get->receive_id)};
-    cw_bytes_copy(header + 1, from, get->length);
-    cw_cell_send(ep->cells, CW_PACKET_GET_DATA, sizeof(*header) + get->length);
-    cw_mem_leave(ep->worker->context);
-    cw_count_message(ep->worker, CW_COUNT_GET_SENT, get->length);
-    return UCS_OK;
-}
-
-static inline int fits_cell(const struct ucp_ep *ep, const struct get *get)
-{
-    return get->length <= get->piece && cw_ep_can_put(ep, get->length) && cw_cell_is_next(ep->cells);
+           get->length <= (max > KEPT_BYTES ? max : KEPT_BYTES);
 }
 
 /* CW_AGAIN: the transport took only *sent_p bytes. Other errors: the get is refused. */
@@ -297,7 +268,7 @@ static void release_get(struct cw_send *send)
 {
     struct cw_request *request = cw_send_request(send);
 
-    if (send->cursor.length > CW_RMA_QUICK) {
+    if (send->cursor.length > KEPT_BYTES) {
         cw_mem_unpin(request->worker->context, send->pin);
     }
     free(send->pin);
@@ -389,7 +360,7 @@ static ucs_status_t read_short(struct ucp_ep *ep, const struct get *get, void *t
 /* Called after cw_rma_target_begin has counted the answer. */
 static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size_t sent)
 {
-    const size_t kept          = (get->length <= CW_RMA_QUICK) ? (size_t)get->length : 0;
+    const size_t kept          = (get->length <= KEPT_BYTES) ? (size_t)get->length : 0;
     struct cw_mem_pin *pin     = calloc(1, sizeof(*pin) + kept);
     struct cw_request *request = (pin == NULL) ? NULL : cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
     ucs_status_t status        = UCS_ERR_NO_MEMORY;
@@ -438,9 +409,7 @@ ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t le
     if (get.length == 0 || get.piece < CW_WIRE_LEAST_PIECE || get.takes > (CW_WIRE_GET_NAME | CW_WIRE_GET_CHUNKS)) {
         return UCS_ERR_IO_ERROR;
     }
-    if (cw_likely(fits_cell(ep, &get))) {
-        status = answer_by_cell(ep, &get);
-    } else if (fits_now(ep, &get)) {
+    if (fits_now(ep, &get)) {
         status = answer_now(ep, &get, &sent);
     }
     if (status == CW_AGAIN || status == UCS_ERR_UNSUPPORTED) {

@@ -576,12 +576,8 @@ static void store(struct cw_rndv_recv *receive, uint64_t offset, const char *pay
 
 static ucs_status_t take(struct ucp_ep *ep, uint64_t id, uint64_t offset, const void *payload, size_t length)
 {
-    struct cw_rndv_recv *receive;
+    struct cw_rndv_recv *receive = find(ep, id);
 
-    if (id & CW_GET_ID) {
-        return cw_get_on_data(ep, id, offset, payload, length);
-    }
-    receive = find(ep, id);
     if (cw_unlikely(receive != NULL && receive->phase == NAMING)) {
         begin_receiving(receive); /* the sender does not name its memory */
     }

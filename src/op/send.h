@@ -33,7 +33,6 @@ enum cw_send_part { CW_SEND_WHOLE, CW_SEND_FIRST, CW_SEND_RTS, CW_SEND_PARTS };
 enum cw_send_phase {
     CW_SEND_QUEUED,
     CW_SEND_PIECES,
-    CW_SEND_COUNTED,    /* a put in counted packets: some of them were sent */
     CW_SEND_ANNOUNCED,
     CW_SEND_COPYING,
     CW_SEND_WRITING,    /* the device writes */
@@ -44,7 +43,6 @@ enum cw_send_phase {
     CW_SEND_SENT
 };
 
-struct cw_cma;
 struct cw_mem_pin;
 struct cw_send;
 struct ucp_rkey;
@@ -96,8 +94,7 @@ struct cw_send {
     uint8_t force;                   /* enum cw_protocol_force */
     uint8_t fast;                    /* FAST_CMPL */
     uint8_t acknowledged;            /* the receiver has matched the message */
-    uint8_t no_copies;               /* put: copies between processes were tried */
-    uint8_t overtaken;               /* put: the owner made no progress, the system writes the bytes */
+    uint8_t no_copies;               /* put: no copy between processes is possible */
     uint8_t on_device : 1;           /* memory is registered: a device reads or writes the bytes */
     uint8_t named     : 1;           /* the receiver was, or will be, told where the message lies */
     uint8_t has_mem   : 1;           /* the program gave the handle of the memory, and the message is not announced */
@@ -107,7 +104,6 @@ struct cw_send {
     struct cw_job job;               /* COPYING */
     union {
         uint64_t receive_id;         /* rendezvous: id from READY */
-        struct cw_cma *copy;         /* put in shares */
         struct cw_access *access;    /* put by the device; message with on_device */
         struct ucp_mem *mem;         /* message with has_mem */
     };

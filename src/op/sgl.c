@@ -2,16 +2,13 @@
 /*
  * Implementation of op/sgl.h. Invariant: `left` counts the pieces that have not ended, and one more while pieces are
  * being posted. The program's request is on no list: it waits only for its pieces, which end with the endpoint. Pieces
- * leave together where the transport can do that: one call of the system that copies into the owner's process takes
- * many, and so does a placed packet.
+ * leave together where a placed packet can carry them.
  */
 #include "op/sgl.h"
 
 #include "base/bytes.h"
-#include "core/lane_copies.h"
 #include "op/access.h"
 #include "op/cma.h"
-#include "op/counted.h"
 #include "op/put_list.h"
 
 struct pieces {
@@ -108,52 +105,6 @@ static size_t move_direct(const struct post *post, const struct cw_sgl *sgl, siz
     return k - i;
 }
 
-/* MOST_TOGETHER: elements that one system call takes. FEW_TOGETHER, SHORT_TOGETHER: number and length from which on
- * elements are worth a call; fewer or shorter ones are faster in packets of their own. */
-#define MOST_TOGETHER  64u
-#define FEW_TOGETHER   4u
-#define SHORT_TOGETHER 1024u
-
-/* Whether the system may copy puts to that range now: no operation waits, and the copy overtakes no packet. */
-static int is_clear(struct ucp_ep *ep, uint64_t address, uint64_t length)
-{
-    struct cw_rma *rma = cw_rma_get(ep);
-
-    if (rma == NULL || !cw_list_empty(&rma->queue) || rma->running) {
-        return 0;
-    }
-    cw_counted_look(rma);
-    return cw_counted_is_settled(rma) && cw_rma_admit(rma, address, length, 1) == UCS_OK;
-}
-
-/* Has the system copy as many of the elements from the i-th on as one call takes. Returns how many. */
-static size_t put_together(const struct post *post, const struct cw_sgl *sgl, size_t i)
-{
-    struct ucp_rkey *rkey = sgl->rkeys[i];
-    struct iovec from[MOST_TOGETHER], to[MOST_TOGETHER];
-    const struct cw_validity validity = {.address = rkey->key.validity, .value = rkey->key.token};
-    uint64_t first = UINT64_MAX, end = 0;
-    size_t length = 0, one, num, k;
-
-    for (k = 0; k < MOST_TOGETHER && i + k < sgl->count && sgl->rkeys[i + k] == rkey; k++) {
-        one = cw_sgl_block(sgl, i + k, &num);
-        if (one < SHORT_TOGETHER || num != 1 || one > CW_CMA_CALL_BYTES) {
-            break;
-        }
-        from[k] = (struct iovec){sgl->buffers[i + k], one};
-        to[k]   = (struct iovec){(void *)(uintptr_t)sgl->addresses[i + k], one}; /* an address of the other process */
-        first   = (sgl->addresses[i + k] < first) ? sgl->addresses[i + k] : first;
-        end     = (sgl->addresses[i + k] + one > end) ? sgl->addresses[i + k] + one : end;
-        length += one;
-    }
-    if (k < FEW_TOGETHER || !is_clear(post->ep, first, end - first) ||
-        cw_lane_scatter(post->ep->conn, from, to, (unsigned)k, &validity) != UCS_OK) {
-        return 0;
-    }
-    cw_count_message(post->ep->worker, CW_COUNT_PUT_SENT, length);
-    return k;
-}
-
 /* Posts as many of the elements from the i-th on as placed packets can carry. Returns how many. */
 static size_t put_placed(const struct post *post, const struct cw_sgl *sgl, size_t i)
 {
@@ -183,12 +134,8 @@ static size_t post_together(const struct post *post, const struct cw_sgl *sgl, s
     if (rkey->local != NULL) {
         return move_direct(post, sgl, i);
     }
-    if (post->is_get || sgl->lengths[i] < SHORT_TOGETHER) {
+    if (post->is_get || cw_cma_is_possible(post->ep, &rkey->key)) {
         return 0;
-    }
-    if (cw_cma_is_possible(post->ep, &rkey->key)) {
-        /* Counted packets are faster as long as the owner makes progress. */
-        return cw_counted_is_open(post->ep, rkey) ? 0 : put_together(post, sgl, i);
     }
     return (post->may_place && !cw_access_is_possible(post->ep, rkey)) ? put_placed(post, sgl, i) : 0;
 }

@@ -135,29 +135,6 @@ static ucs_status_t write_from(const struct cw_peer_process *peer, const struct 
     return UCS_OK;
 }
 
-ucs_status_t cw_peer_memory_scatter(const struct cw_peer_process *peer, const struct iovec *from,
-                                    const struct iovec *to, unsigned count)
-{
-    unsigned first, part, i;
-    size_t length;
-    ssize_t done;
-
-    for (first = 0; first < count; first += part) {
-        part = (count - first < WINDOW) ? count - first : WINDOW;
-        if (!is_same(peer)) {
-            return UCS_ERR_IO_ERROR;
-        }
-        for (i = 0, length = 0; i < part; i++) {
-            length += from[first + i].iov_len;
-        }
-        done = process_vm_writev(peer->pid, from + first, part, to + first, part, 0);
-        if (done != (ssize_t)length) {
-            return refused(peer, "written", done);
-        }
-    }
-    return UCS_OK;
-}
-
 /* Whether the system would copy one of these entries slowly. */
 static int lies_badly(const struct iovec *iov, unsigned count, uint64_t address, int reads)
 {

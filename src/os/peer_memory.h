@@ -31,8 +31,5 @@ ucs_status_t cw_peer_memory_read(const struct cw_peer_process *peer, const struc
                                  uint64_t from);
 ucs_status_t cw_peer_memory_write(const struct cw_peer_process *peer, const struct iovec *from, unsigned count,
                                   uint64_t to);
-/* Copies each of our entries to an entry of equal length in the process, many in one system call. */
-ucs_status_t cw_peer_memory_scatter(const struct cw_peer_process *peer, const struct iovec *from,
-                                    const struct iovec *to, unsigned count);
 
 #endif

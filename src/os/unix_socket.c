@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -321,13 +320,6 @@ int cw_unix_send_byte(int fd)
     alive = ret == (ssize_t)sizeof(byte) || errno == EAGAIN || not_sent(errno) == UCS_OK;
     errno = saved;
     return alive;
-}
-
-int cw_unix_is_ended(int fd)
-{
-    struct pollfd item = {.fd = fd, .events = POLLRDHUP};
-
-    return poll(&item, 1, 0) > 0 && (item.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 int cw_unix_peer_pid(int fd)

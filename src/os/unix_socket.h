@@ -53,9 +53,6 @@ void cw_unix_discard(int *fd_p);
  * no memory for the byte. If the socket has no room, enough bytes wait there already, and the call counts as done. */
 int cw_unix_send_byte(int fd);
 
-/* Whether the other side closed the connection or died; bytes that it sent before may still be there. */
-int cw_unix_is_ended(int fd);
-
 /* The process at the other end of a connected socket: the one that connected or listened. 0: there is none with a
  * process id here, such as one in another name space of processes. */
 int cw_unix_peer_pid(int fd);

@@ -88,15 +88,13 @@ struct cw_protocol_lane {
     size_t eager_end; /* up to here eagerly, although the plan has rendezvous for it */
 };
 
-/* How the origin of a one-sided operation reaches the memory: by the rights of the key, and by the state of its
- * owner. */
+/* How the origin of a one-sided operation reaches the memory. */
 enum cw_protocol_remote {
     CW_REMOTE_MAPPED = 1, /* by loads and stores */
     CW_REMOTE_COPIES = 2, /* by copies between the processes */
-    CW_REMOTE_OWNER  = 4, /* by the owner, which answers in time as far as is known */
-    CW_REMOTE_ACCESS = 8, /* by the device of the lane; for an announced message: the announcement names the memory for
+    CW_REMOTE_ACCESS = 4, /* by the device of the lane; for an announced message: the announcement names the memory for
                            * devices */
-    CW_REMOTE_ALL    = 16
+    CW_REMOTE_ALL    = 8
 };
 
 /* The input of protocols that are asked for their lengths. */

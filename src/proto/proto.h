@@ -26,9 +26,7 @@ extern const struct cw_protocol cw_proto_stream_pieces;
 
 extern const struct cw_protocol cw_proto_put_mapped;
 extern const struct cw_protocol cw_proto_put_access;
-extern const struct cw_protocol cw_proto_put_counted;
 extern const struct cw_protocol cw_proto_put_cma;
-extern const struct cw_protocol cw_proto_put_cma_shares;
 extern const struct cw_protocol cw_proto_put_rndv;
 extern const struct cw_protocol cw_proto_put_short;
 extern const struct cw_protocol cw_proto_put_zcopy;
@@ -37,10 +35,7 @@ extern const struct cw_protocol cw_proto_put_pieces;
 
 extern const struct cw_protocol cw_proto_get_mapped;
 extern const struct cw_protocol cw_proto_get_access;
-extern const struct cw_protocol cw_proto_get_quick;
-extern const struct cw_protocol cw_proto_get_parts;
 extern const struct cw_protocol cw_proto_get_cma;
-extern const struct cw_protocol cw_proto_get_cma_shares;
 extern const struct cw_protocol cw_proto_get_asked;
 
 extern const struct cw_protocol cw_proto_amo_mapped;

@@ -23,9 +23,7 @@ static const struct cw_protocol *const streams[] = {
 static const struct cw_protocol *const put_table[] = {
     &cw_proto_put_mapped,
     &cw_proto_put_access,
-    &cw_proto_put_counted,
     &cw_proto_put_cma,
-    &cw_proto_put_cma_shares,
     &cw_proto_put_rndv,
     &cw_proto_put_short,
     &cw_proto_put_zcopy,
@@ -35,8 +33,7 @@ static const struct cw_protocol *const put_table[] = {
 };
 
 static const struct cw_protocol *const get_table[] = {
-    &cw_proto_get_mapped, &cw_proto_get_access,     &cw_proto_get_quick, &cw_proto_get_parts,
-    &cw_proto_get_cma,    &cw_proto_get_cma_shares, &cw_proto_get_asked, NULL,
+    &cw_proto_get_mapped, &cw_proto_get_access, &cw_proto_get_cma, &cw_proto_get_asked, NULL,
 };
 
 static const struct cw_protocol *const atomics[] = {

@@ -20,9 +20,8 @@ struct cw_claim_pair {
     _Alignas(64) uint64_t done;
 };
 
-#define CW_CLAIM_PAIRS     16u            /* for shares of copies (op/shares.h) */
-#define CW_COUNTED         CW_CLAIM_PAIRS /* index of the claim pair behind them (op/counted.h) */
-#define CW_ALL_CLAIM_PAIRS (CW_CLAIM_PAIRS + 1u)
+#define CW_CLAIM_PAIRS 16u /* for shares of copies (op/shares.h) */
+
 /* Copies between memory of this process and of the peer's, and words that both see. Only `scatter`, `gone`,
  * `process`, `pass` and `take` may be NULL, the last two together. */
 struct cw_transport_copies {
@@ -37,15 +36,9 @@ struct cw_transport_copies {
                          const struct cw_validity *validity);
     ucs_status_t (*write)(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                           const struct cw_validity *validity);
-    /* As write, each entry to an entry of equal length in the peer's process. NULL: the caller uses single writes. */
-    ucs_status_t (*scatter)(struct cw_conn *conn, const struct iovec *from, const struct iovec *to, unsigned count,
-                            const struct cw_validity *validity);
-    /* Two words that both ends see, index < CW_ALL_CLAIM_PAIRS. `ours` 1: the words that this end hands out, 0: the
+    /* Two words that both ends see, index < CW_CLAIM_PAIRS. `ours` 1: the words that this end hands out, 0: the
      * peer's. The peer can write any value there at any time. */
     struct cw_claim_pair *(*pair)(struct cw_conn *conn, int ours, unsigned index);
-    /* Whether the peer has ended the connection, or died, although packets from before are still to be handed up; asked
-     * by a caller that waits for a word on a claim pair. It is a system call. NULL: the peer is in this process. */
-    int (*gone)(struct cw_conn *conn);
     /* The id of the peer's process, from the system and not from the peer, in the name space of this process; this
      * process' own id where the peer is in it. 0: not known. It is a system call. */
     uint32_t (*process)(struct cw_conn *conn);

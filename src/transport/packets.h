@@ -27,8 +27,7 @@ enum cw_batch { CW_BATCH_END, CW_BATCH_BEGIN, CW_BATCH_LONG, CW_BATCH_LAST };
  * order in which they were taken, each exactly once. */
 struct cw_transport_packets {
     ucs_status_t (*send_short)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
-    /* `max`: upper bound of what pack will write, <= max_bcopy. Where the transport has `claim_pair` and pack writes
-     * all of `max`, the bytes stay in place until the peer has handled the packet, or this end is closed. */
+    /* `max`: upper bound of what pack will write, <= max_bcopy. */
     ucs_status_t (*send_bcopy)(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
     /* UCS_INPROGRESS: taken, the payload stays in use until `done`. The caller may reuse the header and the iov array
      * on return. */

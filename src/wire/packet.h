@@ -40,10 +40,7 @@ enum cw_packet_id {
     CW_PACKET_AMO_REPLY      = 25, /* struct cw_wire_amo_reply */
     CW_PACKET_FLUSH          = 26, /* struct cw_wire_flush */
     CW_PACKET_FLUSHED        = 27, /* struct cw_wire_flushed */
-    CW_PACKET_HELP           = 28, /* struct cw_wire_help */
-    CW_PACKET_HELPED         = 29, /* struct cw_wire_helped */
     CW_PACKET_STAY           = 30, /* header 8 bytes, zero: the client uses the connection by which it met the server */
-    CW_PACKET_PUT_COUNTED    = 32, /* wire/rma.h, struct cw_wire_put: a PUT that is counted (op/counted.h) */
     CW_PACKET_GET_DATA       = 33, /* wire/rma.h, struct cw_wire_get_data */
     CW_PACKET_LANE           = 34, /* wire/lane.h, struct cw_wire_lane: about the further lanes of the endpoint */
     CW_PACKET_PUT_LIST       = 35, /* wire/rma.h, struct cw_wire_put_list; placed: struct cw_wire_put_list_data */

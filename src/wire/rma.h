@@ -123,41 +123,12 @@ struct cw_wire_flushed {
     uint32_t reserved;
 };
 
-enum cw_wire_help_way {
-    CW_WIRE_HELP_PUT = 1, /* the owner reads from the origin's process into the region */
-    CW_WIRE_HELP_GET = 2  /* the owner writes from the region into the origin's process */
-};
-
-/* The origin copies between the two processes and the owner may take shares. 0/8: token; 8/8: address in the region;
- * 16/8: bytes; 24/8: address of the first byte in the origin's process; 32/8: id for HELPED; 40/4: bytes of a share;
- * 44/4: index of the origin's claim pair; 48/4: its generation; 52/4: enum cw_wire_help_way. */
-struct cw_wire_help {
-    uint64_t token;
-    uint64_t address;
-    uint64_t length;
-    uint64_t origin_address;
-    uint64_t help_id;
-    uint32_t share;
-    uint32_t pair;
-    uint32_t generation;
-    uint32_t way;
-};
-
-/* Answers HELP when the owner takes no more shares. 0/8: id; 8/4: ucs_status_t: UCS_OK: the shares that it took are
- * copied; 12/4: zero. */
-struct cw_wire_helped {
-    uint64_t help_id;
-    int32_t status;
-    uint32_t reserved;
-};
-
 _Static_assert(sizeof(struct cw_wire_put) == 16 && sizeof(struct cw_wire_put_rts) == 40 &&
                sizeof(struct cw_wire_put_list) == 16 && sizeof(struct cw_wire_put_list_element) == 16 &&
                    sizeof(struct cw_wire_put_list_data) == 16 && sizeof(struct cw_wire_get) == 40 &&
                    sizeof(struct cw_wire_get_data) == 8 &&
                    sizeof(struct cw_wire_get_refused) == 16 &&
                    sizeof(struct cw_wire_amo) == 48 && sizeof(struct cw_wire_amo_reply) == 24 &&
-                   sizeof(struct cw_wire_flush) == 8 && sizeof(struct cw_wire_flushed) == 16 &&
-                   sizeof(struct cw_wire_help) == 56 && sizeof(struct cw_wire_helped) == 16, "sizes on the wire");
+                   sizeof(struct cw_wire_flush) == 8 && sizeof(struct cw_wire_flushed) == 16, "sizes on the wire");
 
 #endif

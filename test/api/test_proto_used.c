@@ -287,11 +287,10 @@ static void test_trace_tells_ways_to_memory(void **state)
     };
     /* copies between processes may be forbidden here */
     static const struct expected copied[] = {
-        {{.kind = PUT, .memory = CW_MEMORY_HEAP, .length = 102}, ONE(CW_TRACE_COUNTED) | ONE(CW_TRACE_COPIED)},
-        {{.kind = PUT, .memory = CW_MEMORY_HEAP, .length = 2000002},
-         ONE(CW_TRACE_SHARES) | ONE(CW_TRACE_COUNTED) | ONE(CW_TRACE_PIECES)},
-        {{.kind = GET, .memory = CW_MEMORY_HEAP, .length = 103}, ONE(CW_TRACE_ASKED_FIRST) | ONE(CW_TRACE_ASKED)},
-        {{.kind = GET, .memory = CW_MEMORY_HEAP, .length = 600003}, ONE(CW_TRACE_PARTS) | ONE(CW_TRACE_ASKED)},
+        {{.kind = PUT, .memory = CW_MEMORY_HEAP, .length = 102}, ONE(CW_TRACE_SYSTEM) | ONE(CW_TRACE_COPIED)},
+        {{.kind = PUT, .memory = CW_MEMORY_HEAP, .length = 2000002}, ONE(CW_TRACE_SYSTEM) | ONE(CW_TRACE_PIECES)},
+        {{.kind = GET, .memory = CW_MEMORY_HEAP, .length = 103}, ONE(CW_TRACE_SYSTEM) | ONE(CW_TRACE_ASKED)},
+        {{.kind = GET, .memory = CW_MEMORY_HEAP, .length = 600003}, ONE(CW_TRACE_SYSTEM) | ONE(CW_TRACE_ASKED)},
     };
 
     (void)state;

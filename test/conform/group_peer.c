@@ -232,10 +232,10 @@ static void test_claim_pairs(void **state)
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     cw_rig_connect(rig, rig->b, rig->a, &third, &fourth);
     for (round = 0; round < 2; round++) {
-        for (i = 0; i < 2 * CW_ALL_CLAIM_PAIRS; i++) {
-            ours = i / CW_ALL_CLAIM_PAIRS;
-            near = cw_subject.transport->copies->pair(one->conn, (int)ours, i % CW_ALL_CLAIM_PAIRS);
-            far  = cw_subject.transport->copies->pair(other->conn, !ours, i % CW_ALL_CLAIM_PAIRS);
+        for (i = 0; i < 2 * CW_CLAIM_PAIRS; i++) {
+            ours = i / CW_CLAIM_PAIRS;
+            near = cw_subject.transport->copies->pair(one->conn, (int)ours, i % CW_CLAIM_PAIRS);
+            far  = cw_subject.transport->copies->pair(other->conn, !ours, i % CW_CLAIM_PAIRS);
             cw_check(near != NULL && far != NULL && address_of(near) % 64 == 0, "pair %u is not there", i);
             cw_check(__atomic_load_n(&near->claim, __ATOMIC_ACQUIRE) == 1000 * i * round &&
                          __atomic_load_n(&far->done, __ATOMIC_ACQUIRE) == 2000 * i * round,
@@ -245,8 +245,8 @@ static void test_claim_pairs(void **state)
             cw_check(__atomic_load_n(&far->claim, __ATOMIC_ACQUIRE) == 1000 * i &&
                          __atomic_load_n(&near->done, __ATOMIC_ACQUIRE) == 2000 * i,
                      "pair %u is not shared", i);
-            cw_check(cw_subject.transport->copies->pair(third->conn, (int)ours, i % CW_ALL_CLAIM_PAIRS)->claim == 0 &&
-                         cw_subject.transport->copies->pair(fourth->conn, (int)ours, i % CW_ALL_CLAIM_PAIRS)->claim ==
+            cw_check(cw_subject.transport->copies->pair(third->conn, (int)ours, i % CW_CLAIM_PAIRS)->claim == 0 &&
+                         cw_subject.transport->copies->pair(fourth->conn, (int)ours, i % CW_CLAIM_PAIRS)->claim ==
                              0,
                      "two connections share a pair");
         }
@@ -256,22 +256,6 @@ static void test_claim_pairs(void **state)
     cw_end_close(one);
     near = cw_subject.transport->copies->pair(other->conn, 1, 0);
     cw_check(__atomic_add_fetch(&near->claim, 1, __ATOMIC_ACQ_REL) > 0, "a pair ends with the peer's connection");
-}
-
-/* Known before progress says so. */
-static void test_peer_gone(void **state)
-{
-    struct cw_rig *rig = *state;
-    struct cw_end *one, *other;
-
-    cw_rig_need(cw_subject.transport->copies != NULL && cw_subject.transport->copies->gone != NULL,
-                "peers in other processes");
-    connect_ready(rig, &one, &other);
-    cw_check(!cw_subject.transport->copies->gone(one->conn), "a peer that is there is gone");
-    cw_end_close(other);
-    cw_check(cw_subject.transport->copies->gone(one->conn), "a peer that closed is there");
-    cw_rig_wait(rig, &one->closed, 1, "`closed`");
-    cw_check(cw_subject.transport->copies->gone(one->conn), "after `closed` the peer is there");
 }
 
 /* A peer that closed its connection may use its memory for something else: no copy from the moment of the close on. */
@@ -540,7 +524,6 @@ int cw_group_peer(void)
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_bad_addresses),
         cmocka_unit_test(test_claim_pairs),
-        cmocka_unit_test(test_peer_gone),
         cmocka_unit_test(test_peer_closes),
         cmocka_unit_test(test_other_process),
         cmocka_unit_test(test_peer_killed),

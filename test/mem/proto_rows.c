@@ -76,10 +76,6 @@ unsigned cw_proto_ways(const char *words, enum cw_proto_operation operation)
                 {"read by the device", WAY(DEVICE)},
                 {"the owner's device", WAY(DEVICE)},
                 {"request to the owner", WAY(ASKED)},
-                {"request, copied if it is late", WAY(ASKED_FIRST)},
-                {"requests of 64 KiB, copied if they are late", WAY(PARTS)},
-                {"counted packets", WAY(COUNTED)},
-                {"copy between processes, in shares", WAY(SHARES)},
                 {"copy between processes", WAY(SYSTEM)}};
 
     if (operation >= CW_PROTO_PUT && strncmp(words, "short", 5) == 0) {

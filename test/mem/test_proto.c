@@ -268,19 +268,18 @@ static int title_of_access(const struct operation *op, unsigned n, char *title, 
     const int copies            = op->from != GPU && op->to != GPU && op->kind != CW_PROTO_AMO_FETCH;
     const char *const remotes[] = {is_mapped(op) ? " (mapped here)" : NULL,
                                    copies ? " (copied by the system)" : NULL,
-                                   copies ? " (copied by the system, owner away)" : NULL,
                                    is_by_device(op) ? " (by the device)" : NULL,
                                    (op->to == GPU && op->kind == CW_PROTO_PUT) ? " (packets to device memory)" : NULL,
                                    " (packets)"};
     const int fast = op->fast && n % 2 == 0 && op->kind == CW_PROTO_PUT;
 
-    if (n / 2 < 6 && remotes[n / 2] != NULL) {
+    if (n / 2 < 5 && remotes[n / 2] != NULL) {
         snprintf(title, size, "| %s%s%s%s over ", cw_proto_name(op->kind), fast ? " with fast completion" : "",
                  (op->kind == CW_PROTO_AMO_FETCH) ? "" : data_name(op, op->from), remotes[n / 2]);
     } else {
         snprintf(title, size, "| no such table");
     }
-    return n / 2 < 6;
+    return n / 2 < 5;
 }
 
 static int title_of(const struct operation *op, unsigned n, char *title, size_t size)
@@ -288,29 +287,17 @@ static int title_of(const struct operation *op, unsigned n, char *title, size_t 
     return op->kind < CW_PROTO_PUT ? title_of_message(op, n, title, size) : title_of_access(op, n, title, size);
 }
 
-/* The rows that the tables have for the operation: the second one for an owner that may be found to be away. */
-struct told {
-    char way[2][64];
-    unsigned count;
-};
-
-static void look_up(const char *text, const struct operation *op, struct told *told)
+/* The row that the tables have for the operation. */
+static void look_up(const char *text, const struct operation *op, char way[64])
 {
     char title[128];
 
-    told->count = 0;
-    for (unsigned n = 0; title_of(op, n, title, sizeof(title)) && told->count < 2; n++) {
-        if (cw_proto_row(text, title, op->length, told->way[told->count], sizeof(told->way[0]))) {
-            told->count++;
-            n |= 1; /* fast or not, it is one table */
-            if (strstr(title, "copied by the system)") == NULL) {
-                return;
-            }
+    for (unsigned n = 0; title_of(op, n, title, sizeof(title)); n++) {
+        if (cw_proto_row(text, title, op->length, way, 64)) {
+            return;
         }
     }
-    if (told->count == 0) {
-        fail_op("There is no row", text);
-    }
+    fail_op("There is no row", text);
 }
 
 /* A length at a border of one of the operation's tables, or anywhere. */
@@ -493,26 +480,23 @@ static void check_announced(const char *text, const struct cw_sim_stats *before)
 
 static void check_op(void)
 {
-    struct told before, after;
+    char before[64], after[64];
     struct cw_sim_stats stats;
     char *text          = print_tables(world.pair.tx->ep), *later;
-    unsigned ways       = 0, used;
+    unsigned ways, used;
     struct operation op = choose_op(text);
 
     world.now = &op;
-    look_up(text, &op, &before);
+    look_up(text, &op, before);
     cw_sim_get_stats(world.sim, &stats);
     cw_proto_rings_skip(&world.rings);
     make(&op);
     used  = cw_proto_rings_used(&world.rings, op.kind, op.length);
     later = print_tables(world.pair.tx->ep);
-    look_up(later, &op, &after);
-    for (unsigned i = 0; i < 2; i++) {
-        ways |= i < before.count ? cw_proto_ways(before.way[i], op.kind) : 0;
-        ways |= i < after.count ? cw_proto_ways(after.way[i], op.kind) : 0;
-    }
+    look_up(later, &op, after);
+    ways = cw_proto_ways(before, op.kind) | cw_proto_ways(after, op.kind);
     if (!(used & ways)) {
-        print_error("printed '%s', later '%s' (%#x), used %#x\n", before.way[0], after.way[0], ways, used);
+        print_error("printed '%s', later '%s' (%#x), used %#x\n", before, after, ways, used);
         fail_op("Another way was taken", text);
     }
     if (used == 1u << CW_TRACE_ANNOUNCED && op.kind < CW_PROTO_PUT) {

@@ -106,16 +106,16 @@ struct cw_claim_pair *cw_sim_pair(struct cw_conn *base, int ours, unsigned index
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
     struct cw_sim_link *link = conn->link;
-    const size_t size        = 2 * CW_ALL_CLAIM_PAIRS * sizeof(struct cw_claim_pair);
+    const size_t size        = 2 * CW_CLAIM_PAIRS * sizeof(struct cw_claim_pair);
     void *pairs;
 
-    cw_sim_must(index < CW_ALL_CLAIM_PAIRS, "a pair is asked for that does not exist");
+    cw_sim_must(index < CW_CLAIM_PAIRS, "a pair is asked for that does not exist");
     if (link->pairs == NULL) {
         pairs = aligned_alloc(_Alignof(struct cw_claim_pair), size);
         cw_sim_must(pairs != NULL, "there is no memory for pairs");
         link->pairs = (pairs != NULL) ? memset(pairs, 0, size) : NULL;
     }
-    return &link->pairs[(ours ? conn->side : 1 - conn->side) * CW_ALL_CLAIM_PAIRS + index];
+    return &link->pairs[(ours ? conn->side : 1 - conn->side) * CW_CLAIM_PAIRS + index];
 }
 
 static size_t payload_of(const struct cw_sim_event *event)

@@ -92,7 +92,7 @@ struct cw_sim_link {
     struct cw_sim_event hello;
     struct cw_sim_event opened;
     struct cw_sim_event closed[2];
-    struct cw_claim_pair *pairs; /* CW_ALL_CLAIM_PAIRS of the dialler, then those of the acceptor; made at first
+    struct cw_claim_pair *pairs; /* CW_CLAIM_PAIRS of the dialler, then those of the acceptor; made at first
                                          * use */
     size_t hello_length;
     size_t reply_length;

@@ -396,8 +396,7 @@ static size_t header_length(unsigned id)
 {
     static const uint8_t lengths[CW_PACKET_COUNT] = {
         0,  8, 8, 8, 16, 32, 16, 8,  32, 40, 16, 16, 16, 8,  8, 8,
-        24, 32, 8, 8, 16, 40, 40, 16, 48, 24, 8,  16, 56, 16, 8,
-        [CW_PACKET_PUT_COUNTED] = sizeof(struct cw_wire_put),
+        24, 32, 8, 8, 16, 40, 40, 16, 48, 24, 8,  16, 0, 0, 8,
         [CW_PACKET_GET_DATA]    = sizeof(struct cw_wire_get_data),
         [CW_PACKET_LANE]        = sizeof(struct cw_wire_lane),
         [CW_PACKET_PUT_LIST]    = CW_WIRE_PUT_LIST_BYTES(2),
@@ -411,8 +410,7 @@ static size_t header_length(unsigned id)
 /* Whether the header begins with the token of a region. */
 static int names_region(unsigned id)
 {
-    return (id >= CW_PACKET_PUT && id <= CW_PACKET_AMO && id != CW_PACKET_GET_REFUSED) || id == CW_PACKET_PUT_COUNTED ||
-           id == CW_PACKET_PUT_LIST;
+    return (id >= CW_PACKET_PUT && id <= CW_PACKET_AMO && id != CW_PACKET_GET_REFUSED) || id == CW_PACKET_PUT_LIST;
 }
 
 static uint64_t some_number(void)

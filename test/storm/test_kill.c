@@ -189,9 +189,6 @@ static void check_failure(const struct actor_peer *peer, const struct victim *vi
 {
     bool good = peer->failure == UCS_ERR_CONNECTION_RESET;
 
-    if (victim->ending == STOPPED) { /* while it wrote counted puts: its silence may be what is told (ERR-3) */
-        good = good || peer->failure == UCS_ERR_ENDPOINT_TIMEOUT;
-    }
     if (is_told_by_silence()) {
         good = good || peer->failure == UCS_ERR_ENDPOINT_TIMEOUT;
     }

@@ -548,38 +548,6 @@ static void test_endpoints_that_nobody_knows(void **state)
     }
 }
 
-static struct cw_claim_pair *no_pair(struct cw_conn *conn, int ours, unsigned number)
-{
-    (void)conn, (void)ours, (void)number;
-    return NULL;
-}
-
-/* One helper for each claim pair, however often it is asked. */
-static void test_helpers_are_bounded(void **state)
-{
-    struct cw_wire_help help = {.length     = htole64(CW_CLAIM_MIN_SHARE),
-                                .share      = htole32(CW_CLAIM_MIN_SHARE),
-                                .generation = htole32(1),
-                                .way        = htole32(CW_WIRE_HELP_PUT)};
-    unsigned helpers         = 0;
-    struct cw_list *link;
-
-    (void)state;
-    fake_copies.pair = no_pair;
-    for (unsigned i = 0; i < 3 * CW_CLAIM_PAIRS; i++) {
-        help.pair = htole32(i % CW_CLAIM_PAIRS);
-        cw_op_packet(ep->conn, CW_PACKET_HELP, &help, sizeof(help));
-    }
-    for (link = cw_op_ep(ep)->incoming.partial.next; link != &cw_op_ep(ep)->incoming.partial; link = link->next) {
-        helpers++;
-    }
-    assert_int_equal(ep->state, CW_EP_OPEN);
-    assert_int_equal(helpers, CW_CLAIM_PAIRS);
-    help.pair = htole32(CW_CLAIM_PAIRS);
-    cw_op_packet(ep->conn, CW_PACKET_HELP, &help, sizeof(help));
-    assert_int_equal(ep->state, CW_EP_FAILED);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,7 +565,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_left_streams_beyond_the_bound, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lent_endpoints_are_never_reused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_endpoints_that_nobody_knows, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_helpers_are_bounded, set_up, tear_down),
     };
     ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                                          .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM};

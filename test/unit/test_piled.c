@@ -125,30 +125,15 @@ static void pile_up(void)
     set_trap();
 }
 
-static struct cw_claim_pair *no_pair(struct cw_conn *conn, int ours, unsigned number)
-{
-    (void)conn, (void)ours, (void)number;
-    return NULL;
-}
-
 static void test_packets_walk_along_nothing(void **state)
 {
-    const struct cw_wire_help help = {.token      = htole64(1),
-                                      .length     = htole64(1u << 20),
-                                      .help_id    = htole64(1),
-                                      .share      = htole32(CW_CLAIM_MIN_SHARE),
-                                      .generation = htole32(1),
-                                      .way        = htole32(CW_WIRE_HELP_PUT)};
-
     (void)state;
-    fake_copies.pair = no_pair;
     pile_up();
     first_piece(NUMBER, 0);
     last_piece(NUMBER);
     take_back(MANY / 4);      /* before the trap */
     take_back(MANY - 1);      /* behind it */
     take_back(3 * MANY);      /* nowhere */
-    cw_op_packet(ep->conn, CW_PACKET_HELP, &help, sizeof(help));
     take_trap();
     assert_int_equal(ep->state, CW_EP_OPEN);
     assert_int_equal(count_packets(CW_PACKET_RNDV_DONE), 2);

@@ -348,7 +348,7 @@ static void test_unmapped_in_the_middle(void **state)
     end(0);
     begin();
     blocked = 1;
-    feed_get(rkey->key.token, base(), CW_RMA_QUICK + 1, UINT32_MAX);
+    feed_get(rkey->key.token, base(), (64u << 10) + 1, UINT32_MAX);
     unmap();
     assert_int_equal(ep->state, CW_EP_FAILED);
     blocked = 0;
@@ -362,7 +362,7 @@ static void test_unmapped_before_a_short_answer(void **state)
     (void)state;
     begin();
     blocked = 1;
-    feed_get(rkey->key.token, base(), CW_RMA_QUICK, UINT32_MAX);
+    feed_get(rkey->key.token, base(), (64u << 10), UINT32_MAX);
     unmap();
     assert_int_equal(ep->state, CW_EP_OPEN);
     blocked = 0;

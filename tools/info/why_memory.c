@@ -48,7 +48,7 @@ static unsigned remote_of(const struct cw_why *why, const struct ucp_rkey *rkey)
         return (rkey->key.executor != 0 && cw_lane_peer_domain(conn) == rkey->key.executor) ? CW_REMOTE_ACCESS : 0;
     }
     if (cw_cma_is_possible(why->ep, &rkey->key)) {
-        return CW_REMOTE_COPIES | CW_REMOTE_OWNER;
+        return CW_REMOTE_COPIES;
     }
     return (cw_access_is_possible(why->ep, rkey) &&
             (why->options->op == CW_INFO_GET || conn->iface->limits.access.max_put_bcopy > 0))
@@ -113,7 +113,7 @@ static void print_unknown(const struct cw_why *why)
     print_way(why, 0);
     if (why->options->op != CW_INFO_AMO && cw_iface_copies(why->chosen)) {
         printf("#   before that, if the system allows copies between the processes:\n#       ");
-        print_way(why, CW_REMOTE_COPIES | CW_REMOTE_OWNER);
+        print_way(why, CW_REMOTE_COPIES);
     }
     if (why->chosen->transport->device_class == CW_DEVICE_NET) {
         return;

@@ -20,8 +20,7 @@ static const char *const packets[] = {
     [CW_PACKET_STREAM_CREDIT] = "STREAM_CREDIT", [CW_PACKET_PUT] = "PUT", [CW_PACKET_PUT_RTS] = "PUT_RTS",
     [CW_PACKET_GET] = "GET", [CW_PACKET_GET_REFUSED] = "GET_REFUSED", [CW_PACKET_AMO] = "AMO",
     [CW_PACKET_AMO_REPLY] = "AMO_REPLY", [CW_PACKET_FLUSH] = "FLUSH", [CW_PACKET_FLUSHED] = "FLUSHED",
-    [CW_PACKET_HELP] = "HELP", [CW_PACKET_HELPED] = "HELPED", [CW_PACKET_STAY] = "STAY",
-    [CW_PACKET_PUT_COUNTED] = "PUT_COUNTED",
+    [CW_PACKET_STAY] = "STAY",
     [CW_PACKET_GET_DATA] = "GET_DATA", [CW_PACKET_LANE] = "LANE", [CW_PACKET_PUT_LIST] = "PUT_LIST",
     [CW_PACKET_RNDV_NAME] = "RNDV_NAME",
     [CW_PACKET_MOVE] = "MOVE", [CW_PACKET_RNDV_CHUNK] = "RNDV_CHUNK", [CW_PACKET_RNDV_TAKEN] = "RNDV_TAKEN",
@@ -34,10 +33,8 @@ static const char *const operations[] = {
 static const char *const ways[] = {
     [CW_TRACE_COPIED] = "one packet, copied", [CW_TRACE_WITHOUT_COPY] = "one packet, without a copy",
     [CW_TRACE_PIECES] = "in pieces", [CW_TRACE_ANNOUNCED] = "rendezvous", [CW_TRACE_MAPPED] = "mapped memory",
-    [CW_TRACE_SYSTEM] = "copied between the processes", [CW_TRACE_SHARES] = "copied between the processes, in shares",
-    [CW_TRACE_COUNTED] = "counted packets", [CW_TRACE_ASKED] = "asked of the owner",
-    [CW_TRACE_ASKED_FIRST] = "asked of the owner first", [CW_TRACE_PARTS] = "in parts",
-    [CW_TRACE_DEVICE] = "by the device",
+    [CW_TRACE_SYSTEM] = "copied between the processes", [CW_TRACE_ASKED] = "asked of the owner",
+    [CW_TRACE_PARTS] = "in parts", [CW_TRACE_DEVICE] = "by the device",
 };
 static const char *const states[] = {"idle", "dialling", "waiting for the peer's dial", "open", "failed"};
 

@@ -34,7 +34,7 @@ enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
 
 /* Shared by both ends; the end that is closed last frees it. */
 struct pairs {
-    struct cw_claim_pair pairs[2][CW_ALL_CLAIM_PAIRS]; /* [0]: those that the dialler hands out */
+    struct cw_claim_pair pairs[2][CW_CLAIM_PAIRS]; /* [0]: those that the dialler hands out */
     unsigned references;
 };
 
@@ -430,7 +430,7 @@ static struct cw_claim_pair *self_pair(struct cw_conn *super, int ours, unsigned
 {
     struct self_conn *conn = self_conn_of(super);
 
-    assert(index < CW_ALL_CLAIM_PAIRS);
+    assert(index < CW_CLAIM_PAIRS);
     return &conn->pairs->pairs[(conn->is_dialler == !!ours) ? 0 : 1][index];
 }
 

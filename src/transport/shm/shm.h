@@ -59,11 +59,11 @@ enum shm_peer_state { SHM_PEER_UNPROVED, SHM_PEER_READY, SHM_PEER_CLOSED };
 /* The beginning of the memory. Index 0: of the ring to the acceptor, and the claim pairs that the dialler hands out. */
 struct shm_shared {
     struct shm_ring_control rings[2];
-    struct cw_claim_pair pairs[2][CW_ALL_CLAIM_PAIRS];
+    struct cw_claim_pair pairs[2][CW_CLAIM_PAIRS];
 };
 
 _Static_assert(sizeof(struct cw_claim_pair) == 2 * CW_CACHE_LINE, "layout shared with the peer");
-_Static_assert(sizeof(struct shm_shared) == (6 + 4 * CW_ALL_CLAIM_PAIRS) * CW_CACHE_LINE, "shared with the peer");
+_Static_assert(sizeof(struct shm_shared) == (6 + 4 * CW_CLAIM_PAIRS) * CW_CACHE_LINE, "shared with the peer");
 
 #define SHM_PAGE 4096u
 
@@ -172,7 +172,7 @@ struct shm_greeting {
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 8u
+#define SHM_VERSION 9u
 #define SHM_MAGIC   "CWS1"
 
 static inline int shm_greeting_is_ours(const struct shm_greeting *greeting)
@@ -241,12 +241,9 @@ ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsi
                               const struct cw_validity *validity);
 ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                                const struct cw_validity *validity);
-ucs_status_t cw_shm_peer_scatter(struct cw_conn *conn, const struct iovec *from, const struct iovec *to, unsigned count,
-                                 const struct cw_validity *validity);
 /* Also 0 when the peer's process has ended. */
 uint32_t cw_shm_peer_process(struct cw_conn *conn);
 struct cw_claim_pair *cw_shm_pair(struct cw_conn *conn, int ours, unsigned index);
-int cw_shm_peer_gone(struct cw_conn *conn);
 
 /* shm_trim.c */
 /* Marks both rings as small, in a new connection. */

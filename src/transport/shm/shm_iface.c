@@ -16,7 +16,7 @@
 #include "os/unix_socket.h"
 #include "transport/shm/shm_pass.h"
 
-#define ADDRESS_LENGTH 16u
+#define ADDRESS_LENGTH 17u /* place, token, version; that of releases before version 9 has 16 bytes */
 
 static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
 {
@@ -146,6 +146,7 @@ static size_t shm_address(struct cw_iface *super, void *buffer, size_t max)
     }
     memcpy(buffer, &iface->place_id, sizeof(iface->place_id));
     memcpy((char *)buffer + sizeof(iface->place_id), &iface->token, sizeof(iface->token));
+    ((uint8_t *)buffer)[ADDRESS_LENGTH - 1] = SHM_VERSION;
     return ADDRESS_LENGTH;
 }
 
@@ -154,7 +155,7 @@ static int shm_reachable(struct cw_iface *super, const void *address, size_t len
     struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
     uint64_t place_id;
 
-    if (length != ADDRESS_LENGTH) {
+    if (length != ADDRESS_LENGTH || ((const uint8_t *)address)[ADDRESS_LENGTH - 1] != SHM_VERSION) {
         *why = "the peer's address is of another version";
         return 0;
     }
@@ -185,9 +186,7 @@ static const struct cw_transport_copies shm_copies = {
     .ready   = cw_shm_peer_ready,
     .read    = cw_shm_peer_read,
     .write   = cw_shm_peer_write,
-    .scatter = cw_shm_peer_scatter,
     .pair    = cw_shm_pair,
-    .gone    = cw_shm_peer_gone,
     .process = cw_shm_peer_process,
     .pass    = cw_shm_pass,
     .take    = cw_shm_take,

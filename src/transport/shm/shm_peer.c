@@ -155,24 +155,6 @@ ucs_status_t cw_shm_peer_write(struct cw_conn *super, const struct iovec *from, 
     return peer_copy(super, 1, from, count, to, validity);
 }
 
-ucs_status_t cw_shm_peer_scatter(struct cw_conn *super, const struct iovec *from, const struct iovec *to,
-                                 unsigned count, const struct cw_validity *validity)
-{
-    struct shm_conn *conn               = shm_conn_of(super);
-    const struct cw_peer_process owner  = {
-         .pid = conn->peer.pid, .probe_address = validity->address, .probe = validity->value};
-    ucs_status_t status;
-
-    if (!cw_shm_peer_ready(super)) {
-        return UCS_ERR_IO_ERROR;
-    }
-    status = (cw_peer_memory_scatter(&owner, from, to, count) == UCS_OK) ? UCS_OK : why_not(conn);
-    if (status == UCS_ERR_IO_ERROR) {
-        conn->peer_state = SHM_PEER_CLOSED;
-    }
-    return status;
-}
-
 uint32_t cw_shm_peer_process(struct cw_conn *super)
 {
     const int fd = shm_conn_of(super)->item.fd;
@@ -186,13 +168,6 @@ struct cw_claim_pair *cw_shm_pair(struct cw_conn *super, int ours, unsigned inde
     struct shm_shared *shared = conn->memory;
     const unsigned side       = (conn->is_dialler == !!ours) ? 0 : 1;
 
-    assert(index < CW_ALL_CLAIM_PAIRS);
+    assert(index < CW_CLAIM_PAIRS);
     return &shared->pairs[side][index];
-}
-
-int cw_shm_peer_gone(struct cw_conn *super)
-{
-    const struct shm_conn *conn = shm_conn_of(super);
-
-    return conn->state != SHM_CONN_OPEN || conn->hangup || cw_unix_is_ended(conn->item.fd);
 }
