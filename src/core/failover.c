@@ -393,7 +393,6 @@ static struct cw_limits limits_of(const struct ucp_worker *worker, const struct 
     limits.max_zcopy      = 0;
     limits.max_registered = 0;
     limits.max_placed     = cw_smaller(limits.max_placed, MAX_PLACED);
-    limits.max_placed_iov = 0;
     limits.access         = (struct cw_access_limits){0};
     return limits;
 }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Implementation of op/sgl.h. Invariant: `left` counts the pieces that have not ended, and one more while pieces are
- * being posted. The program's request is on no list: it waits only for its pieces, which end with the endpoint. Pieces
- * leave together where a placed packet can carry them.
+ * being posted. The program's request is on no list: it waits only for its pieces, which end with the endpoint.
  */
 #include "op/sgl.h"
 
 #include "base/bytes.h"
-#include "op/access.h"
-#include "op/cma.h"
-#include "op/put_list.h"
 
 struct pieces {
     size_t left;
@@ -39,10 +35,9 @@ struct post {
     struct cw_request *whole;
     ucp_request_param_t param; /* parameters of each piece */
     uint8_t is_get;
-    uint8_t may_place; /* placed packets may carry pieces */
 };
 
-/* Notes the result of posting one piece, or several at once. */
+/* Notes the result of posting one piece. */
 static void posted(const struct post *post, ucs_status_ptr_t result)
 {
     struct pieces *pieces = cw_request_state(post->whole);
@@ -84,7 +79,8 @@ static size_t move_direct(const struct post *post, const struct cw_sgl *sgl, siz
     size_t k, num, length, total = 0;
     char *there;
 
-    if (!cw_rkey_is_live(rkey) || !cw_rma_is_clear(post->ep, rkey->key.address, rkey->key.length, !post->is_get)) {
+    if (sgl->memory_type != UCS_MEMORY_TYPE_HOST || rkey->local == NULL || !cw_rkey_is_live(rkey) ||
+        !cw_rma_is_clear(post->ep, rkey->key.address, rkey->key.length, !post->is_get)) {
         return 0;
     }
     for (k = i; k < end && sgl->rkeys[k] == rkey; k++) {
@@ -105,47 +101,12 @@ static size_t move_direct(const struct post *post, const struct cw_sgl *sgl, siz
     return k - i;
 }
 
-/* Posts as many of the elements from the i-th on as placed packets can carry. Returns how many. */
-static size_t put_placed(const struct post *post, const struct cw_sgl *sgl, size_t i)
-{
-    size_t end, num, length;
-
-    for (end = i; end < sgl->count && sgl->rkeys[end] == sgl->rkeys[i]; end++) {
-        length = cw_sgl_block(sgl, end, &num);
-        if (num != 1 || length < CW_PUT_LIST_SHORT || length > CW_PUT_LIST_LONG || length != sgl->lengths[end]) {
-            break;
-        }
-    }
-    if (end - i < CW_PUT_LIST_FEW) {
-        return 0;
-    }
-    posted(post, cw_put_list(post->ep, sgl, i, end, &post->param));
-    return end - i;
-}
-
-/* Posts elements from the i-th on together, if that is possible. Returns how many. */
-static size_t post_together(const struct post *post, const struct cw_sgl *sgl, size_t i)
-{
-    const struct ucp_rkey *rkey = sgl->rkeys[i];
-
-    if (sgl->memory_type != UCS_MEMORY_TYPE_HOST) {
-        return 0;
-    }
-    if (rkey->local != NULL) {
-        return move_direct(post, sgl, i);
-    }
-    if (post->is_get || cw_cma_is_possible(post->ep, &rkey->key)) {
-        return 0;
-    }
-    return (post->may_place && !cw_access_is_possible(post->ep, rkey)) ? put_placed(post, sgl, i) : 0;
-}
-
 static void post_pieces(const struct post *post, const struct cw_sgl *sgl)
 {
     size_t i, j, num, length, offset;
 
     for (i = 0; i < sgl->count && goes_on(post); i++) {
-        num = post_together(post, sgl, i);
+        num = move_direct(post, sgl, i);
         if (num > 0) {
             i += num - 1;
             continue;
@@ -186,9 +147,6 @@ static ucs_status_ptr_t post_all(struct ucp_ep *ep, const struct cw_sgl *sgl, co
     *pieces = (struct pieces){.left = 1, .status = UCS_OK};
     cw_trace_note(post.whole, CW_TRACE_BEGIN, is_get ? CW_COUNT_GET_RECEIVED : CW_COUNT_PUT_SENT, 0, 0);
     cw_trace_note(post.whole, CW_TRACE_WAY, CW_TRACE_PARTS, 0, 0);
-    post.may_place =
-        ep->state == CW_EP_OPEN && cw_put_list_is_possible(ep) && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) &&
-        ep->worker->context->config->proto_emulation_enable;
     if (ep->state == CW_EP_OPEN && cw_lane_batches(ep->conn)) {
         conn = ep->conn;
         cw_lane_batch(conn, CW_BATCH_LONG);

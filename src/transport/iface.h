@@ -70,7 +70,6 @@ struct cw_limits {
     unsigned max_iov;       /* entries of send_zcopy and send_placed */
     size_t max_placed;      /* payload of send_placed; 0: no send_placed */
     size_t keep_room;       /* bytes before the data of a packet that belong to who keeps it */
-    unsigned max_placed_iov; /* entries of send_in_place, at least max_iov, at most CW_PLACE_MAX_IOV; 0: max_iov */
     double latency_ns;      /* time of 8 bytes in one direction, between processors that are close to each other */
     double distance_ns;     /* what a message takes longer between usual processors; for estimates, not for choices */
     double line_ns;         /* the same for each of its first cache lines, which no processor fetches ahead */

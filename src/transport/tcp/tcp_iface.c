@@ -32,7 +32,6 @@ static void set_limits(struct cw_limits *limits, const struct cw_tcp_settings *s
     limits->max_zcopy     = CW_TCP_PACKET_MAX;
     limits->max_iov       = settings->max_iov;
     limits->max_placed    = CW_TCP_PLACED_MAX;
-    limits->max_placed_iov = CW_TCP_MAX_IOV;
     limits->latency_ns    = 4000;
     limits->bandwidth_bps = settings->bandwidth_bps;
     limits->overhead_ns   = 1000;
