@@ -146,6 +146,7 @@ static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
         return;
     }
     cw_hash_remove(&table->regions, &mem->link);
+    table->revoked[table->num_revoked++ % CW_MEM_REVOKED] = mem->key.token;
     __atomic_store_n(mem->validity, 0, __ATOMIC_RELEASE);
     if (mem->memory.ptr != NULL && mem->md->withdraw != NULL) {
         mem->md->withdraw(&mem->memory, &part);
@@ -265,6 +266,18 @@ static struct ucp_mem *find_region(const struct cw_mem_table *table, uint64_t to
     return (mem != NULL && holds(mem, address, length)) ? mem : NULL;
 }
 
+static CW_COLD ucs_status_t missing(const struct cw_mem_table *table, uint64_t token)
+{
+    unsigned i;
+
+    for (i = 0; token != 0 && i < CW_MEM_REVOKED; i++) {
+        if (table->revoked[i] == token) {
+            return UCS_ERR_CONNECTION_RESET;
+        }
+    }
+    return UCS_ERR_INVALID_ADDR;
+}
+
 /* *mem_p is also set when the answer is UCS_ERR_UNSUPPORTED. */
 static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint64_t address, uint64_t length,
                          unsigned rights, struct ucp_mem **mem_p)
@@ -272,7 +285,7 @@ static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint6
     struct ucp_mem *mem = find_region(table, token, address, length, rights);
 
     if (mem == NULL) {
-        return UCS_ERR_INVALID_ADDR;
+        return missing(table, token);
     }
     *mem_p  = mem;
     rights &= ~CW_MEM_KEYLESS;

@@ -65,8 +65,9 @@ ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPOR
  * An access that a peer asks for: `length` bytes at `address` of the region with that token, with all of `rights`
  * (CW_KEY_*, CW_MEM_WORDS, CW_MEM_KEYLESS). UCS_OK: *ptr_p is the memory, and the table stays locked until
  * cw_mem_leave: no callbacks, no other calls of this file in between, some 10 KiB at most. UCS_ERR_INVALID_ADDR: no
- * such region or not within it; UCS_ERR_INVALID_PARAM: no right; UCS_ERR_UNSUPPORTED: all that is well, but the
- * processor may not touch this memory: cw_mem_pin and cw_mem_copy.
+ * such region or not within it; UCS_ERR_CONNECTION_RESET: there was such a region, and it was unmapped not long ago;
+ * UCS_ERR_INVALID_PARAM: no right; UCS_ERR_UNSUPPORTED: all that is well, but the processor may not touch this memory:
+ * cw_mem_pin and cw_mem_copy.
  */
 ucs_status_t cw_mem_enter(struct ucp_context *context, uint64_t token, uint64_t address, uint64_t length,
                           unsigned rights, void **ptr_p);

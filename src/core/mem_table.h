@@ -22,12 +22,17 @@ struct cw_validity_page {
     uint16_t free[];            /* indices of words */
 };
 
+/* The last so many tokens that were revoked are told from those that never were. */
+#define CW_MEM_REVOKED 256u
+
 struct cw_mem_table {
     struct cw_lock lock;
     struct cw_hash regions;     /* struct ucp_mem by token */
     struct cw_hash mappings;    /* struct cw_mapping by token */
     struct cw_list all;         /* struct ucp_mem, also those of no bytes and those that only pins keep */
     struct cw_list validitys;   /* struct cw_validity_page; those with a free word first */
+    uint64_t revoked[CW_MEM_REVOKED]; /* tokens of the regions that were unmapped last; 0: none */
+    unsigned num_revoked;       /* in all: each takes the place of the oldest */
 };
 
 struct cw_mem_device;   /* mem_device.c */

@@ -358,7 +358,7 @@ ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t lengt
     if (status == UCS_OK) {
         cw_count_message(ep->worker, CW_COUNT_AMO_RECEIVED, packet.size);
     }
-    if (packet.reply_id == 0) {
+    if (packet.reply_id == 0 || status == UCS_ERR_CONNECTION_RESET) {
         if (status != UCS_OK) {
             cw_rma_refuse(ep, packet.address, packet.size, status);
         }

@@ -356,12 +356,18 @@ void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_sta
 {
     static struct cw_log_limit limit;
     struct cw_rma *rma = cw_rma_get(ep);
+    const char *why    = cw_rma_why_refused(status);
 
+    if (status == UCS_ERR_INVALID_ADDR) {
+        why = "no such memory is registered";
+    } else if (status == UCS_ERR_CONNECTION_RESET) {
+        why = "the program has unmapped the memory; the endpoint to this peer fails";
+    }
     cw_log_ratelimited(&limit, CW_LOG_WARN, "refused worker %016llx an access to %llu bytes at 0x%llx: %s",
                        (unsigned long long)cw_ep_peer_uid(ep), (unsigned long long)length, (unsigned long long)address,
-                       (status == UCS_ERR_INVALID_ADDR) ? "no such memory is registered" : cw_rma_why_refused(status));
-    if (rma == NULL) {
-        cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
+                       why);
+    if (rma == NULL || status == UCS_ERR_CONNECTION_RESET) {
+        cw_ep_fail(ep, (rma == NULL) ? UCS_ERR_NO_MEMORY : status);
     } else if (rma->refused == UCS_OK) {
         rma->refused = status;
     }

@@ -216,7 +216,8 @@ ucs_status_t cw_rma_answer(struct ucp_ep *ep, uint8_t id, const void *packet, si
 /* Counts in `serving` an answer that takes longer: called before its beginning, and after its end. */
 ucs_status_t cw_rma_target_begin(struct ucp_ep *ep);
 void cw_rma_target_end(struct ucp_ep *ep);
-/* As owner: notes that a put or an atomic without result is refused; writes a log line, limited in rate. */
+/* As owner: notes that a put or an atomic without result is refused, or ends the endpoint if the status of the refusal
+ * is UCS_ERR_CONNECTION_RESET; writes a log line, limited in rate. */
 void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_status_t status);
 /* The end of a sentence: why the owner refuses with that status, and what helps. */
 const char *cw_rma_why_refused(ucs_status_t status);

@@ -167,6 +167,10 @@ ucs_status_t cw_rma_target_on_put_rts(struct ucp_ep *ep, const void *data, size_
         return UCS_OK;
     }
     cw_rma_target_end(ep);
+    if (status == UCS_ERR_CONNECTION_RESET) {
+        cw_rma_refuse(ep, le64toh(header.address), offer.length, status);
+        return UCS_OK;
+    }
     return answer_put(ep, offer.send_id, status);
 }
 
@@ -421,6 +425,10 @@ ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t le
         if (status != UCS_OK) {
             cw_rma_target_end(ep);
         }
+    }
+    if (cw_unlikely(status == UCS_ERR_CONNECTION_RESET)) {
+        cw_rma_refuse(ep, get.address, get.length, status);
+        return UCS_OK;
     }
     return (status == UCS_OK) ? UCS_OK : refuse_get(ep, get.receive_id, status);
 }

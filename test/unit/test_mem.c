@@ -20,6 +20,7 @@
 
 #include "core/ep.h"
 #include "core/mem.h"
+#include "core/mem_table.h"
 #include "core/rkey.h"
 
 enum { BOTH = CW_KEY_READ | CW_KEY_WRITE };
@@ -103,7 +104,24 @@ static void accesses_stay_within_the_region(void **state)
     assert_false(cw_mem_covers(mem, area + 9, 1) || cw_mem_covers(mem, area + 11, 1000));
     assert_int_equal(enter(0, NULL, 0, 0), UCS_ERR_INVALID_ADDR);
     assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
-    assert_int_equal(enter(key.token, area + 10, 1, BOTH), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(enter(key.token, area + 10, 1, BOTH), UCS_ERR_CONNECTION_RESET);
+}
+
+/* The table remembers only so many regions that were unmapped. */
+static void old_regions_are_forgotten(void **state)
+{
+    uint64_t tokens[CW_MEM_REVOKED + 1];
+    struct ucp_mem *mem;
+
+    (void)state;
+    for (unsigned i = 0; i <= CW_MEM_REVOKED; i++) {
+        assert_int_equal(map(area, 10, 0, &mem), UCS_OK);
+        tokens[i] = key_of(mem).token;
+        assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+        assert_int_equal(enter(tokens[i], area, 1, BOTH), UCS_ERR_CONNECTION_RESET);
+    }
+    assert_int_equal(enter(tokens[1], area, 1, BOTH), UCS_ERR_CONNECTION_RESET);
+    assert_int_equal(enter(tokens[0], area, 1, BOTH), UCS_ERR_INVALID_ADDR);
 }
 
 static void protection_is_obeyed(void **state)
@@ -154,7 +172,7 @@ static void regions_are_independent(void **state)
         at = i * 7 % COUNT;
         assert_int_equal(enter(keys[at].token, area + at, 100, BOTH), UCS_OK);
         assert_int_equal(cw_mem_unmap(context, mems[at]), UCS_OK);
-        assert_int_equal(enter(keys[at].token, area + at, 100, BOTH), UCS_ERR_INVALID_ADDR);
+        assert_int_equal(enter(keys[at].token, area + at, 100, BOTH), UCS_ERR_CONNECTION_RESET);
         assert_int_equal(*(const uint64_t *)(uintptr_t)keys[at].validity, 0);
     }
     for (i = 0; i < COUNT; i++) { /* words are used again, tokens are not */
@@ -410,7 +428,7 @@ static void pins_of_others_keep_the_memory(void **state)
     assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
     context->mt_workers_shared = 0;
     assert_int_equal(ep.state, CW_EP_OPEN);
-    assert_int_equal(enter(key.token, (void *)(uintptr_t)key.address, 1, 0), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(enter(key.token, (void *)(uintptr_t)key.address, 1, 0), UCS_ERR_CONNECTION_RESET);
     assert_int_equal(*(const uint64_t *)(uintptr_t)key.validity, 0);
     cw_mem_unpin(context, &pins[0]);
     *(volatile char *)ptr = 1;
@@ -534,6 +552,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(accesses_stay_within_the_region, setup, teardown),
+        cmocka_unit_test_setup_teardown(old_regions_are_forgotten, setup, teardown),
         cmocka_unit_test_setup_teardown(protection_is_obeyed, setup, teardown),
         cmocka_unit_test_setup_teardown(regions_are_independent, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_orders_are_refused, setup, teardown),

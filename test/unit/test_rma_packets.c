@@ -95,12 +95,27 @@ static void test_put_refused(void **state)
         assert_int_equal(ask_what_was_refused(), UCS_OK); /* once */
         end(1);
     }
-    begin();
-    unmap(); /* RMA-12 */
-    feed_put(rkey->key.token, base(), 8);
-    check_rest(0, 0);
-    assert_int_equal(ask_what_was_refused(), UCS_ERR_INVALID_ADDR);
-    end(1);
+}
+
+/* RMA-12, MEM-16: whatever asks for memory that was unmapped ends the connection. */
+static void test_unmapped(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        begin();
+        unmap();
+        if (i == 0) {
+            feed_put(rkey->key.token, base(), 8);
+        } else if (i == 1) {
+            feed_put_rts(rkey->key.token, base(), 100);
+        } else {
+            feed_get(rkey->key.token, base(), 100, UINT32_MAX);
+        }
+        check_rest(0, 0);
+        assert_int_equal(num_records, 0);
+        assert_int_equal(ep->status, UCS_ERR_CONNECTION_RESET);
+        end(0);
+    }
 }
 
 /* KEY-5: token 0, from a process that could reach this memory by itself: what is registered, and its rights. */
@@ -389,6 +404,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_put),
         cmocka_unit_test(test_put_refused),
+        cmocka_unit_test(test_unmapped),
         cmocka_unit_test(test_without_a_token),
         cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_announced_put),
