@@ -9,7 +9,8 @@
     older.py secret SOURCE DIRECTORY PROGRAM LIB tcp new|old      both with one cluster secret
 
 PROGRAM is older_talk, LIB the directory of this tree's libraries. Where every version on the wire is the release's, the
-two have to talk; where one differs, both have to refuse with a sentence.
+two have to talk; where one differs, both have to refuse with a sentence. Of several transports the last one has to do,
+where another one differs.
 
 Status: 0, 1, or 77 where the history does not reach back to the release.
 """
@@ -50,7 +51,7 @@ def versions(tree, tls):
     """{what: its version in a tree}"""
     found = {}
     for what, (path, pattern, transports) in VERSIONS.items():
-        if tls in transports:
+        if tls.split(",")[-1] in transports.split():
             match = re.search(pattern, read(tree, path), re.MULTILINE)
             if match is None:
                 sys.exit("%s: the version of the %s is not there: mend VERSIONS of older.py" % (path, what))
