@@ -31,7 +31,7 @@ static ucs_status_t prepare(struct ucp_worker *worker, const struct cw_iface *ex
     unsigned i;
 
     worker->poll_always = 1;
-    if (!cw_list_empty(&worker->reap) || !cw_list_empty(&worker->jobs) || !cw_list_empty(&worker->paced)) {
+    if (!cw_list_empty(&worker->reap) || !cw_list_empty(&worker->jobs)) {
         return UCS_ERR_BUSY;
     }
     for (i = 0; i < worker->num_progressed; i++) {

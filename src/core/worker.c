@@ -312,7 +312,6 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     cw_list_init(&worker->owing);
     cw_list_init(&worker->reap);
     cw_list_init(&worker->jobs);
-    cw_list_init(&worker->paced);
     cw_hash_init(&worker->peers, cw_random_u64());
     cw_hash_init(&worker->ep_index, cw_random_u64());
     cw_idmap_init(&worker->ids);
@@ -409,27 +408,12 @@ void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job)
     cw_worker_stir(worker);
 }
 
-void cw_worker_add_paced(struct ucp_worker *worker, struct cw_job *job)
-{
-    cw_list_add_tail(&worker->paced, &job->link);
-    cw_worker_stir(worker);
-}
-
 static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
 {
     if (++worker->counts.values[CW_COUNT_POLLS] % IDLE_POLLS_PER_PAGE == 0 || count > 0) {
         cw_counters_publish(worker);
     }
     return count + cw_poller_dispatch(worker->poller);
-}
-
-/* Has the paced jobs run at the end of this round. */
-static inline void wake_paced(struct ucp_worker *worker)
-{
-    if (cw_unlikely(!cw_list_empty(&worker->paced))) {
-        cw_list_splice_tail(&worker->jobs, &worker->paced);
-        worker->todo = 1;
-    }
 }
 
 /* Looks whether another thread wants this processor; called in an idle round that reads the clock. */
@@ -486,11 +470,9 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
         worker->rounds_to_clock = (now - worker->last_ticks < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
         look_for_others(worker, now);
         worker->last_ticks      = now;
-        wake_paced(worker);
         /* whatever the counter did */
         return (worker->next_poll_ticks - now - 1 < LATEST_POLL) ? 0 : poll_and_pace(worker, now);
     }
-    wake_paced(worker);
     return poll_descriptors(worker, 0);
 }
 
@@ -526,7 +508,6 @@ static CW_APART unsigned end_round(struct ucp_worker *worker, unsigned count)
 /* Called in some of the rounds with packets. */
 static CW_APART unsigned busy(struct ucp_worker *worker, unsigned count)
 {
-    wake_paced(worker);
     return (worker->round % BUSY_ROUNDS_PER_POLL == 0) ? poll_descriptors(worker, count) : count;
 }
 

@@ -129,7 +129,6 @@ struct ucp_worker {
                                          * progress */
     struct cw_ep_slots *slots;          /* core/ep_slots.h; NULL: no peer has opened an endpoint */
     struct cw_list jobs;
-    struct cw_list paced;               /* jobs that need not run in each round: now and then they go to `jobs` */
     unsigned todo;                      /* not 0 while any of these lists has work for progress */
     uint64_t quick_locked;              /* features whose calls are plain once they have taken the lock; 0: none */
     int mt;                             /* calls of the API take the lock */
@@ -208,9 +207,6 @@ void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t addre
 void cw_worker_stir(const struct ucp_worker *worker);
 
 void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job);
-/* Adds a job that is run in the idle rounds that read the clock, and in some of the others, so that it does not slow
- * down a program that waits for something else. */
-void cw_worker_add_paced(struct ucp_worker *worker, struct cw_job *job);
 
 static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t feature)
 {

@@ -2,7 +2,7 @@
 /*
  * One-sided operations: this file declares the parts that puts, gets and atomics of an endpoint share
  * (docs/change/one-sided.md), which are the queue of operations that cannot start yet, the count of operations under
- * way, flush and fence. put.c, get.c and amo.c hold the operations; rma_target.c is the owner's side; copy.c copies
+ * way, flush and fence. put.c, get.c and amo.c hold the operations; rma_target.c is the owner's side; cma.c copies
  * between processes.
  */
 #ifndef CW_OP_RMA_H
