@@ -508,17 +508,17 @@ static bool can_be_read(const struct cw_servant *servant, uint64_t address)
     return process_vm_readv(servant->remote.pid, &local, 1, &remote, 1, 0) == 1;
 }
 
-/* The same of memory of the program's own, where the system copies. Short gets are asked for first: answers that come
- * when the owner is back belong to gets that are over, and change nothing. */
+/* The same of memory of the program's own, where the system copies: short and long ones end in the call, and a flush
+ * has nothing to ask. */
 static void test_rma9_owner_comes_and_goes(void **state)
 {
-    enum { AT_ONCE = 300, LENGTH = 64 };
+    enum { AT_ONCE = 20, MOST = 300000 };
+    static const size_t lengths[] = {8, 64, 5000, 70000, MOST};
     struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target target;
     ucp_request_param_t param = cw_param_none();
-    ucs_status_ptr_t requests[AT_ONCE];
-    static char data[AT_ONCE][LENGTH];
+    static char data[MOST];
 
     cw_test_need_two_processes();
     if (!cw_test_tls_has("shm")) { /* no copies by the system */
@@ -534,27 +534,26 @@ static void test_rma9_owner_comes_and_goes(void **state)
         skip();
     }
     for (uint64_t round = 1; round <= 40; round++) {
-        size_t at_once = round % 4 == 0 ? AT_ONCE : round % 4;
+        const size_t length = lengths[round % 5];
 
         cw_target_fill(&target, 0, sizeof(data), round);
         if (round % 2 == 0) {
             cw_target_tell(&target, CW_ORDER_SILENT, 0, 0, 0);
         }
-        for (size_t i = 0; i < at_once; i++) {
-            requests[i] = ucp_get_nbx(pair->tx->ep, data[i], LENGTH, target.address + i * LENGTH, target.key, &param);
+        for (int i = 0; i < AT_ONCE; i++) {
+            memset(data, 0xee, length);
+            assert_null(ucp_get_nbx(pair->tx->ep, data, length, target.address, target.key, &param));
+            cw_pattern_check(data, length, round);
         }
-        for (size_t i = 0; i < at_once; i++) {
-            assert_int_equal(cw_pair_wait(pair, requests[i], "get"), UCS_OK);
+        cw_pattern_fill(data, length, round + 1);
+        for (int i = 0; i < AT_ONCE; i++) {
+            assert_null(ucp_put_nbx(pair->tx->ep, data, length, target.address, target.key, &param));
         }
-        cw_pattern_check(data, at_once * LENGTH, round);
-        memset(data, 0xee, sizeof(data)); /* nobody writes here any more */
-        cw_target_tell(&target, CW_ORDER_LIVELY, 0, 0, 0);
-        for (int i = 0; i < 2000; i++) {
-            ucp_worker_progress(pair->tx->worker);
+        assert_null(ucp_ep_flush_nbx(pair->tx->ep, &param));
+        if (round % 2 == 0) {
+            cw_target_tell(&target, CW_ORDER_LIVELY, 0, 0, 0);
         }
-        for (size_t i = 0; i < sizeof(data); i++) {
-            assert_int_equal(((unsigned char *)data)[i], 0xee);
-        }
+        cw_target_check(&target, 0, length, round + 1);
     }
     cw_target_close(&target);
     cw_servant_dismiss(&servant);

@@ -248,6 +248,32 @@ static void test_operations_that_are_collected(void **state)
     assert_true(finish(gets[0]) < 0 && finish(gets[1]) < 0);
 }
 
+/* Another peer has nothing to say about it. */
+static void test_get_answered_by_others(void **state)
+{
+    uint8_t packet[sizeof(struct cw_wire_rndv_data) + 100] = {0};
+    struct cw_wire_rndv_data header                        = {0};
+    ucs_status_ptr_t get;
+    ucp_ep_h other;
+    uint64_t id;
+
+    (void)state;
+    other = connected();
+    begin();
+    id                = ask(&get, 100);
+    header.receive_id = htole64(id);
+    memcpy(packet, &header, sizeof(header));
+    cw_op_packet(other->conn, CW_PACKET_RNDV_DATA, packet, sizeof(packet));
+    assert_int_equal(other->status, UCS_ERR_IO_ERROR);
+    assert_true(is_pending(get));
+    check_local(0);
+    feed_data(id, 0, 100);
+    assert_int_equal(finish(get), UCS_OK);
+    check_local(100);
+    end(1);
+    cw_alone_wait(worker, ucp_ep_close_nb(other, UCP_EP_CLOSE_MODE_FORCE));
+}
+
 /* While its bytes are being placed a get is not to be refused: the transport writes to its memory. */
 static void test_get_refused_while_placed(void **state)
 {
@@ -318,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_announced_put_ends),
         cmocka_unit_test(test_announced_put_answered_wrongly),
         cmocka_unit_test(test_get_answers),
+        cmocka_unit_test(test_get_answered_by_others),
         cmocka_unit_test(test_get_refused_while_placed),
         cmocka_unit_test(test_operations_that_are_collected),
         cmocka_unit_test(test_window),
