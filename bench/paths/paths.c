@@ -295,16 +295,16 @@ static void add_old_step(void)
     cw_side_check("ucp_atomic_add64", ucp_atomic_add64(ep, word, (uintptr_t)remote, rkey));
 }
 
-/* Until the owner, and then the origin, have done their part. */
+/* Until the owner, and then the origin, have done their part. What ends in the call is no work of the owner. */
 static void through(ucs_status_ptr_t request)
 {
     if (UCS_PTR_IS_ERR(request)) {
         fail("an operation on user memory", UCS_PTR_STATUS(request));
     }
-    while (ucp_worker_progress(far.worker) == 0) {
-    }
     if (request == NULL) {
         return;
+    }
+    while (ucp_worker_progress(far.worker) == 0) {
     }
     while (ucp_request_check_status(request) == UCS_INPROGRESS) {
         ucp_worker_progress(near.worker);

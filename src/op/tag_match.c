@@ -242,9 +242,10 @@ static CW_APART struct cw_tag_mask *switch_mask(struct cw_tag_matcher *matcher, 
  * no memory. */
 static inline struct cw_tag_mask *use_mask(struct cw_tag_matcher *matcher, uint64_t value)
 {
-    struct cw_tag_mask *mask = &matcher->masks[matcher->recent];
-
-    return cw_likely(matcher->num_masks > 0 && mask->mask == value) ? mask : switch_mask(matcher, value);
+    if (cw_likely(matcher->num_masks > 0 && matcher->masks[matcher->recent].mask == value)) {
+        return &matcher->masks[matcher->recent];
+    }
+    return switch_mask(matcher, value);
 }
 
 /* ---- the array ---- */
