@@ -50,7 +50,7 @@ static int try_call(void)
     uint64_t token;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), text;
 
-    cw_check(fd >= 0 && length == 16);
+    cw_check(fd >= 0 && length == 17); /* place, token, version */
     memcpy(&token, entry + 8, sizeof(token));
     text = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "causeway-%016llx", (unsigned long long)token);
     if (connect(fd, (const struct sockaddr *)&name,
