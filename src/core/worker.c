@@ -40,7 +40,7 @@ _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter
 #define QUIET_SHARE       8u
 #define LATEST_POLL       (4 * (uint64_t)CW_CLOCK_TICKS_SHORT)
 /* While the worker is idle, one in this many polls publishes the counters. */
-#define IDLE_POLLS_PER_PAGE 16u
+#define IDLE_POLLS_PER_PAGE 4u
 
 #define EVENTS_DEFAULT                                                                                               \
     (UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX)

@@ -401,9 +401,7 @@ unsigned cw_pair_progress(struct cw_pair *pair)
 
 void cw_pair_settle(struct cw_pair *pair)
 {
-    const double least = cw_time_now_s() + CW_SETTLE_S; /* a worker does not look at its descriptors in each round */
-
-    for (int i = 0; i < CW_SETTLE_ROUNDS || cw_time_now_s() < least; i++) {
+    for (struct cw_settling settling = cw_settling(); cw_settles(&settling);) {
         cw_pair_progress(pair);
     }
 }

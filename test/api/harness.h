@@ -30,7 +30,7 @@ enum {
     CW_SETTLE_ROUNDS = 200
 };
 
-#define CW_SETTLE_S 0.001
+#define CW_SETTLE_S 0.005
 #define CW_TAG_ALL  UINT64_MAX
 
 /* One context with one worker and, usually, one endpoint to the other side. */
@@ -119,6 +119,23 @@ void cw_test_need_two_processes(void);
 long cw_test_scaled(long count);
 
 double cw_time_now_s(void);
+
+/* Rounds of progress until what is under way has come: so many, and so long, since a worker does not poll its
+ * descriptors in each round. for (struct cw_settling settling = cw_settling(); cw_settles(&settling);) { progress } */
+struct cw_settling {
+    int rounds;
+    double end_s;
+};
+
+static inline struct cw_settling cw_settling(void)
+{
+    return (struct cw_settling){.rounds = CW_SETTLE_ROUNDS, .end_s = cw_time_now_s() + CW_SETTLE_S};
+}
+
+static inline bool cw_settles(struct cw_settling *settling)
+{
+    return settling->rounds-- > 0 || cw_time_now_s() < settling->end_s;
+}
 uint64_t cw_random_next(uint64_t *state);
 /* Open descriptors of the process; resident memory in kilobytes. */
 int cw_process_fds(void);

@@ -75,7 +75,7 @@ void cs_progress(void)
 
 void cs_settle(void)
 {
-    for (int i = 0; i < CW_SETTLE_ROUNDS; i++) {
+    for (struct cw_settling settling = cw_settling(); cw_settles(&settling);) {
         cs_progress();
     }
 }

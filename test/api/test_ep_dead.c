@@ -172,7 +172,7 @@ static void check_told(struct cw_side *side, struct watched *watched, enum when 
 {
     uint64_t value = 1;
 
-    for (int i = 0; i < CW_SETTLE_ROUNDS; i++) {
+    for (struct cw_settling settling = cw_settling(); cw_settles(&settling);) {
         progress(side->worker);
     }
     assert_int_equal(watched->failures, 1);
@@ -293,7 +293,7 @@ static void test_cls19_unused_to_a_still_peer(void **state)
             assert_true(cw_process_fds() > fds || is_told_by_silence());
         }
         assert_null(close_now(&watched, i % 2));
-        for (int k = 0; k < CW_SETTLE_ROUNDS; k++) {
+        for (struct cw_settling settling = cw_settling(); cw_settles(&settling);) {
             progress(pair->sides[0].worker);
         }
         assert_true(cw_process_fds() == fds || i == 2); /* that one ends when the peer comes by, or dies */
@@ -379,7 +379,7 @@ static void test_flu5_never_used_and_alive(void **state)
         watched_open(&watched[i], pair->tx->worker, address, i);
         flush = flush_now(&watched[i]);
         assert_true(i == 0 || UCS_PTR_IS_PTR(flush));
-        for (int k = 0; k < CW_SETTLE_ROUNDS; k++) {
+        for (struct cw_settling settling = cw_settling(); cw_settles(&settling);) {
             progress(pair->tx->worker);
         }
         if (i == 0 && is_mapped) {

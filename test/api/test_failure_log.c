@@ -156,7 +156,7 @@ static void test_a_connection_that_fails_is_told(void **state)
     file   = cw_capture_start(saved);
     result = ucp_tag_send_nbx(side.ep, "z", 1, 3, &param);
     assert_true(cw_worker_wait_request(side.worker, result, "a message to nobody") != UCS_OK);
-    for (int i = 0; i < CW_SETTLE_ROUNDS; i++) {
+    for (struct cw_settling settling = cw_settling(); cw_settles(&settling);) {
         ucp_worker_progress(side.worker);
     }
     cw_capture_end(file, saved, text, sizeof(text));

@@ -20,7 +20,7 @@
 
 #include "os/clock.h"
 
-#define MANY 40u
+#define MANY 160u
 
 struct watch {
     struct cw_poll_item item;
