@@ -118,7 +118,9 @@ simulators)
     for source in sim.c sim_gpu.c sim_transport.h; do
         grep -qE "$words" "$here/../sim/$source" || fail "the words that are looked for are not those of $source"
     done
-    [ -n "$(libdir "$prefix")" ] && [ -x "$prefix/bin/ucx_info" ] || fail "libraries or programs are missing"
+    if [ -z "$(libdir "$prefix")" ] || [ ! -x "$prefix/bin/ucx_info" ]; then
+        fail "libraries or programs are missing"
+    fi
     found=$(grep -rlaE "$words" "$(libdir "$prefix")" "$prefix/bin" || true)
     [ -z "$found" ] || fail "the simulators of the tests are in $found"
     ;;

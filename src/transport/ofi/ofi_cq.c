@@ -125,13 +125,13 @@ static ssize_t read_queue(struct ofi_iface *iface, struct fi_cq_msg_entry *entri
     return fi_cq_read(iface->cq, entries, CW_OFI_AT_ONCE);
 }
 
-/* Returns how many of the completions concern connections. */
+/* Returns how many of the completions, of which there is one at least, concern connections. */
 static CW_INLINE unsigned handle(struct ofi_iface *iface, const struct fi_cq_msg_entry *entries,
                                  const fi_addr_t *sources, unsigned count)
 {
-    unsigned done = 0, i;
+    unsigned done = 0, i = 0;
 
-    for (i = 0; i < count && !iface->broken; i++) {
+    do {
         struct ofi_slot *slot = cw_ofi_slot_find(iface, entries[i].op_context);
 
         if (cw_likely(slot != NULL && slot->block->kind == OFI_BLOCK_RECEIVE)) {
@@ -140,7 +140,7 @@ static CW_INLINE unsigned handle(struct ofi_iface *iface, const struct fi_cq_msg
         } else {
             done += complete(iface, slot);
         }
-    }
+    } while (++i < count && !iface->broken);
     return done;
 }
 
@@ -162,33 +162,59 @@ static CW_APART unsigned handle_early(struct ofi_iface *iface)
     return handle(iface, iface->early.entries, iface->early.sources, count);
 }
 
-unsigned cw_ofi_poll(struct ofi_iface *iface)
+/* What is no count of completions. Returns as cw_ofi_poll(). */
+static CW_APART unsigned not_read(struct ofi_iface *iface, ssize_t count)
+{
+    if (count == -FI_EAVAIL) {
+        return take_error(iface);
+    }
+    (void)is_nonsense(iface, count);
+    return 0;
+}
+
+/* Returns how many completions of a batch concern connections. *is_empty: the queue has no more. */
+static CW_INLINE unsigned poll_batch(struct ofi_iface *iface, bool *is_empty)
 {
     struct fi_cq_msg_entry entries[CW_OFI_AT_ONCE];
     fi_addr_t sources[CW_OFI_AT_ONCE];
-    unsigned batches = 0, done = 0;
-    ssize_t count;
+    const ssize_t count = read_queue(iface, entries, sources);
 
-    if (cw_unlikely(iface->early.count > 0 && !iface->broken)) {
-        done = handle_early(iface);
+    *is_empty = count <= 0;
+    if (count == -FI_EAGAIN || count == 0) {
+        return 0;
     }
-    while (done == 0 && !iface->broken) {
-        count = read_queue(iface, entries, sources);
-        if (count == -FI_EAGAIN) {
-            return 0;
-        }
-        if (count == -FI_EAVAIL) {
-            return take_error(iface);
-        }
-        if (is_nonsense(iface, count)) {
-            return 0;
-        }
-        done = handle(iface, entries, sources, (unsigned)count);
-        if (++batches == EMPTY_BATCHES) {
-            break;
-        }
+    if (cw_unlikely(count < 0 || count > (ssize_t)CW_OFI_AT_ONCE)) {
+        return not_read(iface, count);
+    }
+    return handle(iface, entries, sources, (unsigned)count);
+}
+
+/* Goes on behind a batch that concerned strangers only. */
+static CW_APART unsigned poll_on(struct ofi_iface *iface)
+{
+    unsigned batches, done = 0;
+    bool is_empty = false;
+
+    for (batches = 1; batches < EMPTY_BATCHES && done == 0 && !is_empty && !iface->broken; batches++) {
+        done = poll_batch(iface, &is_empty);
     }
     return done;
+}
+
+unsigned cw_ofi_poll(struct ofi_iface *iface)
+{
+    bool is_empty;
+    unsigned done;
+
+    if (cw_unlikely(iface->broken)) {
+        return 0;
+    }
+    if (cw_unlikely(iface->early.count > 0)) {
+        done = handle_early(iface);
+        return (done > 0) ? done : poll_on(iface);
+    }
+    done = poll_batch(iface, &is_empty);
+    return (done > 0 || is_empty) ? done : poll_on(iface);
 }
 
 int cw_ofi_has_event(struct ofi_iface *iface)
