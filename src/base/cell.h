@@ -157,18 +157,6 @@ static inline int cw_cell_is_next(struct cw_producer *producer)
 /* Packets whose header of 8 bytes has no more than this behind it leave their cell open. */
 #define CW_CELL_FEW (CW_CELL_SLOT - (uint32_t)sizeof(uint64_t))
 
-/* Whether cw_cell_put may be called. */
-static CW_INLINE int cw_cell_can_put(struct cw_producer *producer, size_t length)
-{
-    return length <= CW_CELL_FEW ? producer->cell != producer->stop : cw_cell_is_next(producer);
-}
-
-/* As cw_cell_can_put, for the case that no open cell must be closed; needs no call. */
-static CW_INLINE int cw_cell_can_put_now(const struct cw_producer *producer, size_t length)
-{
-    return producer->cell != producer->stop && (length <= CW_CELL_FEW || producer->slot == 0);
-}
-
 /* Whether a cell is free, as far as we know. */
 static inline int cw_cell_is_free(struct cw_producer *producer)
 {
@@ -255,25 +243,6 @@ static CW_INLINE void cw_cell_put_few(struct cw_producer *producer, uint8_t id, 
     cw_bytes_copy_few(data + sizeof(header), payload, length);
     CW_PROBE(send_short, CW_CELL_TRANSPORT, sizeof(header) + length, 0);
     cw_cell_publish_slot(producer, cell, slot, sizeof(header) + length, id);
-    if (cw_unlikely(__atomic_load_n(producer->attention, __ATOMIC_RELAXED) != 0)) {
-        producer->bell(producer);
-    }
-}
-
-/* Sends one; cw_cell_can_put. */
-static CW_INLINE void cw_cell_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload,
-                                  size_t length)
-{
-    char *data = producer->cell->data;
-
-    if (cw_likely(length <= CW_CELL_FEW)) {
-        cw_cell_put_few(producer, id, header, payload, length);
-        return;
-    }
-    memcpy(data, &header, sizeof(header));
-    cw_bytes_copy_few(data + sizeof(header), payload, length);
-    CW_PROBE(send_short, CW_CELL_TRANSPORT, sizeof(header) + length, 0);
-    cw_cell_publish(producer, sizeof(header) + length, id);
     if (cw_unlikely(__atomic_load_n(producer->attention, __ATOMIC_RELAXED) != 0)) {
         producer->bell(producer);
     }

@@ -47,12 +47,6 @@ static inline void cw_nt_new_memory(struct cw_nt_choice *nt)
     }
 }
 
-/* The next long copy goes through the caches and is not timed. */
-static inline int cw_nt_is_plain(const struct cw_nt_choice *nt)
-{
-    return !CW_NT_HELPS || nt->off || (!nt->past && (nt->left > 0 || nt->skip > 0));
-}
-
 /* Copies at least CW_NT_LEAST bytes, on the way that the choice takes, and times it where it must. */
 void cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t length);
 

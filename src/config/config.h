@@ -84,7 +84,7 @@ void cw_config_free(struct cw_config *config);
 /*
  * Sets what ucp_config_modify sets (CFG-15 .. CFG-21): an option of the context, a transport's (full name, or without
  * the prefix of the transport and then of every transport that has such a key), or one of the process; a
- * name with * or ? means all that fit (N22-136). Names without effect take any text, to be printed.
+ * name with * or ? means all that fit. Names without effect take any text, to be printed.
  * UCS_ERR_INVALID_PARAM: malformed value of a known setting, or NULL; a name that no release knew, or of the process
  * and read once (N22-130). All old values stay.
  */

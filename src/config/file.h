@@ -62,7 +62,7 @@ ucs_status_t cw_config_environment_take(struct cw_config_variables *variables);
  */
 ucs_status_t cw_config_files_get(const struct cw_config_variables **variables_p, struct cw_text *problems);
 
-/* The path of the ucx.conf in etc`below` beside the `lib` directory of a library file (CFG-4); 0 when it does not fit.
+/* The path of the ucx.conf in etc`below` beside the `lib` directory of a library file; 0 when it does not fit.
  * Pure. */
 int cw_config_library_file(const char *library_path, const char *below, char *path, size_t size);
 

@@ -217,12 +217,6 @@ static inline int cw_ep_ready(const struct ucp_ep *ep)
 /* Puts the endpoint on the worker's list of endpoints that progress has to reap. */
 void cw_ep_reap_later(struct ucp_ep *ep);
 
-/* Whether a packet of this length, beside its header of 8 bytes, may be given to cw_cell_put now. */
-static CW_INLINE int cw_ep_can_put(const struct ucp_ep *ep, size_t length)
-{
-    return length <= CW_CELL_SHORT && cw_cell_can_put(ep->cells, length) && cw_list_empty(&ep->pending);
-}
-
 /* Bytes that may be sent before packets from the peer get their turn. */
 uint64_t cw_ep_turn(const struct ucp_ep *ep);
 

@@ -22,7 +22,7 @@ struct cw_validity_page {
     uint16_t free[];            /* indices of words */
 };
 
-/* The last so many tokens that were revoked are told from those that never were. */
+/* How many revoked tokens are remembered; older ones count as never given out. */
 #define CW_MEM_REVOKED 256u
 
 struct cw_mem_table {

@@ -316,7 +316,7 @@ static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *d
         return;
     }
     memcpy(&header, data, sizeof(header));
-    desc              = cw_tag_desc_small(&state->spare_tags);
+    desc              = cw_tag_spares_pop(&state->spare_tags, 0);
     fill_desc(ep, desc, payload, 0);
     desc->in.received = payload;
     cw_bytes_copy_few(desc->data, (const char *)data + sizeof(header), payload);

@@ -30,19 +30,30 @@ int cw_tag_desc_revocable(struct ucp_ep *ep, struct ucp_recv_desc *desc);
 /* Returns the message that the sender of this endpoint may cancel by that id, or NULL. */
 struct ucp_recv_desc *cw_tag_desc_find(const struct ucp_ep *ep, uint64_t id);
 
-#define CW_TAG_SMALL_SIZE (sizeof(struct ucp_recv_desc) + CW_TAG_SMALL)
-
-/* Takes a kept descriptor of class 0, of which there must be one. */
-static inline struct ucp_recv_desc *cw_tag_desc_small(struct cw_tag_spares *spares)
+static inline size_t cw_tag_class_size(unsigned class)
 {
-    struct ucp_recv_desc *desc = spares->first[0];
+    return sizeof(struct ucp_recv_desc) + ((class == 0) ? CW_TAG_SMALL : (size_t)64 << class);
+}
 
-    spares->first[0] = desc->next_spare;
-    spares->bytes -= CW_TAG_SMALL_SIZE;
-    if (--spares->count[0] < spares->least[0]) {
-        spares->least[0] = spares->count[0];
+/* Takes a kept descriptor of the class, of which there must be one. */
+static CW_INLINE struct ucp_recv_desc *cw_tag_spares_pop(struct cw_tag_spares *spares, unsigned class)
+{
+    struct ucp_recv_desc *desc = spares->first[class];
+
+    spares->first[class] = desc->next_spare;
+    spares->bytes -= cw_tag_class_size(class);
+    if (--spares->count[class] < spares->least[class]) {
+        spares->least[class] = spares->count[class];
     }
     return desc;
+}
+
+static CW_INLINE void cw_tag_spares_push(struct cw_tag_spares *spares, unsigned class, struct ucp_recv_desc *desc)
+{
+    desc->next_spare     = spares->first[class];
+    spares->first[class] = desc;
+    spares->count[class]++;
+    spares->bytes += cw_tag_class_size(class);
 }
 
 /* Returns a descriptor with `room` bytes for data; only size_class is set. NULL: no memory. */
@@ -50,7 +61,7 @@ static inline struct ucp_recv_desc *cw_tag_desc_alloc(struct ucp_worker *worker,
 {
     struct cw_tag_spares *spares = &cw_op_state(worker)->spare_tags;
 
-    return (room <= CW_TAG_SMALL && spares->count[0] > 0) ? cw_tag_desc_small(spares)
+    return (room <= CW_TAG_SMALL && spares->count[0] > 0) ? cw_tag_spares_pop(spares, 0)
                                                           : cw_tag_spares_take(spares, room);
 }
 
@@ -59,10 +70,7 @@ static inline void cw_tag_desc_free(struct ucp_worker *worker, struct ucp_recv_d
     struct cw_tag_spares *spares = &cw_op_state(worker)->spare_tags;
 
     if (desc->size_class == 0 && spares->bytes < CW_TAG_SPARE_KEPT) {
-        desc->next_spare = spares->first[0];
-        spares->first[0] = desc;
-        spares->count[0]++;
-        spares->bytes += CW_TAG_SMALL_SIZE;
+        cw_tag_spares_push(spares, 0, desc);
     } else if (desc->is_lent) {
         cw_iface_give_back(desc->lender, desc->packet);
     } else {

@@ -6,29 +6,14 @@
 
 #include <stdlib.h>
 
-#include "op/tag.h"
+#include "op/tag_desc.h"
 #include "os/clock.h"
 
 #define FADE_NS UINT64_C(1000000000)
 
-static size_t size_of_class(unsigned class)
-{
-    return sizeof(struct ucp_recv_desc) + ((class == 0) ? CW_TAG_SMALL : (size_t)64 << class);
-}
-
 static void set_fade(struct cw_tag_spares *spares)
 {
     cw_poller_alarm_set_lazy(spares->poller, &spares->fade, cw_clock_ns() + FADE_NS);
-}
-
-static struct ucp_recv_desc *pop(struct cw_tag_spares *spares, unsigned class)
-{
-    struct ucp_recv_desc *desc = spares->first[class];
-
-    spares->first[class] = desc->next_spare;
-    spares->bytes -= size_of_class(class);
-    spares->count[class]--;
-    return desc;
 }
 
 /* Frees one half of the descriptors that were not needed since the last time. */
@@ -41,7 +26,7 @@ static unsigned fade(struct cw_alarm *alarm)
     for (class = 0; class < CW_TAG_CLASSES; class++) {
         unused = spares->least[class] - spares->least[class] / 2;
         for (i = 0; i < unused; i++) {
-            free(pop(spares, class));
+            free(cw_tag_spares_pop(spares, class));
         }
         spares->least[class] = spares->count[class];
     }
@@ -63,7 +48,7 @@ void cw_tag_spares_cleanup(struct cw_tag_spares *spares)
     cw_poller_alarm_cancel(spares->poller, &spares->fade);
     for (class = 0; class < CW_TAG_CLASSES; class++) {
         while (spares->count[class] > 0) {
-            free(pop(spares, class));
+            free(cw_tag_spares_pop(spares, class));
         }
     }
 }
@@ -74,16 +59,12 @@ struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t 
     struct ucp_recv_desc *desc;
 
     if (class != CW_TAG_NO_CLASS && spares->count[class] > 0) {
-        desc = pop(spares, class);
-        if (spares->count[class] < spares->least[class]) {
-            spares->least[class] = spares->count[class];
-        }
-        return desc;
+        return cw_tag_spares_pop(spares, class);
     }
     if (class == CW_TAG_NO_CLASS) {
         desc = (room <= PTRDIFF_MAX - sizeof(*desc)) ? malloc(sizeof(*desc) + (size_t)room) : NULL;
     } else {
-        desc = malloc(size_of_class(class));
+        desc = malloc(cw_tag_class_size(class));
     }
     if (desc != NULL) {
         desc->size_class = (uint8_t)class;
@@ -95,14 +76,11 @@ void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc
 {
     const unsigned class = desc->size_class;
 
-    if (class == CW_TAG_NO_CLASS || size_of_class(class) > spares->most - spares->bytes) {
+    if (class == CW_TAG_NO_CLASS || cw_tag_class_size(class) > spares->most - spares->bytes) {
         free(desc);
         return;
     }
-    desc->next_spare     = spares->first[class];
-    spares->first[class] = desc;
-    spares->count[class]++;
-    spares->bytes += size_of_class(class);
+    cw_tag_spares_push(spares, class, desc);
     if (cw_unlikely(spares->bytes > CW_TAG_SPARE_KEPT && !cw_alarm_is_set(&spares->fade))) {
         set_fade(spares);
     }

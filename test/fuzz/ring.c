@@ -61,7 +61,7 @@ static void put(struct cw_producer *tx, unsigned kind, uint8_t id, const uint8_t
 
     if (kind == SLOT) {
         length = (length < CW_CELL_SLOT) ? length : CW_CELL_SLOT;
-        if (cw_cell_can_put(tx, 0)) {
+        if (cw_cell_can_put_few(tx, 0)) {
             memcpy(tx->cell->slots[tx->slot], data, length);
             cw_cell_publish_slot(tx, tx->cell, tx->slot, length, id);
         }
