@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared part of the protocols in which the device of a lane carries out puts, gets and atomic operations
- * (src/proto/rma, transport/access.h): local memory that the device knows, and one completion for all accesses of a
+ * (src/proto, transport/access.h): local memory that the device knows, and one completion for all accesses of a
  * request. Invariant: the field `outstanding` of a request counts its accesses under way, and an access keeps its
  * request only by that count.
  */

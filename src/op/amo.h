@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared part of atomic operations and their protocols (src/proto/rma).
+ * Shared part of atomic operations and their protocols (src/proto).
  */
 #ifndef CW_OP_AMO_H
 #define CW_OP_AMO_H

@@ -45,3 +45,19 @@ ucs_status_t cw_cma_copy_bytes(struct ucp_ep *ep, const struct cw_key *key, uint
     cw_dt_start_contig(&cursor, bytes, length);
     return cw_cma_copy(ep, key, address, &cursor, way);
 }
+
+ucs_status_t cw_cma_start(struct cw_request *request, const struct cw_key *key, uint64_t address,
+                          struct cw_dt_cursor *cursor, enum cw_cma_way way)
+{
+    ucs_status_t status;
+
+    status = cw_rma_admit(cw_op_ep(request->ep)->rma, address, cursor->length, way == CW_CMA_PUT);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = cw_cma_copy(request->ep, key, address, cursor, way);
+    if (status == UCS_OK) {
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, cursor->length);
+    }
+    return status;
+}

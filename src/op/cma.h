@@ -22,4 +22,8 @@ ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t a
 ucs_status_t cw_cma_copy_bytes(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, void *bytes,
                                size_t length, enum cw_cma_way way);
 
+/* The first attempt of a request that cw_cma_copy carries out. Also returns the status of cw_rma_admit. */
+ucs_status_t cw_cma_start(struct cw_request *request, const struct cw_key *key, uint64_t address,
+                          struct cw_dt_cursor *cursor, enum cw_cma_way way);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared part of gets and their protocols (src/proto/rma). A protocol that finds at its attempt that it is impossible
+ * Shared part of gets and their protocols (src/proto). A protocol that finds at its attempt that it is impossible
  * returns UCS_ERR_UNSUPPORTED, after it has noted in the get why it must not be chosen again.
  */
 #ifndef CW_OP_GET_H

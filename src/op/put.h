@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Declarations that puts share with their protocols (src/proto/rma). A protocol that finds at its first attempt that it
+ * Declarations that puts share with their protocols (src/proto). A protocol that finds at its first attempt that it
  * cannot carry out the put answers UCS_ERR_UNSUPPORTED; before that it notes in the send why it must not be chosen
  * again.
  */

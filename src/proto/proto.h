@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The protocols, in files by operation; those of one-sided operations are in rma/. To add one: its functions, a line
+ * The protocols, in files by operation. To add one: its functions, a line
  * here, and its place in the tables of table.c, where those before it are asked first (docs/ARCHITECTURE.md,
  * "Protocols").
  */

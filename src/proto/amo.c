@@ -1,16 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Protocols of atomic operations. */
+#include "op/amo.h"
+
+#include "op/access.h"
+#include "op/amo_word.h"
+#include "op/op.h"
+#include "proto/proto.h"
+
+/*
+ * An atomic operation on memory that is mapped here, by our processor. Without a request the call makes it (cw_amo).
+ */
+static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    row->cost  = CW_COST_MEMORY;
+    row->fixed = 1;
+    row->way   = "this processor";
+    row->why   = "the memory is mapped here";
+    return (ask->remote & CW_REMOTE_MAPPED) != 0;
+}
+
+static ucs_status_t mapped_start(struct cw_request *request)
+{
+    struct cw_amo *amo  = cw_request_state(request);
+    char *word          = cw_amo_word(amo->rkey, cw_amo_address(amo), amo->packet.size);
+    ucs_status_t status = UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol
+                                                * sees that as well */
+
+    if (cw_likely(word != NULL)) {
+        status = cw_rma_admit(cw_op_ep(request->ep)->rma, cw_amo_address(amo), amo->packet.size, 1);
+    }
+    if (status == UCS_OK) {
+        cw_amo_carry_out(amo, word);
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, amo->packet.size);
+    }
+    return status;
+}
+
+const struct cw_protocol cw_proto_amo_mapped = {.query = mapped_query, .start = mapped_start, .at_once = 1};
+
 /*
  * An atomic operation that a device of the owner carries out, because the key names that device (`executor`). An
  * operation that the device lacks is a loop of read, compute, and compare and swap by the device, repeated whenever
  * another origin has changed the word in between.
  */
-#include "op/access.h"
-#include "op/amo.h"
-#include "op/amo_word.h"
-#include "op/op.h"
-#include "proto/proto.h"
-
-static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->cost  = cw_protocol_cost(ask->lanes, 2);
     row->fixed = 1;
@@ -38,9 +71,9 @@ static uint64_t made_of(const struct cw_amo *amo, uint64_t before)
     return word;
 }
 
-static ucs_status_t go_on(struct cw_request *request);
+static ucs_status_t access_go_on(struct cw_request *request);
 
-static void ended(struct cw_request *request, ucs_status_t status)
+static void access_ended(struct cw_request *request, ucs_status_t status)
 {
     struct cw_amo *amo           = cw_request_state(request);
     struct cw_amo_device *device = amo->device;
@@ -64,7 +97,7 @@ static void ended(struct cw_request *request, ucs_status_t status)
     cw_request_complete(request, status);
 }
 
-static ucs_status_t go_on(struct cw_request *request)
+static ucs_status_t access_go_on(struct cw_request *request)
 {
     struct cw_amo *amo                    = cw_request_state(request);
     struct cw_conn *conn                  = request->ep->conn;
@@ -97,7 +130,7 @@ static ucs_status_t go_on(struct cw_request *request)
     return (status == UCS_OK) ? cw_access_begun(access) : status;
 }
 
-static ucs_status_t start(struct cw_request *request)
+static ucs_status_t access_start(struct cw_request *request)
 {
     struct cw_amo *amo  = cw_request_state(request);
     struct cw_rma *rma  = cw_op_ep(request->ep)->rma;
@@ -106,14 +139,67 @@ static ucs_status_t start(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    amo->device->access = cw_access_new(request, ended);
+    amo->device->access = cw_access_new(request, access_ended);
     if (amo->device->access == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    request->send = go_on;
+    request->send = access_go_on;
     rma->async_puts++;
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, amo->packet.size);
-    return go_on(request);
+    return access_go_on(request);
 }
 
-const struct cw_protocol cw_proto_amo_access = {.query = query, .start = start};
+const struct cw_protocol cw_proto_amo_access = {.query = access_query, .start = access_start};
+
+/*
+ * An atomic operation that the owner's processor carries out when a packet asks for it. A posting one is complete when
+ * the transport has taken the packet, a fetching one when AMO_REPLY comes.
+ */
+static int packet_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
+{
+    row->way = "packet to the owner";
+    row->why = "the owner's processor carries it out";
+    return 1;
+}
+
+static ucs_status_t send_fetching(struct cw_request *request)
+{
+    struct cw_amo *amo = cw_request_state(request);
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
+    ucs_status_t status;
+    uint64_t id;
+
+    if (rma->replies >= CW_RMA_WINDOW) {
+        return CW_HOLD;
+    }
+    status = cw_idmap_add(&request->worker->ids, request, &id);
+    if (status != UCS_OK) {
+        return status;
+    }
+    amo->packet.reply_id = htole64(id);
+    status               = cw_amo_send(request->ep->conn, amo);
+    if (status != UCS_OK) {
+        cw_idmap_remove(&request->worker->ids, id);
+        amo->packet.reply_id = 0;
+        return status;
+    }
+    rma->replies++;
+    return UCS_INPROGRESS;
+}
+
+static ucs_status_t packet_start(struct cw_request *request)
+{
+    const struct cw_amo *amo = cw_request_state(request);
+    ucs_status_t status      = cw_rma_admit_packets(cw_op_ep(request->ep)->rma, cw_amo_address(amo), amo->packet.size);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = (amo->reply == NULL) ? cw_amo_send_posted(request->ep, amo) : send_fetching(request);
+    if (status == UCS_OK || status == UCS_INPROGRESS) {
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_COPIED, 0, amo->packet.size);
+    }
+    return status;
+}
+
+const struct cw_protocol cw_proto_amo_packet = {.query = packet_query, .start = packet_start};

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Protocols of puts. */
+#include "op/put.h"
+
+#include "op/access.h"
+#include "op/cma.h"
+#include "op/stage.h"
+#include "op/stripes.h"
+#include "proto/proto.h"
+
+/*
+ * A put to memory that is mapped here, by stores. A put of plain bytes needs no request: the call carries it out
+ * (abi/rma.c).
+ */
+static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    row->cost  = CW_COST_MEMORY;
+    row->fixed = 1;
+    row->way   = "store";
+    row->why   = "the memory is mapped here";
+    return (ask->remote & CW_REMOTE_MAPPED) != 0;
+}
+
+static ucs_status_t mapped_start(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    const size_t length  = send->cursor.length;
+    char *to             = cw_rkey_direct(send->put.rkey, send->put.address, CW_KEY_WRITE);
+    ucs_status_t status;
+
+    if (cw_unlikely(to == NULL)) {
+        return UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol sees that as
+                                     * well */
+    }
+    status = cw_rma_admit(cw_op_ep(request->ep)->rma, send->put.address, length, 1);
+    if (status == UCS_OK) {
+        (void)cw_dt_pack(&send->cursor, to, length);
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, length);
+    }
+    return status;
+}
+
+const struct cw_protocol cw_proto_put_mapped = {.query = mapped_query, .start = mapped_start, .at_once = 1};
+
+/*
+ * A put that the device of the lane carries out while the owner's processor does other work: straight out of the
+ * program's memory where the device knows that memory, else through memory of the transport.
+ */
+static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    row->fixed = 1;
+    row->way   = "write by the device";
+    row->why   = "the device reaches the memory, whatever the owner does";
+    return (ask->remote & CW_REMOTE_ACCESS) && ask->force != CW_FORCE_EAGER;
+}
+
+static ucs_status_t access_go_on(struct cw_request *request);
+
+/* The attempt of a put of which an access over a further lane failed: all is written again, by the message lane. */
+static ucs_status_t access_repeat(struct cw_request *request)
+{
+    struct cw_send *send      = cw_request_state(request);
+    const ucs_status_t status = cw_stripes_give_up(send->access);
+
+    if (status == UCS_OK) {
+        cw_dt_rewind(&send->cursor);
+        request->send = access_go_on;
+        return access_go_on(request);
+    }
+    return status;
+}
+
+static void access_ended(struct cw_request *request, ucs_status_t status)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    if (status != UCS_OK && send->access->stripes != NULL && request->ep->state == CW_EP_OPEN) {
+        request->send = access_repeat;
+        cw_list_remove(&request->link);
+        cw_ep_queue(request->ep, request);
+        cw_ep_reap_later(request->ep); /* which sends from the queue */
+        return;
+    }
+    send->phase = CW_SEND_SENT;
+    cw_send_finish(request, status);
+}
+
+static ucs_status_t access_go_on(struct cw_request *request)
+{
+    struct cw_send *send     = cw_request_state(request);
+    struct cw_access *access = send->access;
+    ucs_status_t status      = UCS_OK;
+
+    while (send->cursor.offset < send->cursor.length && (access->stripes == NULL || access->status == UCS_OK)) {
+        status = cw_stripes_put(access, &send->cursor, send->put.address);
+        if (status != UCS_OK) {
+            break;
+        }
+    }
+    return cw_stripes_begun(access, status, access_repeat);
+}
+
+static int is_plain(const struct cw_send *send, const struct cw_conn *lane)
+{
+    const struct cw_access_limits *limits = &lane->iface->limits.access;
+
+    return send->cursor.length > limits->max_put_bcopy && limits->max_put_zcopy > 0 && limits->max_iov > 0 &&
+           cw_access_is_flat(lane, &send->cursor);
+}
+
+static ucs_status_t access_start(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
+    struct cw_access_target to;
+    struct cw_mem_part part;
+    unsigned flags;
+    ucs_status_t status = cw_rma_admit_device(rma, send->put.address, send->cursor.length, &flags);
+
+    status = (status == UCS_OK) ? cw_dt_keep(&send->cursor) : status; /* a put that has begun must not fail any more */
+    if (status != UCS_OK) {
+        return status;
+    }
+    send->access = cw_access_new(request, access_ended);
+    if (send->access == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    send->access->flags = flags;
+    if (!cw_rkey_target(send->put.rkey, request->ep->conn, send->put.address, &to)) {
+        return UCS_ERR_IO_ERROR; /* the device could do this when it was asked */
+    }
+    send->access->key = to.key;
+    if (is_plain(send, request->ep->conn)) {
+        part = (struct cw_mem_part){send->cursor.contig, send->cursor.length, cw_dt_memory_type(&send->cursor)};
+        cw_access_use(send->access, &part, 0);
+        if (flags == 0) { /* other lanes know nothing of the fetches of the message lane */
+            cw_stripes_for_key(send->access, send->put.rkey, &part, 0,
+                               request->ep->conn->iface->limits.access.max_put_zcopy);
+        }
+    }
+    send->kind    = &cw_put_access_kind;
+    request->send = access_go_on;
+    rma->async_puts++;
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, send->cursor.length);
+    return cw_stripes_started(request, access_go_on(request));
+}
+
+const struct cw_protocol cw_proto_put_access = {.query = access_query, .start = access_start};
+
+/* A put that the system copies between the processes in the attempt, at every length (op/cma.h). */
+static int cma_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    row->cost  = CW_COST_SYSTEM;
+    row->fixed = 1;
+    row->way   = "copy between processes";
+    row->why   = "the system copies, whatever the owner does";
+    return (ask->remote & CW_REMOTE_COPIES) != 0;
+}
+
+static ucs_status_t cma_start(struct cw_request *request)
+{
+    struct cw_send *send      = cw_request_state(request);
+    const ucs_status_t status = cw_cma_start(request, &send->put.rkey->key, send->put.address, &send->cursor,
+                                             CW_CMA_PUT);
+
+    send->no_copies = status == UCS_ERR_UNSUPPORTED;
+    return status;
+}
+
+const struct cw_protocol cw_proto_put_cma = {.query = cma_query, .start = cma_start, .at_once = 1};
+
+/* A put that is announced; the owner's library receives it in place (docs/change/long-messages.md, op/send_rndv.c). */
+static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const struct cw_protocol_lane *lane = cw_protocol_placing(ask);
+    const int is_staged                 = ask->on_device && ask->force == CW_FORCE_NONE;
+    size_t least, min = CW_PLAN_NEVER;
+
+    row->first = 1;
+    row->cost  = cw_protocol_cost((lane != NULL) ? lane : ask->lanes, 3);
+    row->fixed = 1;
+    row->way   = "rendezvous";
+    row->why   = "the owner's device may copy";
+    if (ask->force == CW_FORCE_RNDV) {
+        return 1;
+    }
+    if (lane != NULL && ask->force != CW_FORCE_EAGER) {
+        least      = lane->input.max_bcopy - sizeof(struct cw_wire_put) + 1;
+        min        = ask->fast ? lane->plan->rndv_fast_min : lane->plan->rndv_min;
+        row->first = (min > least) ? min : least;
+        row->way   = "rendezvous, received in place";
+        row->why   = lane->plan->rndv_forced ? lane->input.rndv_setting : "a round trip costs less than a copy there";
+    }
+    if (is_staged && (min == CW_PLAN_NEVER || row->first > CW_STAGE_LEAST)) {
+        row->first = CW_STAGE_LEAST;
+        row->way   = "rendezvous, copied to the device";
+        row->why   = "the owner copies while packets travel";
+    }
+    return is_staged || min != CW_PLAN_NEVER;
+}
+
+static ucs_status_t rndv_start(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
+    ucs_status_t status  = cw_put_admit(request);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (rma->replies >= CW_RMA_WINDOW) {
+        return CW_HOLD;
+    }
+    send->kind = &cw_put_announced_kind;
+    status     = cw_send_announce(request);
+    if (status != UCS_INPROGRESS) {
+        send->kind = &cw_put_kind;
+        return status;
+    }
+    rma->replies++;
+    rma->async_puts++;
+    return UCS_INPROGRESS;
+}
+
+const struct cw_protocol cw_proto_put_rndv = {.query = rndv_query, .start = rndv_start, .announces = 1};
+
+/*
+ * A put in one packet, which the owner's library carries out: inline within the call, by a copy, or out of the
+ * program's memory.
+ */
+/* The transport has taken the packet. */
+static ucs_status_t left(struct cw_request *request, enum cw_trace_way way)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    cw_ep_spend(request->ep, send->cursor.length);
+    cw_trace_note(request, CW_TRACE_WAY, way, 0, send->cursor.length);
+    cw_op_ep(request->ep)->rma->sent_mark++;
+    send->phase = CW_SEND_SENT;
+    return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
+}
+
+static ucs_status_t admit(struct cw_request *request)
+{
+    const ucs_status_t status = cw_put_admit(request);
+
+    return (status == UCS_OK && cw_ep_must_pause(request->ep)) ? CW_AGAIN : status;
+}
+
+static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const size_t max = ask->lanes->input.max_short;
+
+    if (max < sizeof(uint64_t)) {
+        return 0;
+    }
+    row->last  = (max - sizeof(uint64_t) < CW_PUT_SHORT) ? max - sizeof(uint64_t) : CW_PUT_SHORT;
+    row->fixed = 1;
+    row->way   = "short";
+    row->why   = "copied into the packet by the call itself";
+    return 1;
+}
+
+static ucs_status_t short_start(struct cw_request *request)
+{
+    struct cw_send *send            = cw_request_state(request);
+    const struct cw_wire_put header = cw_put_header(send);
+    struct cw_dt_cursor cursor      = send->cursor;
+    ucs_status_t status             = admit(request);
+    char bytes[sizeof(header.address) + CW_PUT_SHORT];
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    memcpy(bytes, &header.address, sizeof(header.address));
+    (void)cw_dt_pack(&cursor, bytes + sizeof(header.address), cursor.length);
+    status = cw_lane_send_short(request->ep->conn, CW_PACKET_PUT, header.token, bytes,
+                                sizeof(header.address) + cursor.length);
+    return (status == UCS_OK) ? left(request, CW_TRACE_COPIED) : status;
+}
+
+static int zcopy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const size_t max = ask->lanes->input.max_zcopy, header = sizeof(struct cw_wire_put);
+
+    if (ask->data > CW_DATA_LIST || ask->force == CW_FORCE_EAGER || max <= header ||
+        max - header < ask->lanes->plan->zcopy_min) {
+        return 0;
+    }
+    row->first = ask->lanes->plan->zcopy_min;
+    row->last  = max - header;
+    row->fixed = 1;
+    row->way   = "eager zero copy";
+    row->why =
+        (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its bookkeeping" : "ZCOPY_THRESH";
+    return 1;
+}
+
+static ucs_status_t zcopy_start(struct cw_request *request)
+{
+    const struct cw_wire_put header = cw_put_header(cw_request_state(request));
+    ucs_status_t status             = admit(request);
+
+    status = (status == UCS_OK)
+                 ? cw_send_memory(request, CW_PACKET_PUT, &header, sizeof(header),
+                                  request->ep->conn->iface->limits.max_zcopy - sizeof(header), CW_SEND_ZCOPY)
+                 : status;
+    return (status == UCS_OK) ? left(request, CW_TRACE_WITHOUT_COPY) : status;
+}
+
+static int copy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    row->last = ask->lanes->input.max_bcopy - sizeof(struct cw_wire_put);
+    row->way  = "eager copy";
+    row->why  = "fits one packet";
+    return 1;
+}
+
+static ucs_status_t copy_start(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    ucs_status_t status  = admit(request);
+
+    status = (status == UCS_OK)
+                 ? cw_lane_send_bcopy(request->ep->conn, CW_PACKET_PUT,
+                                      sizeof(struct cw_wire_put) + send->cursor.length, cw_put_pack, send)
+                 : status;
+    return (status == UCS_OK) ? left(request, CW_TRACE_COPIED) : status;
+}
+
+const struct cw_protocol cw_proto_put_short = {.query = short_query, .start = short_start, .at_once = 1};
+const struct cw_protocol cw_proto_put_zcopy = {.query = zcopy_query, .start = zcopy_start};
+const struct cw_protocol cw_proto_put_copy  = {.query = copy_query, .start = copy_start, .at_once = 1};
+
+/*
+ * A put in several packets, each of which the owner's library carries out. Fits every put but one that must end within
+ * its call.
+ */
+#define TURN_BYTES (256u << 10) /* sent before other requests get their turn */
+
+static int pieces_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
+{
+    row->way = "eager pieces";
+    row->why = "more than one packet takes";
+    return 1;
+}
+
+static ucs_status_t send_piece(struct cw_request *request)
+{
+    struct cw_send *send            = cw_request_state(request);
+    struct cw_conn *conn            = request->ep->conn;
+    const struct cw_limits *limits  = &conn->iface->limits;
+    const struct cw_wire_put header = cw_put_header(send);
+    const size_t left               = send->cursor.length - send->cursor.offset;
+
+    if (left >= conn->iface->plan->zcopy_min && cw_dt_is_memory(&send->cursor)) {
+        return cw_send_memory(request, CW_PACKET_PUT, &header, sizeof(header), limits->max_zcopy - sizeof(header),
+                              CW_SEND_ZCOPY);
+    }
+    return cw_lane_send_bcopy(conn, CW_PACKET_PUT,
+                              (left < limits->max_bcopy - sizeof(header)) ? sizeof(header) + left : limits->max_bcopy,
+                              cw_put_pack, send);
+}
+
+static ucs_status_t pieces_go_on(struct cw_request *request)
+{
+    struct cw_send *send  = cw_request_state(request);
+    const size_t turn_end = send->cursor.offset + TURN_BYTES;
+    ucs_status_t status;
+    size_t begin;
+
+    while (send->cursor.offset < send->cursor.length) {
+        if (cw_ep_must_pause(request->ep)) {
+            return CW_AGAIN;
+        }
+        begin  = send->cursor.offset;
+        status = send_piece(request);
+        if (status != UCS_OK) {
+            return status;
+        }
+        cw_ep_spend(request->ep, send->cursor.offset - begin);
+        cw_op_ep(request->ep)->rma->sent_mark++;
+        if (begin == 0) {
+            send->phase   = CW_SEND_PIECES;
+            request->send = pieces_go_on;
+            cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_PIECES, 0, send->cursor.length);
+        }
+        if (send->cursor.offset >= turn_end && send->cursor.offset < send->cursor.length) {
+            return CW_LATER;
+        }
+    }
+    send->phase = CW_SEND_SENT;
+    return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
+}
+
+static ucs_status_t pieces_start(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    ucs_status_t status  = (send->force == CW_FORCE_EAGER) ? CW_AGAIN : cw_put_admit(request);
+
+    status = (status == UCS_OK) ? cw_dt_keep(&send->cursor) : status; /* a put of which a piece was sent must not fail
+                                                                       * any more */
+    return (status == UCS_OK) ? pieces_go_on(request) : status;
+}
+
+const struct cw_protocol cw_proto_put_pieces = {.query = pieces_query, .start = pieces_start};
