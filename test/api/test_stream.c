@@ -35,7 +35,7 @@ static void transfer(struct cw_pair *pair, bool old, bool expected, size_t lengt
 {
     struct cw_buffer out = cw_buffer_new(length), in = cw_buffer_new(length);
     ucp_request_param_t none = cw_param_none();
-    ucs_status_ptr_t sent;
+    ucs_status_ptr_t sent = NULL;
     struct stream_op recv;
 
     cw_pattern_fill(out.data, length, length);
