@@ -34,6 +34,8 @@
     X(crypto, void *, BIO_meth_get_destroy, (const void *method))                                                      \
     X(crypto, void *, BIO_new, (const void *method))                                                                   \
     X(crypto, long, BIO_ctrl, (void *bio, int command, long number, void *data))                                       \
+    X(crypto, int, BIO_set_ex_data, (void *bio, int index, void *data))                                                \
+    X(crypto, void *, BIO_get_ex_data, (const void *bio, int index))                                                   \
     X(crypto, void, BIO_set_flags, (void *bio, int flags))                                                             \
     X(crypto, void, BIO_clear_flags, (void *bio, int flags))                                                           \
     X(crypto, const char *, X509_verify_cert_error_string, (long error))                                               \
@@ -60,8 +62,6 @@
     X(ssl, void, SSL_set_accept_state, (void *ssl))                                                                    \
     X(ssl, int, SSL_set_ex_data, (void *ssl, int index, void *data))                                                   \
     X(ssl, void *, SSL_get_ex_data, (const void *ssl, int index))                                                      \
-    X(ssl, void, SSL_set_read_ahead, (void *ssl, int on))                                                              \
-    X(ssl, void, SSL_set_default_read_buffer_len, (void *ssl, size_t length))                                          \
     X(ssl, int, SSL_do_handshake, (void *ssl))                                                                         \
     X(ssl, int, SSL_read_ex, (void *ssl, void *to, size_t length, size_t *done))                                       \
     X(ssl, int, SSL_write_ex, (void *ssl, const void *from, size_t length, size_t *done))                              \

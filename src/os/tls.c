@@ -3,8 +3,11 @@
  * os/tls.h on OpenSSL's binary interface, whose numbers stand here instead of its headers.
  *
  * OpenSSL's own socket object (its BIO) writes with write(2), which may raise SIGPIPE. The object of this file writes
- * with send(2) and leaves all else to OpenSSL's. Where the kernel encrypts, some writes need OpenSSL's object; the
- * signal is then held back around them.
+ * with send(2). Where the kernel encrypts, some writes need OpenSSL's object; the signal is then held back around them.
+ *
+ * After the handshake, unless the kernel encrypts, records pass through buffers of the session: several move by one
+ * system call, and OpenSSL never sees a record half written. Half-written ones are what it cannot combine with a key
+ * update, and its own reading ahead (3.2 to 3.5 at least) loses the bytes behind one.
  */
 #include "os/tls.h"
 
@@ -42,8 +45,14 @@
 #define BIO_GET_KTLS_SEND     73
 #define BIO_GET_KTLS_RECV     76
 #define BIO_FLAGS_RETRY_ALL   0x0f
+#define BIO_FLAGS_RETRY_READ  0x09
 #define BIO_FLAGS_RETRY_WRITE 0x0a
-#define READ_BUFFER           (66u << 10) /* some records at a time */
+#define BIO_FLAGS_IN_EOF      0x800
+#define RECORD                16384u
+#define RECORD_OVERHEAD       32u         /* at least what a record is longer than its data */
+#define BATCH                 4u          /* records that are written at a time */
+#define OTHER_BYTES           4096u       /* for records without data: key updates, alerts */
+#define IN_SIZE               (66u << 10) /* some records */
 #define REKEY_BYTES           (UINT64_C(1) << 36) /* far below what AES-GCM may encrypt by one key */
 
 struct cw_tls_context {
@@ -54,14 +63,23 @@ struct cw_tls_context {
     uint8_t key[CW_TLS_KEY_SIZE];
 };
 
+struct buffer {
+    char *bytes; /* NULL while it is empty */
+    size_t begin, end, size;
+};
+
 struct cw_tls {
     const struct cw_openssl *openssl;
     void *ssl;
+    int fd;
+    struct buffer in;             /* read, not yet taken by OpenSSL */
+    struct buffer out;            /* written by OpenSSL, not yet by the kernel */
+    size_t out_data;              /* the caller's bytes that the records in `out` hold */
     const char *why;
     uint64_t rekey;
     uint64_t written;             /* since the last new key */
     uint8_t by_key;
-    uint8_t in_write;             /* a write is to be repeated */
+    uint8_t buffers_in, buffers_out;
 };
 
 static const struct cw_openssl *the_openssl; /* for the functions that OpenSSL calls; one value for all */
@@ -100,23 +118,132 @@ static int write_without_signal(void *bio, const char *data, int length)
     return ret;
 }
 
+static struct cw_tls *tls_of(const void *bio)
+{
+    return the_openssl->BIO_get_ex_data(bio, 0);
+}
+
+static void buffer_free(struct buffer *buffer)
+{
+    const int error = errno;
+
+    free(buffer->bytes);
+    *buffer = (struct buffer){.bytes = NULL};
+    errno   = error;
+}
+
+static int buffer_reserve(struct buffer *buffer, size_t size)
+{
+    char *bytes;
+
+    if (size <= buffer->size) {
+        return 1;
+    }
+    bytes = realloc(buffer->bytes, size);
+    if (bytes == NULL) {
+        return 0;
+    }
+    buffer->bytes = bytes;
+    buffer->size  = size;
+    return 1;
+}
+
+/* Hands the written records to the kernel. 0: all of them; -errno. */
+static int flush_out(struct cw_tls *tls)
+{
+    struct buffer *out = &tls->out;
+    ssize_t ret;
+
+    while (out->begin < out->end) {
+        ret = send(tls->fd, out->bytes + out->begin, out->end - out->begin, MSG_NOSIGNAL);
+        if (ret >= 0) {
+            out->begin += (size_t)ret;
+        } else if (errno == ENOBUFS || errno == ENOMEM) {
+            return -EAGAIN;
+        } else if (errno != EINTR) {
+            return -errno;
+        }
+    }
+    buffer_free(out);
+    return 0;
+}
+
+static int write_to_buffer(struct cw_tls *tls, void *bio, const char *data, size_t length)
+{
+    struct buffer *out = &tls->out;
+
+    the_openssl->BIO_clear_flags(bio, BIO_FLAGS_RETRY_ALL);
+    if (length > out->size - out->end && (out->size > 0 || !buffer_reserve(out, OTHER_BYTES) || length > out->size)) {
+        the_openssl->BIO_set_flags(bio, BIO_FLAGS_RETRY_WRITE);
+        errno = EAGAIN;
+        return -1;
+    }
+    memcpy(out->bytes + out->end, data, length);
+    out->end += length;
+    return (int)length;
+}
+
 static int bio_write(void *bio, const char *data, int length)
 {
-    int fd = -1;
+    struct cw_tls *tls = tls_of(bio);
     ssize_t ret;
 
     if (is_in_kernel(bio)) {
         return write_without_signal(bio, data, length);
     }
-    the_openssl->BIO_ctrl(bio, BIO_GET_FD, 0, &fd);
+    if (tls->buffers_out) {
+        return write_to_buffer(tls, bio, data, (size_t)length);
+    }
     do {
-        ret = send(fd, data, (size_t)length, MSG_NOSIGNAL);
+        ret = send(tls->fd, data, (size_t)length, MSG_NOSIGNAL);
     } while (ret < 0 && errno == EINTR);
     the_openssl->BIO_clear_flags(bio, BIO_FLAGS_RETRY_ALL);
     if (ret < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
         the_openssl->BIO_set_flags(bio, BIO_FLAGS_RETRY_WRITE);
     }
     return (int)ret;
+}
+
+static int socket_object_read(void *bio, char *data, int length)
+{
+    return ((int (*)(void *, char *, int))the_openssl->BIO_meth_get_read(the_openssl->BIO_s_socket()))(bio, data,
+                                                                                                       length);
+}
+
+static int bio_read(void *bio, char *data, int length)
+{
+    struct cw_tls *tls = tls_of(bio);
+    struct buffer *in  = &tls->in;
+    size_t taken;
+    ssize_t ret;
+
+    if (!tls->buffers_in || (in->begin == in->end && !buffer_reserve(in, IN_SIZE))) {
+        return socket_object_read(bio, data, length);
+    }
+    the_openssl->BIO_clear_flags(bio, BIO_FLAGS_RETRY_ALL | BIO_FLAGS_IN_EOF);
+    if (in->begin == in->end) {
+        do {
+            ret = recv(tls->fd, in->bytes, in->size, 0);
+        } while (ret < 0 && errno == EINTR);
+        if (ret <= 0) {
+            buffer_free(in);
+            if (ret == 0) {
+                the_openssl->BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+            } else if (errno == EAGAIN) {
+                the_openssl->BIO_set_flags(bio, BIO_FLAGS_RETRY_READ);
+            }
+            return (int)ret;
+        }
+        in->begin = 0;
+        in->end   = (size_t)ret;
+    }
+    taken = (in->end - in->begin < (size_t)length) ? in->end - in->begin : (size_t)length;
+    memcpy(data, in->bytes + in->begin, taken);
+    in->begin += taken;
+    if (in->begin == in->end) {
+        buffer_free(in);
+    }
+    return (int)taken;
 }
 
 /* Done once for the process; two threads that come at once lose a few bytes of memory. */
@@ -132,7 +259,7 @@ static int make_method(const struct cw_openssl *openssl)
     model  = openssl->BIO_s_socket();
     method = openssl->BIO_meth_new(BIO_TYPE_SOCKET, "causeway socket");
     if (method == NULL ||
-        !openssl->BIO_meth_set_read(method, (int (*)(void *, char *, int))openssl->BIO_meth_get_read(model)) ||
+        !openssl->BIO_meth_set_read(method, bio_read) ||
         !openssl->BIO_meth_set_ctrl(method, (long (*)(void *, int, long, void *))openssl->BIO_meth_get_ctrl(model)) ||
         !openssl->BIO_meth_set_create(method, (int (*)(void *))openssl->BIO_meth_get_create(model)) ||
         !openssl->BIO_meth_set_destroy(method, (int (*)(void *))openssl->BIO_meth_get_destroy(model)) ||
@@ -270,7 +397,8 @@ struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled)
     void *bio                        = openssl->BIO_new(the_method);
     void *ssl                        = openssl->SSL_new(context->context);
 
-    if (tls == NULL || bio == NULL || ssl == NULL || openssl->SSL_set_ex_data(ssl, 0, context) != 1) {
+    if (tls == NULL || bio == NULL || ssl == NULL || openssl->SSL_set_ex_data(ssl, 0, context) != 1 ||
+        openssl->BIO_set_ex_data(bio, 0, tls) != 1) {
         if (bio != NULL && ssl != NULL) {
             openssl->SSL_set_bio(ssl, bio, bio);
         }
@@ -286,7 +414,8 @@ struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled)
     } else {
         openssl->SSL_set_accept_state(ssl);
     }
-    *tls = (struct cw_tls){.openssl = openssl, .ssl = ssl, .rekey = context->rekey, .by_key = (uint8_t)context->by_key};
+    *tls = (struct cw_tls){.openssl = openssl, .ssl = ssl, .fd = fd, .rekey = context->rekey,
+                           .by_key = (uint8_t)context->by_key};
     return tls;
 }
 
@@ -294,6 +423,8 @@ void cw_tls_free(struct cw_tls *tls)
 {
     tls->openssl->SSL_free(tls->ssl);
     tls->openssl->ERR_clear_error();
+    buffer_free(&tls->in);
+    buffer_free(&tls->out);
     free(tls);
 }
 
@@ -325,6 +456,7 @@ static int outcome(struct cw_tls *tls, int ret)
 
 int cw_tls_handshake(struct cw_tls *tls)
 {
+    void *bio;
     int ret;
 
     tls->openssl->ERR_clear_error();
@@ -335,8 +467,9 @@ int cw_tls_handshake(struct cw_tls *tls)
             tls->why = "it did not use the shared key";
             return -EPROTO;
         }
-        tls->openssl->SSL_set_read_ahead(tls->ssl, 1);
-        tls->openssl->SSL_set_default_read_buffer_len(tls->ssl, READ_BUFFER);
+        bio              = tls->openssl->SSL_get_wbio(tls->ssl);
+        tls->buffers_out = !is_in_kernel(bio);
+        tls->buffers_in  = tls->openssl->BIO_ctrl(bio, BIO_GET_KTLS_RECV, 0, NULL) <= 0;
         (void)tls->openssl->SSL_set_ex_data(tls->ssl, 0, NULL);
         return 1;
     }
@@ -344,42 +477,90 @@ int cw_tls_handshake(struct cw_tls *tls)
     return (ret == -EAGAIN) ? 0 : (ret == 0) ? -EPIPE : (ret == -EBADMSG) ? -EPROTO : ret;
 }
 
-ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length)
+static ssize_t write_record(struct cw_tls *tls, const void *data, size_t length)
 {
     size_t done = 0;
     int ret;
 
-    if (tls->written >= tls->rekey && !tls->in_write && !cw_tls_in_kernel(tls)) {
-        tls->written = 0;
-        (void)tls->openssl->SSL_key_update(tls->ssl, KEEP_YOURS); /* leaves with the next bytes */
-    }
     tls->openssl->ERR_clear_error();
     errno = 0;
     if (tls->openssl->SSL_write_ex(tls->ssl, data, length, &done) == 1) {
-        tls->in_write = 0;
-        tls->written += done;
         return (ssize_t)done;
     }
-    ret           = outcome(tls, 0);
-    tls->in_write = ret == -EAGAIN || ret == -EINPROGRESS;
-    return tls->in_write ? -EAGAIN : (ret == 0) ? -EPIPE : ret;
+    ret = outcome(tls, 0);
+    if (ret == 0) {
+        return -EPIPE;
+    }
+    return (ret == -EINPROGRESS) ? -EAGAIN : ret;
+}
+
+/* Encrypts some records into the empty buffer. */
+static int encrypt(struct cw_tls *tls, const char *data, size_t length)
+{
+    ssize_t ret;
+    size_t part;
+
+    length = (length < BATCH * RECORD) ? length : BATCH * RECORD;
+    if (!buffer_reserve(&tls->out, length + BATCH * RECORD_OVERHEAD + OTHER_BYTES)) {
+        return -EAGAIN;
+    }
+    if (tls->written >= tls->rekey) {
+        tls->written = 0;
+        (void)tls->openssl->SSL_key_update(tls->ssl, KEEP_YOURS); /* leaves with the next bytes */
+    }
+    while (tls->out_data < length) {
+        part = (length - tls->out_data < RECORD) ? length - tls->out_data : RECORD;
+        ret  = write_record(tls, data + tls->out_data, part);
+        if (ret <= 0) {
+            return (int)ret;
+        }
+        tls->out_data += (size_t)ret;
+    }
+    tls->written += tls->out_data;
+    return 0;
+}
+
+ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length)
+{
+    size_t done;
+    int ret;
+
+    if (!tls->buffers_out) {
+        return write_record(tls, data, length);
+    }
+    ret = flush_out(tls); /* which may be of a write that is repeated now, or answers to the peer */
+    if (ret == 0 && tls->out_data == 0) {
+        ret = encrypt(tls, data, length);
+        ret = (ret == 0) ? flush_out(tls) : ret;
+    }
+    if (ret != 0) {
+        return ret;
+    }
+    done          = tls->out_data;
+    tls->out_data = 0;
+    return (ssize_t)done;
 }
 
 ssize_t cw_tls_read(struct cw_tls *tls, void *data, size_t length)
 {
     size_t done = 0;
+    int ret;
 
     tls->openssl->ERR_clear_error();
     errno = 0;
     if (tls->openssl->SSL_read_ex(tls->ssl, data, length, &done) == 1) {
         return (ssize_t)done;
     }
-    return outcome(tls, 0);
+    ret = outcome(tls, 0);
+    if (tls->out.begin < tls->out.end) {
+        (void)flush_out(tls); /* answers to the peer, or an alert; what remains leaves with the next bytes */
+    }
+    return ret;
 }
 
 int cw_tls_pending(const struct cw_tls *tls)
 {
-    return tls->openssl->SSL_has_pending(tls->ssl);
+    return tls->in.begin < tls->in.end || tls->openssl->SSL_has_pending(tls->ssl);
 }
 
 const char *cw_tls_why(const struct cw_tls *tls)

@@ -36,10 +36,10 @@ void cw_tls_free(struct cw_tls *tls);
 /* 1: both ends have proved their identity; 0: call again when the descriptor can be read; -EINPROGRESS: when it can be
  * written; -EPROTO: the handshake failed; other errors: the connection ended. */
 int cw_tls_handshake(struct cw_tls *tls);
-/* Bytes moved, at most a record of 16 KiB, or -errno; -EBADMSG: not the peer's bytes. Written bytes are with the
- * kernel, bytes read were checked. 0 from read: the peer's end. After -EAGAIN a write has to be repeated with the same
- * bytes, at any address, and perhaps more behind them. -EINPROGRESS from read: it waits until the descriptor can be
- * written. */
+/* Bytes moved, at most 64 KiB, or -errno; -EBADMSG: not the peer's bytes. Written bytes are with the kernel, bytes read
+ * were checked. 0 from read: the peer's end. After -EAGAIN a write has to be repeated with the same bytes, at any
+ * address, and perhaps more behind them; the peer may have some of them already. -EINPROGRESS from read: it waits until
+ * the descriptor can be written. */
 ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length);
 ssize_t cw_tls_read(struct cw_tls *tls, void *data, size_t length);
 /* Whether the session holds received bytes that the descriptor does not announce. They may be a part of a record: read

@@ -21,7 +21,8 @@ import sys
 
 SKIPPED = 77
 OURS = ("libucp.so.0", "libucs.so.0", "libuct.so.0", "libucm.so.0")
-KNOWN = ("usr/bin/ucx_perftest", "usr/bin/ucx_info", "usr/bin/ucx_read_profile")
+KNOWN = ("usr/bin/ucx_perftest", "usr/bin/ucx_perftest_daemon", "usr/bin/ucx_info", "usr/bin/ucx_read_profile",
+         "usr/bin/ucx_vfs")
 NAME = re.compile(r"\buc[pstm]_\w+")
 
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The filter against attackers who read or change bytes on the way: TLS over the connection's descriptor (os/tls.h).
- * OpenSSL moves one record at a time.
  */
 #include <errno.h>
 #include <stdlib.h>
