@@ -8,7 +8,7 @@
 #include "connect/connect.h"
 #include "connect/cm.h"
 #include "connect/path.h"
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "core/lanes.h"
 #include "core/proto_info.h"
 #include "plan/choose.h"

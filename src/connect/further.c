@@ -8,7 +8,7 @@
 #include "connect/further.h"
 
 #include "base/log.h"
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "os/clock.h"
 #include "plan/lanes.h"
 #include "wire/hello.h"

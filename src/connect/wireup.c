@@ -12,7 +12,7 @@
 #include "connect/further.h"
 #include "connect/cm.h"
 #include "connect/path.h"
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "wire/hello.h"
 #include "wire/lane.h"
 

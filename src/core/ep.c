@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "core/ep_batch.h"
 #include "core/ep_slots.h"
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "core/lanes.h"
 #include "core/proto_info.h"
 

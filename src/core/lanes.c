@@ -11,7 +11,7 @@
 
 #include "base/counter.h"
 #include "base/log.h"
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "os/clock.h"
 #include "os/random.h"
 
@@ -113,7 +113,7 @@ static int may_have_lanes(const struct ucp_ep *ep)
         cw_ep_peer_uid(ep) == ep->worker->uid || (ep->cm != NULL && ep->cm->server_uid == ep->worker->uid);
 
     return ep->state == CW_EP_OPEN && ep->loop_conn == NULL && !is_own &&
-           (cw_lanes_access(ep) || ep->conn->iface->limits.max_placed > 0); /* also a lane of core/failover.h */
+           (cw_lanes_access(ep) || ep->conn->iface->limits.max_placed > 0); /* also a lane of core/failover */
 }
 
 void cw_lanes_want(struct ucp_ep *ep)

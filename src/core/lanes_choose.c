@@ -12,7 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "os/clock.h"
 
 #define LEAST_PIECE  (64u << 10)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "os/clock.h"
 
 #define RETRY_NS UINT64_C(10000000000)

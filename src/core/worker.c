@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "core/ep.h"
 #include "core/ep_slots.h"
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "mem/md.h"
 #include "os/loaded.h"
 #include "os/memory.h"

@@ -160,7 +160,7 @@ struct ucp_worker {
     struct cw_trace *trace;             /* NULL: off */
     struct cw_sleeps sleeps;
     struct cw_yield_policy yield_policy;
-    struct cw_failover_iface **failover; /* core/failover.c: an entry for each of `ifaces`; NULL: none is needed */
+    struct cw_failover_iface **failover; /* core/failover/lane.c: an entry for each of `ifaces`; NULL: none is needed */
     size_t page_length;
     int page_fd;
     uint64_t loaded;                    /* atomic: what the process had loaded when `looks` was decided last */

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/probe.h"
 #include "core/ep_kept.h"
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "core/lanes.h"
 #include "op/chunk_table.h"
 #include "op/chunks.h"

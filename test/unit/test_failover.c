@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message lane that outlives its connection (core/failover.h), without a network: which packets the next carrier
- * sends again (N22-71, N22-77), flushes (N22-79), the bound of copies, and that a peer which lies costs its endpoint
- * and nothing else.
+ * A message lane that outlives its connection (core/failover), without a network: which packets the next carrier sends
+ * again (N22-71, N22-77), flushes (N22-79), the bound of copies, and that a peer which lies costs its endpoint and
+ * nothing else.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "os/clock.h"
 #include "test_no_op.h"
 

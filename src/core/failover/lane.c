@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slots of a message lane that outlives its connection (core/failover.h): taking packets, giving them to the
- * carrier, and freeing those that the peer has confirmed.
+ * The slots of a message lane that outlives its connection: taking packets, giving them to the carrier, and freeing
+ * those that the peer has confirmed.
  */
-#include "core/failover.h"
+#include "core/failover/failover.h"
 
 #include <stdlib.h>
 #include <string.h>

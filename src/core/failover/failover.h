@@ -104,9 +104,9 @@ void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane);
 /* Called by the reap of an endpoint with such a lane: confirms what was handled, and has further lanes opened. */
 void cw_failover_reap(struct ucp_ep *ep);
 
-/* failover_move.c, used by failover.c: the alarm that looks for silence. */
+/* move.c, used by lane.c: the alarm that looks for silence. */
 unsigned cw_failover_look(struct cw_alarm *alarm);
-/* failover.c, used by failover_move.c: sends what the carrier takes. */
+/* lane.c, used by move.c: sends what the carrier takes. */
 void cw_failover_pump(struct cw_failover *failover);
 /* Everything that was taken is known to be at the peer: ends all flushes. */
 void cw_failover_flushed(struct cw_failover *failover);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The move of a message lane to another carrier (core/failover.h), and its silence: if nothing is confirmed for a
- * while, or the carrier does not answer, this side asks on the further lanes. A peer that answers twice, and has
- * handled nothing in between, shows that the carrier is cut. Impossible numbers end the endpoint.
+ * The move of a message lane to another carrier, and its silence: if nothing is confirmed for a while, or the carrier
+ * does not answer, this side asks on the further lanes. A peer that answers twice, and has handled nothing in between,
+ * shows that the carrier is cut. Impossible numbers end the endpoint.
  */
-#include "core/failover.h"
+#include "core/failover/failover.h"
 
 #include <stdlib.h>
 #include <string.h>
