@@ -295,22 +295,6 @@ ucs_status_t cw_memory_open_fd(int fd, uint64_t length, struct cw_memory *memory
     return UCS_OK;
 }
 
-ucs_status_t cw_memory_map(int fd, uint64_t offset, size_t length, struct cw_memory *memory)
-{
-    void *data;
-
-    *memory = (struct cw_memory){.page = cw_memory_page(), .fd = -1};
-    if (length == 0 || !round_up(length, memory->page, &memory->length)) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    data = map_anywhere(memory->length, fd, offset);
-    if (data == MAP_FAILED) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    memory->ptr = data;
-    return UCS_OK;
-}
-
 ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct cw_memory *memory)
 {
     int opened = open_file(pid, fd);
@@ -330,22 +314,6 @@ size_t cw_memory_lock_limit(void)
 
     return (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) ? SIZE_MAX
                                                                                         : (size_t)limit.rlim_cur;
-}
-
-ucs_status_t cw_memory_reserve(size_t length, struct cw_memory *memory)
-{
-    void *ptr;
-
-    *memory = (struct cw_memory){.page = cw_memory_page(), .fd = -1};
-    if (!round_up(length, memory->page, &memory->length)) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    ptr = mmap(NULL, memory->length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (ptr == MAP_FAILED) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    memory->ptr = ptr;
-    return UCS_OK;
 }
 
 void cw_memory_release(struct cw_memory *memory)

@@ -57,13 +57,7 @@ ucs_status_t cw_memory_open_fd(int fd, uint64_t length, struct cw_memory *memory
 /* The bytes of memory that this process may lock, also for devices; SIZE_MAX: no limit. */
 size_t cw_memory_lock_limit(void);
 
-/* Reserves addresses that nothing may touch: an access to them ends the program. UCS_ERR_NO_MEMORY. */
-ucs_status_t cw_memory_reserve(size_t length, struct cw_memory *memory);
-
-/* Maps bytes behind a descriptor, which stays the caller's; `offset` is a multiple of a page. UCS_ERR_NO_MEMORY. */
-ucs_status_t cw_memory_map(int fd, uint64_t offset, size_t length, struct cw_memory *memory);
-
-/* For memory that any of these five functions made. */
+/* For memory that any of the functions above made or mapped. */
 void cw_memory_release(struct cw_memory *memory);
 
 /* Makes the system provide the pages of that range before it returns, as far as the system can; never touches them

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/bytes.h"
 #include "base/list.h"
@@ -15,8 +16,8 @@
 
 struct allocation {
     struct cw_list link;
-    struct cw_memory addresses; /* the addresses that the program has */
     struct cw_memory bytes;
+    char *addresses; /* that the program has, as many */
 };
 
 struct late {
@@ -69,20 +70,22 @@ static ucs_status_t gpu_allocate(const struct cw_memory_wish *wish, struct cw_me
         return UCS_ERR_NO_MEMORY;
     }
     status = cw_memory_allocate(&bytes, &allocation->bytes);
-    if (status == UCS_OK) {
-        status = cw_memory_reserve(allocation->bytes.length, &allocation->addresses);
-        if (status != UCS_OK) {
-            cw_memory_release(&allocation->bytes);
-        }
-    }
     if (status != UCS_OK) {
         free(allocation);
         return status;
     }
+    allocation->addresses = mmap(NULL, allocation->bytes.length, PROT_NONE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (allocation->addresses == MAP_FAILED) {
+        cw_memory_release(&allocation->bytes);
+        free(allocation);
+        return UCS_ERR_NO_MEMORY;
+    }
     cw_lock_enter(&gpu.lock);
     cw_list_add_tail(&gpu.all, &allocation->link);
     cw_lock_leave(&gpu.lock);
-    *memory = allocation->addresses;
+    *memory     = allocation->bytes;
+    memory->ptr = allocation->addresses;
     return UCS_OK;
 }
 
@@ -93,8 +96,8 @@ static struct allocation *find(const void *ptr, size_t length)
     size_t offset;
 
     cw_list_for_each(allocation, &gpu.all, struct allocation, link) {
-        offset = (uintptr_t)ptr - (uintptr_t)allocation->addresses.ptr;
-        if (offset < allocation->addresses.length && length <= allocation->addresses.length - offset) {
+        offset = (uintptr_t)ptr - (uintptr_t)allocation->addresses;
+        if (offset < allocation->bytes.length && length <= allocation->bytes.length - offset) {
             return allocation;
         }
     }
@@ -112,7 +115,7 @@ static void gpu_release(struct cw_memory *memory)
     }
     cw_lock_leave(&gpu.lock);
     if (allocation != NULL) {
-        cw_memory_release(&allocation->addresses);
+        (void)munmap(allocation->addresses, allocation->bytes.length);
         cw_memory_release(&allocation->bytes);
         free(allocation);
     }
@@ -143,7 +146,7 @@ static char *place_of(const void *ptr, size_t length)
     struct allocation *allocation = find(ptr, length);
 
     return (allocation == NULL) ? (char *)(uintptr_t)ptr :
-           allocation->bytes.ptr + ((uintptr_t)ptr - (uintptr_t)allocation->addresses.ptr);
+           allocation->bytes.ptr + ((uintptr_t)ptr - (uintptr_t)allocation->addresses);
 }
 
 static void move(void *to, const void *from, size_t length)

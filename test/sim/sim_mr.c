@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/bytes.h"
 #include "base/log.h"
@@ -29,9 +30,9 @@ struct sim_mr {
     uint64_t address;
     uint64_t length;
     uint32_t key;
-    struct cw_memory dmabuf; /* mapped; ptr NULL: the bytes are at the address */
-    uint64_t offset;         /* in it, of the first byte */
-    uint8_t stale;           /* some of its pages were unmapped */
+    char *dmabuf;    /* mapped; NULL: the bytes are at the address */
+    uint64_t offset; /* in it, of the first byte */
+    uint8_t stale;   /* some of its pages were unmapped */
 };
 
 static struct cw_list domains = {&domains, &domains};
@@ -127,8 +128,9 @@ static ucs_status_t reg_dmabuf(struct cw_domain *base, const struct cw_md_dmabuf
     }
     mr         = cw_container_of(*memh_p, struct sim_mr, memh);
     mr->offset = offset;
-    status     = cw_memory_map(dmabuf->fd, dmabuf->offset - offset, length + (size_t)offset, &mr->dmabuf);
-    cw_sim_must(status == UCS_OK, "a dma-buf does not hold the bytes that are registered");
+    mr->dmabuf = mmap(NULL, length + (size_t)offset, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf->fd,
+                      (off_t)(dmabuf->offset - offset));
+    cw_sim_must(mr->dmabuf != MAP_FAILED, "a dma-buf does not hold the bytes that are registered");
     return UCS_OK;
 }
 
@@ -144,8 +146,8 @@ static void dereg(struct cw_memh *memh)
     domain->count--;
     domain->bytes -= mr->length;
     cw_list_remove(&mr->link);
-    if (mr->dmabuf.ptr != NULL) {
-        cw_memory_release(&mr->dmabuf);
+    if (mr->dmabuf != NULL) {
+        (void)munmap(mr->dmabuf, (size_t)(mr->length + mr->offset));
     }
     free(mr);
 }
@@ -179,8 +181,8 @@ static ucs_status_t read_part(const struct cw_domain *domain, const uint8_t *par
 /* Where the device finds that byte of registered memory. */
 static char *place_of(const struct sim_mr *mr, uint64_t address)
 {
-    return (mr->dmabuf.ptr == NULL) ? (char *)(uintptr_t)address
-                                    : mr->dmabuf.ptr + mr->offset + (address - mr->address);
+    return (mr->dmabuf == NULL) ? (char *)(uintptr_t)address
+                                    : mr->dmabuf + mr->offset + (address - mr->address);
 }
 
 char *cw_sim_mr_find(const struct cw_domain *base, const struct cw_access_target *target, size_t length, unsigned right)
