@@ -53,23 +53,14 @@ ucs_status_t cw_idmap_add(struct cw_idmap *map, void *object, uint64_t *id_p)
     return UCS_OK;
 }
 
-static struct cw_idmap_slot *find(const struct cw_idmap *map, uint64_t id)
-{
-    return (cw_idmap_get(map, id) == NULL) ? NULL : &map->slots[(uint32_t)id];
-}
-
-void cw_idmap_replace(struct cw_idmap *map, uint64_t id, void *object)
-{
-    find(map, id)->object = object;
-}
-
 void cw_idmap_remove(struct cw_idmap *map, uint64_t id)
 {
-    struct cw_idmap_slot *slot = find(map, id);
+    struct cw_idmap_slot *slot;
 
-    if (slot == NULL) {
+    if (cw_idmap_get(map, id) == NULL) {
         return;
     }
+    slot         = &map->slots[(uint32_t)id];
     slot->object = NULL;
     slot->generation++;
     if (slot->generation == 0) {

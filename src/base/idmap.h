@@ -35,8 +35,6 @@ static inline void *cw_idmap_get(const struct cw_idmap *map, uint64_t id)
     return (index < map->size && map->slots[index].generation == (uint32_t)(id >> 32)) ? map->slots[index].object
                                                                                       : NULL;
 }
-/* A number in use names another object from now on. */
-void cw_idmap_replace(struct cw_idmap *map, uint64_t id, void *object);
 void cw_idmap_remove(struct cw_idmap *map, uint64_t id);
 
 #endif

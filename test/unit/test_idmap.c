@@ -45,23 +45,6 @@ static uint64_t add(struct cw_idmap *map, void *object)
     return id;
 }
 
-static void replaced_object_is_found(void **state)
-{
-    struct cw_idmap map;
-    uint64_t first, second;
-
-    (void)state;
-    cw_idmap_init(&map);
-    first  = add(&map, &objects[0]);
-    second = add(&map, &objects[1]);
-    cw_idmap_replace(&map, first, &objects[2]);
-    assert_ptr_equal(cw_idmap_get(&map, first), &objects[2]);
-    assert_ptr_equal(cw_idmap_get(&map, second), &objects[1]);
-    cw_idmap_remove(&map, first);
-    assert_null(cw_idmap_get(&map, first));
-    cw_idmap_cleanup(&map);
-}
-
 static void empty_map_finds_nothing(void **state)
 {
     struct cw_idmap map;
@@ -239,7 +222,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(empty_map_finds_nothing, set_up),
-        cmocka_unit_test_setup(replaced_object_is_found, set_up),
         cmocka_unit_test_setup(random_operations_agree_with_the_model, set_up),
         cmocka_unit_test_setup(stale_numbers_find_nothing, set_up),
         cmocka_unit_test_setup(double_removal_gives_no_slot_twice, set_up),
