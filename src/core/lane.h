@@ -204,7 +204,7 @@ static inline struct cw_producer *cw_lane_cells(struct cw_conn *lane)
 
 static inline const char *cw_iface_name(const struct cw_iface *iface)
 {
-    return iface->transport->name;
+    return iface->name;
 }
 
 /* The name of the first device of an interface, for texts. */

@@ -206,6 +206,8 @@ struct cw_iface {
     struct cw_domain *domain;                   /* set by the core: as in the parameters */
     struct cw_limits limits;
     const struct cw_protocol_plan *plan;    /* set by the core: how it uses these limits */
+    const char *name;                       /* set by the core: the transport's, or that of the transport that carries
+                                             * the packets of a lane of core/failover */
     unsigned counted;                       /* set by the core: place of the transport in the worker's counters */
     uint8_t told;                           /* set by the core: UCX_PROTO_INFO was obeyed */
     uint8_t left_out;                       /* set by the core: the worker's address had no room for it */

@@ -41,6 +41,7 @@ ucs_status_t cw_iface_open(const struct cw_transport *transport, const struct cw
         (*iface_p)->owner     = params->owner;
     }
     if (status == UCS_OK) {
+        (*iface_p)->name       = transport->name;
         (*iface_p)->packets    = transport->packets;
         (*iface_p)->worker_uid = params->worker_uid;
         (*iface_p)->domain     = params->domain;

@@ -8,9 +8,9 @@
 
 A layer may use every layer below it. The small libraries have copies of their own of some files of base, os and the
 configuration. base and os lean on each other at one place only: os may use the log and those headers of base that touch
-no system. The slots of transports are called by core/lane.h alone, and by core/trace.c, which stands before them.
-Headers that stand for system calls are included in src/os alone; layers.txt lists the exceptions with their reasons,
-and an exception that nobody needs any more is an error.
+no system. The slots of transports are called by core/lane.h alone, and by core/trace.c, which stands before them. Their
+tables are const, but for those of the trace. Headers that stand for system calls are included in src/os alone;
+layers.txt lists the exceptions with their reasons, and an exception that nobody needs any more is an error.
 
 The registries of the tests list what those of the library do, in its order, and simulators.
 """
@@ -141,6 +141,15 @@ def slot_calls(root, path, names):
             for number, line in enumerate(tree.code_only(tree.read(root, path)).split("\n"), 1) if call.search(line)]
 
 
+def variable_tables(root, path):
+    """Lines of a file that keep a table of slots in memory that can change."""
+    if path == "src/core/trace.c":
+        return []
+    table = re.compile(r"\s*(?:static )?struct cw_transport(?:_\w+)? \w+(?:;| =)")
+    return ["%s:%d: the tables of transports are const" % (path, number)
+            for number, line in enumerate(tree.code_only(tree.read(root, path)).split("\n"), 1) if table.match(line)]
+
+
 def reaches_os(path, headers, seen):
     """The way by which a pure file comes to os/, or None."""
     for name in headers.get(path, []):
@@ -165,7 +174,7 @@ def check(root):
             complaints.append("%s: no layer is called %s; say in test/checks/layers.py what it may use" %
                               (full, path.split("/")[0]))
             continue
-        complaints += slot_calls(root, full, names)
+        complaints += slot_calls(root, full, names) + variable_tables(root, full)
         for line, name, quoted in includes(tree.read(root, full)):
             ours = os.path.exists(os.path.join(root, "src", name)) or (quoted and not name.startswith(PUBLIC))
             if ours:
@@ -213,6 +222,8 @@ SAMPLE = {
     "src/wire/packet.c": "#include <poll.h>\n",
     "src/transport/transport.h": '#include "base/list.h"\n#include "transport/packets.h"\n',
     "src/transport/packets.h": "struct cw_transport_packets {\n    int (*send_short)(void);\n};\n",
+    "src/core/copied.c": "struct copied {\n    struct cw_transport_packets packets;\n};\n"
+                         "static const struct cw_transport real = {0};\n",
     "src/core/lane.h": "int f(void) { return packets->send_short(); }\n",
     "src/op/send.c": "/* packets->send_short( */\nint f(void) { return iface->packets->send_short(); }\n",
     "src/transport/registry.h": '#include "transport/transport.h"\n',
@@ -232,6 +243,7 @@ SAMPLE = {
 EXPECTED = [
     r"os/bad.c:1: os must not include base/idmap.h", r"os/bad.c:2: os must not include core/ep.h",
     r"core/bad.c:1: core must not include op/tag.h", r"core/bad.c:2: core must not include transport/tcp/tcp.h",
+    r"core/copied.c:2: the tables of transports are const",
     r"op/send.c:2: the slots of transports are called by core/lane.h alone",
     r"core/bad.c:3: core must not include connect", r"connect/bad.c:1: connect must not include abi/call.h",
     r"op/tag_match.c: pure, but includes op/middle.h which includes os/net.h",

@@ -25,7 +25,7 @@ static struct ucp_context context;
 static struct cw_config config;
 static struct ucp_worker *worker;
 static struct ucp_ep *ep;
-static struct cw_iface iface, *ifaces[] = {&iface};
+static struct cw_iface iface, other, *ifaces[] = {&iface, &other};
 static struct cw_conn conns[CONNS];
 static unsigned abandoned[CONNS], rooms, came, dials;
 static int is_full;
@@ -207,6 +207,7 @@ static int set_up(void **state)
     assert_int_equal(cw_poller_new(1, &worker->poller), UCS_OK);
     iface = (struct cw_iface){
         .transport = &transport,
+        .name      = transport.name,
         .device    = &device,
         .packets   = &packets,
         .told      = 1,
@@ -261,6 +262,35 @@ static void assert_messages(unsigned from, unsigned conn, uint64_t first, uint64
         }
     }
     assert_int_equal(first, last + 1);
+}
+
+/* The lane has one constant table, however it is carried, and is named as its carrier (EP-32). */
+static void the_lane_is_named_as_its_carrier(void **state)
+{
+    (void)state;
+    other              = iface;
+    other.name         = "other";
+    worker->num_ifaces = 2;
+    open_ep(0);
+    conns[SECOND].iface = &other;
+    assert_ptr_equal(ep->conn->iface->transport, &cw_failover_transport);
+    assert_string_equal(cw_lane_name(ep->conn), "fake");
+    assert_int_equal(send_one(0), UCS_OK);
+    assert_int_equal(move(SECOND, CW_WIRE_MOVE_HERE, 1, 0), UCS_OK);
+    assert_ptr_equal(ep->conn->iface->transport, &cw_failover_transport);
+    assert_string_equal(cw_lane_name(ep->conn), "other");
+    assert_string_equal(cw_iface_device(ep->conn->iface), "fake0");
+}
+
+/* The table says that the peer may be anywhere, so no interface of shared memory carries such a lane. */
+static void only_networks_carry_the_lane(void **state)
+{
+    const struct cw_transport shared = {.device_class = CW_DEVICE_SHM, .connect = &connecting, .packets = &packets};
+
+    (void)state;
+    assert_true(cw_failover_suits(worker, &iface));
+    iface.transport = &shared;
+    assert_false(cw_failover_suits(worker, &iface));
 }
 
 /* N22-71: the acceptor hears that the dialler has left the carrier. */
@@ -656,6 +686,8 @@ static void lanes_are_dialled_in_rounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_lane_is_named_as_its_carrier, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_networks_carry_the_lane, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_rest_is_sent_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies_are_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_flush_starts_over, set_up, tear_down),

@@ -59,8 +59,9 @@ static void add(struct host *host, const struct cw_transport *transport, uint8_t
 
     host->ifaces[i].super =
         (struct cw_iface){.transport = transport, .limits = {.latency_ns = latency_ns, .bandwidth_bps = bandwidth_bps}};
-    host->ifaces[i].network = network;
-    host->list[i]           = &host->ifaces[i].super;
+    host->ifaces[i].super.name = transport->name;
+    host->ifaces[i].network    = network;
+    host->list[i]              = &host->ifaces[i].super;
 }
 
 /* An address with such entries: pairs of wire id and network. */

@@ -64,12 +64,13 @@ struct cw_failover {
     uint8_t strikes[CW_MAX_LANES]; /* answers by the carrier since a lane became doubtful */
 };
 
-extern const struct cw_transport_packets cw_failover_packets;
+/* The transport of the interfaces of such lanes. */
+extern const struct cw_transport cw_failover_transport;
 
 /* NULL: the message lane of the endpoint ends with its connection. */
 static inline struct cw_failover *cw_failover_of(const struct ucp_ep *ep)
 {
-    return (ep->conn != NULL && ep->conn->iface->packets == &cw_failover_packets)
+    return (ep->conn != NULL && ep->conn->iface->transport == &cw_failover_transport)
                ? cw_container_of(ep->conn, struct cw_failover, conn)
                : NULL;
 }

@@ -19,7 +19,6 @@
 /* The interface of such lanes whose carrier belongs to one interface of the worker. */
 struct cw_failover_iface {
     struct cw_iface iface;
-    struct cw_transport transport;
     struct cw_protocol_plan plan;
 };
 
@@ -358,18 +357,25 @@ static void abandon(struct cw_conn *conn)
     }
 }
 
-const struct cw_transport_packets cw_failover_packets = {
+static const struct cw_transport_packets packet_slots = {
     .send_short  = send_short,
     .send_bcopy  = send_bcopy,
     .send_placed = send_placed,
     .flush       = flush,
 };
 
-/* Nobody dials by such an interface, as no worker lists it. */
 static const struct cw_transport_connect connect_slots = {
     .close_conn = close_conn,
     .watch      = watch,
     .abandon    = abandon,
+};
+
+/* No worker lists such an interface, so nobody dials by it, and it makes no progress. */
+const struct cw_transport cw_failover_transport = {
+    .name         = "failover",
+    .device_class = CW_DEVICE_NET,
+    .connect      = &connect_slots,
+    .packets      = &packet_slots,
 };
 
 /* ---- interfaces ---- */
@@ -399,7 +405,7 @@ static struct cw_limits limits_of(const struct ucp_worker *worker, const struct 
 
 int cw_failover_suits(const struct ucp_worker *worker, const struct cw_iface *iface)
 {
-    return cw_iface_carries_bulk(iface) && iface->domain == NULL &&
+    return cw_iface_carries_bulk(iface) && iface->domain == NULL && iface->transport->device_class == CW_DEVICE_NET &&
            limits_of(worker, iface).max_bcopy >= CW_WIRE_LEAST_PIECE + sizeof(struct cw_wire_rndv_data);
 }
 
@@ -411,21 +417,14 @@ static struct cw_failover_iface *iface_new(const struct ucp_worker *worker, cons
     if (made == NULL) {
         return NULL;
     }
-    made->transport = (struct cw_transport){.name         = real->transport->name,
-                                            .wire_id      = real->transport->wire_id,
-                                            .device_class = real->transport->device_class,
-                                            .connect      = &connect_slots,
-                                            .packets      = &cw_failover_packets};
-    made->iface     = (struct cw_iface){.transport = &made->transport,
-                                        .device    = real->device,
-                                        .packets   = &cw_failover_packets,
-                                        .upcalls   = real->upcalls,
-                                        .owner     = real->owner,
-                                        .limits    = limits_of(worker, real),
-                                        .plan      = &made->plan,
-                                        .counted   = real->counted,
-                                        .inbox     = real->inbox};
-    input           = cw_worker_protocol_input(worker, &made->iface);
+    made->iface = (struct cw_iface){.transport = &cw_failover_transport,
+                                    .name      = real->name,
+                                    .device    = real->device,
+                                    .packets   = &packet_slots,
+                                    .limits    = limits_of(worker, real),
+                                    .plan      = &made->plan,
+                                    .counted   = real->counted};
+    input       = cw_worker_protocol_input(worker, &made->iface);
     cw_protocol_choose(&input, &made->plan);
     return made;
 }
