@@ -71,21 +71,25 @@ const struct cw_protocol cw_proto_eager_registered = {.query = registered_query,
  * An eager message in one packet out of the program's memory, which the transport reads until it reports completion.
  */
 
-static int zcopy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+int cw_proto_zcopy_row(const struct cw_protocol_ask *ask, size_t header, struct cw_protocol_row *row)
 {
     const size_t packet = ask->lanes->input.max_zcopy;
 
-    if ((ask->data != CW_DATA_CONTIG && ask->data != CW_DATA_LIST) || ask->header > CW_PLAN_MAX_HEADER ||
-        ask->header > packet || packet - ask->header < ask->lanes->plan->zcopy_min) {
+    if (ask->data > CW_DATA_LIST || packet <= header || packet - header < ask->lanes->plan->zcopy_min) {
         return 0;
     }
     row->first = ask->lanes->plan->zcopy_min;
-    row->last  = packet - ask->header;
+    row->last  = packet - header;
     row->fixed = 1;
     row->way   = "eager zero copy";
     row->why =
         (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its bookkeeping" : "ZCOPY_THRESH";
     return 1;
+}
+
+static int zcopy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    return ask->header <= CW_PLAN_MAX_HEADER && cw_proto_zcopy_row(ask, ask->header, row);
 }
 
 static ucs_status_t zcopy_start(struct cw_request *request)

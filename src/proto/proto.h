@@ -12,6 +12,9 @@
 /* By enum cw_proto_operation; each table ends with NULL. */
 extern const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATIONS];
 
+/* The row of single packets with a header of that length whose data are not copied; eager.c. */
+int cw_proto_zcopy_row(const struct cw_protocol_ask *ask, size_t header, struct cw_protocol_row *row);
+
 extern const struct cw_protocol cw_proto_short;
 extern const struct cw_protocol cw_proto_rendezvous;
 extern const struct cw_protocol cw_proto_eager_registered;

@@ -281,19 +281,7 @@ static ucs_status_t short_start(struct cw_request *request)
 
 static int zcopy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    const size_t max = ask->lanes->input.max_zcopy, header = sizeof(struct cw_wire_put);
-
-    if (ask->data > CW_DATA_LIST || ask->force == CW_FORCE_EAGER || max <= header ||
-        max - header < ask->lanes->plan->zcopy_min) {
-        return 0;
-    }
-    row->first = ask->lanes->plan->zcopy_min;
-    row->last  = max - header;
-    row->fixed = 1;
-    row->way   = "eager zero copy";
-    row->why =
-        (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its bookkeeping" : "ZCOPY_THRESH";
-    return 1;
+    return ask->force != CW_FORCE_EAGER && cw_proto_zcopy_row(ask, sizeof(struct cw_wire_put), row);
 }
 
 static ucs_status_t zcopy_start(struct cw_request *request)
