@@ -300,24 +300,23 @@ static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, s
     }
 }
 
-/* Handles any other message of few bytes. While no receive is posted, the message goes into a descriptor that was
- * kept. */
+/* Handles any other message of few bytes. */
 static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
-    struct cw_op_state *state = cw_op_state(ep->worker);
-    const size_t payload      = length - sizeof(struct cw_wire_tag);
+    const size_t payload = length - sizeof(struct cw_wire_tag);
     struct ucp_recv_desc *desc;
     struct cw_wire_tag header;
 
-    _Static_assert(CW_BYTES_FEW <= CW_TAG_SMALL, "there is room");
-    if (cw_tag_matcher_num_posted(&state->tags) != 0 || state->spare_tags.count[0] == 0 ||
-        !cw_credit_arrived(ep, payload)) {
+    if (cw_tag_matcher_has_posted(&cw_op_state(ep->worker)->tags) || !cw_credit_arrived(ep, payload)) {
         on_other(ep, id, data, length);
         return;
     }
+    desc = make_desc(ep, payload, payload, 0);
+    if (cw_unlikely(desc == NULL)) {
+        cw_op_refused(ep, id, length, UCS_ERR_NO_MEMORY);
+        return;
+    }
     memcpy(&header, data, sizeof(header));
-    desc              = cw_tag_spares_pop(&state->spare_tags, 0);
-    fill_desc(ep, desc, payload, 0);
     desc->in.received = payload;
     cw_bytes_copy_few(desc->data, (const char *)data + sizeof(header), payload);
     cw_incoming_add_stored(&desc->in, ep);

@@ -30,51 +30,18 @@ int cw_tag_desc_revocable(struct ucp_ep *ep, struct ucp_recv_desc *desc);
 /* Returns the message that the sender of this endpoint may cancel by that id, or NULL. */
 struct ucp_recv_desc *cw_tag_desc_find(const struct ucp_ep *ep, uint64_t id);
 
-static inline size_t cw_tag_class_size(unsigned class)
-{
-    return sizeof(struct ucp_recv_desc) + ((class == 0) ? CW_TAG_SMALL : (size_t)64 << class);
-}
-
-/* Takes a kept descriptor of the class, of which there must be one. */
-static CW_INLINE struct ucp_recv_desc *cw_tag_spares_pop(struct cw_tag_spares *spares, unsigned class)
-{
-    struct ucp_recv_desc *desc = spares->first[class];
-
-    spares->first[class] = desc->next_spare;
-    spares->bytes -= cw_tag_class_size(class);
-    if (--spares->count[class] < spares->least[class]) {
-        spares->least[class] = spares->count[class];
-    }
-    return desc;
-}
-
-static CW_INLINE void cw_tag_spares_push(struct cw_tag_spares *spares, unsigned class, struct ucp_recv_desc *desc)
-{
-    desc->next_spare     = spares->first[class];
-    spares->first[class] = desc;
-    spares->count[class]++;
-    spares->bytes += cw_tag_class_size(class);
-}
-
 /* Returns a descriptor with `room` bytes for data; only size_class is set. NULL: no memory. */
 static inline struct ucp_recv_desc *cw_tag_desc_alloc(struct ucp_worker *worker, uint64_t room)
 {
-    struct cw_tag_spares *spares = &cw_op_state(worker)->spare_tags;
-
-    return (room <= CW_TAG_SMALL && spares->count[0] > 0) ? cw_tag_spares_pop(spares, 0)
-                                                          : cw_tag_spares_take(spares, room);
+    return cw_tag_spares_take(&cw_op_state(worker)->spare_tags, room);
 }
 
 static inline void cw_tag_desc_free(struct ucp_worker *worker, struct ucp_recv_desc *desc)
 {
-    struct cw_tag_spares *spares = &cw_op_state(worker)->spare_tags;
-
-    if (desc->size_class == 0 && spares->bytes < CW_TAG_SPARE_KEPT) {
-        cw_tag_spares_push(spares, 0, desc);
-    } else if (desc->is_lent) {
+    if (desc->is_lent) {
         cw_iface_give_back(desc->lender, desc->packet);
     } else {
-        cw_tag_spares_give(spares, desc);
+        cw_tag_spares_give(&cw_op_state(worker)->spare_tags, desc);
     }
 }
 

@@ -128,6 +128,11 @@ static inline void cw_tag_recv_init(struct cw_tag_recv *recv)
     recv->node.place = 0;
 }
 
+static inline bool cw_tag_matcher_has_posted(const struct cw_tag_matcher *matcher)
+{
+    return matcher->last != matcher->first || matcher->num_other > 0;
+}
+
 static inline size_t cw_tag_matcher_num_posted(const struct cw_tag_matcher *matcher)
 {
     return (size_t)(matcher->last - matcher->first) + matcher->num_other;
@@ -253,7 +258,7 @@ static inline struct cw_tag_recv *cw_tag_matcher_arrive(struct cw_tag_matcher *m
         cw_tag_matcher_take_first(matcher);
         return few->recv;
     }
-    return (cw_tag_matcher_num_posted(matcher) == 0) ? NULL : cw_tag_matcher_match_recv(matcher, tag);
+    return cw_tag_matcher_has_posted(matcher) ? cw_tag_matcher_match_recv(matcher, tag) : NULL;
 }
 
 /* Queues a message for which cw_tag_matcher_arrive(tag) found no receive. The matcher uses it until it is removed. */

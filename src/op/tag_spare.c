@@ -11,7 +11,25 @@
 
 #define FADE_NS UINT64_C(1000000000)
 
-static void set_fade(struct cw_tag_spares *spares)
+static size_t class_size(unsigned class)
+{
+    return sizeof(struct ucp_recv_desc) + ((class == 0) ? CW_TAG_SMALL : (size_t)64 << class);
+}
+
+/* There must be one. */
+static struct ucp_recv_desc *pop(struct cw_tag_spares *spares, unsigned class)
+{
+    struct ucp_recv_desc *desc = spares->first[class];
+
+    spares->first[class] = desc->next_spare;
+    spares->bytes -= class_size(class);
+    if (--spares->count[class] < spares->least[class]) {
+        spares->least[class] = spares->count[class];
+    }
+    return desc;
+}
+
+static CW_APART void set_fade(struct cw_tag_spares *spares)
 {
     cw_poller_alarm_set_lazy(spares->poller, &spares->fade, cw_clock_ns() + FADE_NS);
 }
@@ -26,7 +44,7 @@ static unsigned fade(struct cw_alarm *alarm)
     for (class = 0; class < CW_TAG_CLASSES; class++) {
         unused = spares->least[class] - spares->least[class] / 2;
         for (i = 0; i < unused; i++) {
-            free(cw_tag_spares_pop(spares, class));
+            free(pop(spares, class));
         }
         spares->least[class] = spares->count[class];
     }
@@ -48,23 +66,19 @@ void cw_tag_spares_cleanup(struct cw_tag_spares *spares)
     cw_poller_alarm_cancel(spares->poller, &spares->fade);
     for (class = 0; class < CW_TAG_CLASSES; class++) {
         while (spares->count[class] > 0) {
-            free(cw_tag_spares_pop(spares, class));
+            free(pop(spares, class));
         }
     }
 }
 
-struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t room)
+static CW_APART struct ucp_recv_desc *make(unsigned class, uint64_t room)
 {
-    const unsigned class = cw_tag_class(room);
     struct ucp_recv_desc *desc;
 
-    if (class != CW_TAG_NO_CLASS && spares->count[class] > 0) {
-        return cw_tag_spares_pop(spares, class);
-    }
     if (class == CW_TAG_NO_CLASS) {
         desc = (room <= PTRDIFF_MAX - sizeof(*desc)) ? malloc(sizeof(*desc) + (size_t)room) : NULL;
     } else {
-        desc = malloc(cw_tag_class_size(class));
+        desc = malloc(class_size(class));
     }
     if (desc != NULL) {
         desc->size_class = (uint8_t)class;
@@ -72,15 +86,25 @@ struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t 
     return desc;
 }
 
+struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t room)
+{
+    const unsigned class = cw_tag_class(room);
+
+    return (class != CW_TAG_NO_CLASS && spares->count[class] > 0) ? pop(spares, class) : make(class, room);
+}
+
 void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc)
 {
     const unsigned class = desc->size_class;
 
-    if (class == CW_TAG_NO_CLASS || cw_tag_class_size(class) > spares->most - spares->bytes) {
+    if (class == CW_TAG_NO_CLASS || class_size(class) > spares->most - spares->bytes) {
         free(desc);
         return;
     }
-    cw_tag_spares_push(spares, class, desc);
+    desc->next_spare     = spares->first[class];
+    spares->first[class] = desc;
+    spares->count[class]++;
+    spares->bytes += class_size(class);
     if (cw_unlikely(spares->bytes > CW_TAG_SPARE_KEPT && !cw_alarm_is_set(&spares->fade))) {
         set_fade(spares);
     }
