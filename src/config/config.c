@@ -583,9 +583,7 @@ int cw_name_list_has(const struct cw_name_list *list, const char *name)
     return 0;
 }
 
-static const char *const rules[CW_TUNING_COUNT] = {[CW_TUNING_NT_COPY] = "nt_copy",
-                                                   [CW_TUNING_STALLS]  = "stalls",
-                                                   [CW_TUNING_PADDING] = "tcp_padding"};
+static const char *const rules[CW_TUNING_COUNT] = {[CW_TUNING_NT_COPY] = "nt_copy", [CW_TUNING_STALLS] = "stalls"};
 
 int cw_tuning_follows(const struct cw_allow_list *tuning, enum cw_tuning rule)
 {

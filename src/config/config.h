@@ -126,7 +126,7 @@ void cw_config_print_part(const struct cw_config *config, FILE *stream, const ch
 void cw_config_warn_unused(const struct cw_config *config);
 
 /* Rules that were found by measuring one kind of machine (docs/reference/tuning.md): whether UCX_TUNING leaves one. */
-enum cw_tuning { CW_TUNING_NT_COPY, CW_TUNING_STALLS, CW_TUNING_PADDING, CW_TUNING_COUNT };
+enum cw_tuning { CW_TUNING_NT_COPY, CW_TUNING_STALLS, CW_TUNING_COUNT };
 int cw_tuning_follows(const struct cw_allow_list *tuning, enum cw_tuning rule);
 /* A name in it that is none of a rule, or NULL. */
 const char *cw_tuning_unknown(const struct cw_allow_list *tuning);

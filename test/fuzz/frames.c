@@ -66,8 +66,8 @@ static void feed(int fd, struct cw_tcp_conn *conn, const uint8_t *data, size_t s
         padding = (header == 0) ? 0 : data[0] / KINDS;
         before  = (data[0] % KINDS == PLACED && length > CW_PLACE_HEADER) ? CW_PLACE_HEADER : 0;
         if (header > 0) {
-            cw_tcp_frame_encode_padded(bytes, (data[0] % KINDS == PLACED) ? CW_TCP_PLACED : CW_TCP_PACKET, data[1],
-                                       length, padding);
+            cw_tcp_frame_encode(bytes, (data[0] % KINDS == PLACED) ? CW_TCP_PLACED : CW_TCP_PACKET, data[1], length);
+            bytes[offsetof(struct cw_tcp_frame_header, padding)] = (uint8_t)padding;
         }
         memcpy(bytes + header, data + 3, before);
         memset(bytes + header + before, 0xee, padding);

@@ -11,7 +11,7 @@
 
 #include "config/config.h"
 
-static char stalls[] = "stalls", padding[] = "tcp_padding", other[] = "stall";
+static char copies[] = "nt_copy", stalls[] = "stalls", other[] = "stall";
 
 static const struct {
     enum cw_list_mode mode;
@@ -20,11 +20,11 @@ static const struct {
     int follows[CW_TUNING_COUNT];
     const char *unknown;
 } cases[] = {
-    {CW_LIST_ALL, {NULL}, 0, {1, 1, 1}, NULL},
-    {CW_LIST_ALLOW, {NULL}, 0, {0, 0, 0}, NULL},
-    {CW_LIST_ALLOW, {stalls}, 1, {0, 1, 0}, NULL},
-    {CW_LIST_EXCEPT, {stalls, padding}, 2, {1, 0, 0}, NULL},
-    {CW_LIST_EXCEPT, {padding, other}, 2, {1, 1, 0}, other},
+    {CW_LIST_ALL, {NULL}, 0, {1, 1}, NULL},
+    {CW_LIST_ALLOW, {NULL}, 0, {0, 0}, NULL},
+    {CW_LIST_ALLOW, {stalls}, 1, {0, 1}, NULL},
+    {CW_LIST_EXCEPT, {stalls, copies}, 2, {0, 0}, NULL},
+    {CW_LIST_EXCEPT, {copies, other}, 2, {0, 1}, other},
 };
 
 static void the_list_says_which_rules_are_followed(void **state)

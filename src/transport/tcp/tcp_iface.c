@@ -84,7 +84,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     cw_tcp_local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
     set_limits(&iface->super.limits, &iface->settings);
     iface->staging_size = CW_TCP_FRAME_HEADER + iface->settings.rx_seg_size;
-    iface->tx_capacity  = CW_TCP_FRAME_HEADER + CW_TCP_PADDING_MAX + iface->settings.tx_seg_size;
+    iface->tx_capacity  = CW_TCP_FRAME_HEADER + iface->settings.tx_seg_size;
     if (params->num_devices > 0 && iface->local.num_hosts == 0 && iface->local.loopback == 0) {
         cw_error("cannot open the TCP transport: no address is left on device %s; it went down, or "
                  "UCX_TCP_AF_PRIO=%s%s%s leaves out its family", params->devices[0].name,

@@ -32,13 +32,11 @@
 /* A receive of no more bytes than this seldom brought two packets. */
 #define MOSTLY_ONE 64u
 
-#define PAGE 4096u
-
 /* Makes the buffers that any receive needs. 0: no memory. */
 static int staging_reserve(struct cw_tcp_iface *iface)
 {
-    if (cw_unlikely(iface->staging == NULL)) { /* at the beginning of a page: see padding_before() in tcp_send.c */
-        iface->staging = aligned_alloc(PAGE, (iface->staging_size + PAGE - 1) / PAGE * PAGE);
+    if (cw_unlikely(iface->staging == NULL)) {
+        iface->staging = malloc(iface->staging_size);
     }
     if (cw_unlikely(iface->spare_place == NULL)) {
         iface->spare_place = malloc(sizeof(*iface->spare_place));

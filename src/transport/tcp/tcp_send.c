@@ -18,15 +18,6 @@
 #include "base/log.h"
 #include "base/probe.h"
 
-/* Padding is worth its cost for a payload of at least this many bytes. */
-#define PADDED_MIN 4096u
-#define COPY_STEP  32u
-
-static int is_behind(size_t to, size_t from)
-{
-    return ((to - from - 1) & 4095) < COPY_STEP - 1;
-}
-
 /* As frame_begin, where bytes are unsent or another condition needs the slow path. */
 static CW_APART ucs_status_t frame_begin_apart(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
 {
@@ -88,7 +79,6 @@ static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_
 {
     ssize_t sent;
 
-    cw_tcp_iface_of(&conn->super)->position += size;
     if (cw_unlikely(tx == conn->tx)) {
         tx->length += size;
         return UCS_OK;
@@ -174,62 +164,28 @@ ucs_status_t cw_tcp_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     return status;
 }
 
-/*
- * The length of the padding that aligns the payload for the system's copies. The system appends sent bytes to a page of
- * its own: where the bytes end that this thread sent before, or at the page's beginning when those were all received.
- * Some processors (AMD Zen 3, `rep movsb`) copy much more slowly when the destination begins 1 to 31 bytes behind the
- * source, counted within a page. The peer's memory is assumed to begin where ours does, or near the beginning of a
- * page, as large memory does. `before`: bytes of this call in front of the payload, `headers` of them in its frame.
- */
-static unsigned padding_before(const struct cw_tcp_conn *conn, size_t before, size_t headers, uintptr_t payload)
-{
-    const size_t position = cw_tcp_iface_of(&conn->super)->position + headers;
-    unsigned padding      = (unsigned)((payload - position) % COPY_STEP);
-
-    while (before + padding < 2 * COPY_STEP || is_behind(before + padding, payload) ||
-           is_behind(payload, before + padding)) {
-        padding += COPY_STEP;
-    }
-    assert(padding <= CW_TCP_PADDING_MAX);
-    return padding;
-}
-
 /* A frame that ends in user memory. */
 static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, uint8_t id, const void *header,
                               size_t header_length, const struct iovec *iov, unsigned iov_count, size_t payload,
                               struct cw_completion *completion)
 {
-    const size_t headers  = CW_TCP_FRAME_HEADER + header_length;
-    const int placed      = kind == CW_TCP_PLACED;
-    unsigned padding      = 0;
+    const size_t headers = CW_TCP_FRAME_HEADER + header_length;
     struct cw_tcp_tx *tx;
     ucs_status_t status;
     ssize_t sent;
-    uint8_t *to;
 
-    status = frame_begin(conn, headers + CW_TCP_PADDING_MAX, &tx);
+    status = frame_begin(conn, headers, &tx);
     if (status != UCS_OK) {
         return status;
     }
-    to = tx->bytes + tx->length;
-    if (payload >= PADDED_MIN && conn->filter == NULL && /* filters copy the payload */
-        cw_tcp_iface_of(&conn->super)->settings.pads) {
-        padding = padding_before(conn, tx->length - tx->head + headers, headers, (uintptr_t)iov->iov_base);
-    }
-    cw_tcp_frame_encode_padded(to, kind, id, header_length + payload, padding);
-    to += CW_TCP_FRAME_HEADER;
-    if (padding > 0) {
-        memset(to + (placed ? header_length : 0), 0, padding);
-        to += placed ? 0 : padding;
-    }
+    cw_tcp_frame_encode(tx->bytes + tx->length, kind, id, header_length + payload);
     if (header_length > 0) {
-        memcpy(to, header, header_length);
+        memcpy(tx->bytes + tx->length + CW_TCP_FRAME_HEADER, header, header_length);
     }
     if (iov_count > 0) {
         memcpy(tx->iov, iov, iov_count * sizeof(*iov));
     }
-    tx->length += headers + padding;
-    cw_tcp_iface_of(&conn->super)->position += headers + padding + payload;
+    tx->length += headers;
     tx->iov_count = iov_count;
     sent          = cw_tcp_tx_offer(conn, tx, conn->more);
     if ((sent >= 0 && cw_tcp_tx_advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {

@@ -81,7 +81,6 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
     settings->port_last      = (unsigned)clamp(config->tcp_port_range.last, 0, UINT16_MAX);
     settings->use_bridges    = config->tcp_bridge_enable;
     settings->prefer_default = config->tcp_prefer_default;
-    settings->pads           = cw_tuning_follows(&config->tuning, CW_TUNING_PADDING);
     settings->failure_level  = config->tcp_failure;
     settings->bandwidth_bps  = (config->tcp_max_bw_bps > 0) ? config->tcp_max_bw_bps : 2.2e9;
     settings->only_devices   = &config->net_devices;

@@ -22,7 +22,6 @@ struct cw_tcp_settings {
     int ipv6_first;
     int use_bridges;
     int prefer_default;
-    int pads;                     /* payloads begin where the system copies fast */
     int failure_level;            /* enum cw_log_level */
     uint64_t connect_timeout_ns;  /* for all candidates; CW_TIME_INF */
     double bandwidth_bps;

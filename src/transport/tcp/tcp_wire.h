@@ -26,7 +26,7 @@
 /* The dialler sends no frame but empty ones before it has the answer. CW_TCP_PACKET_MAX and CW_TCP_PLACED_MAX are part
  * of the format: every receiver takes frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core and 1 to
  * CW_TCP_PLACED_MAX bytes of payload. Padding stands in front of the packet, of a placed one in front of its payload,
- * and means nothing. */
+ * and means nothing; releases up to 1.0 send it. */
 #define CW_TCP_MAGIC            0x50545743u
 #define CW_TCP_VERSION          6u
 #define CW_TCP_GREETING_SIZE    16u
@@ -104,17 +104,11 @@ static inline const char *cw_tcp_greeting_decode(const void *from, size_t max_le
     return NULL;
 }
 
-static inline void cw_tcp_frame_encode_padded(void *to, enum cw_tcp_frame_kind kind, uint8_t id, size_t length,
-                                              unsigned padding)
-{
-    const struct cw_tcp_frame_header header = {htole32((uint32_t)length), id, (uint8_t)kind, (uint8_t)padding, 0};
-
-    memcpy(to, &header, sizeof(header));
-}
-
 static inline void cw_tcp_frame_encode(void *to, enum cw_tcp_frame_kind kind, uint8_t id, size_t length)
 {
-    cw_tcp_frame_encode_padded(to, kind, id, length, 0);
+    const struct cw_tcp_frame_header header = {htole32((uint32_t)length), id, (uint8_t)kind, 0, 0};
+
+    memcpy(to, &header, sizeof(header));
 }
 
 static inline int cw_tcp_placed_length_holds(uint32_t length)
