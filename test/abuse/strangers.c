@@ -19,7 +19,7 @@
 enum { WAIT_MS = 60000, MAX_GROWTH_KB = 8192 };
 
 /* The connection of the two is looked at once more some time after it began to send, an eighth of the interval
- * (transport/tcp/tcp_watch.h): an alarm that wakes who sleeps. Here that is half a second, and the last look is over
+ * (transport/tcp/tcp_conn.c): an alarm that wakes who sleeps. Here that is half a second, and the last look is over
  * after a bit more, for bytes that were not acknowledged at the first one. */
 #define KEEPALIVE_INTERVAL "4s"
 enum { LAST_LOOK_MS = 700 };

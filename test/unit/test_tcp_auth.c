@@ -15,7 +15,6 @@
 #include "test_tcp.h"
 #include "test_log_lines.h"
 #include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_filter_wire.h"
 
 enum { OFFER_BYTES = CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_offer),
        PROOF_BYTES = CW_TCP_GREETING_SIZE + CW_TCP_PROOF_SIZE,

@@ -9,7 +9,6 @@
 
 #include "test_tcp.h"
 #include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_watch.h"
 
 enum { CHECKSUM, TLS, PAYLOAD = 1500 };
 

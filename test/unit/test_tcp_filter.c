@@ -11,7 +11,6 @@
 #include "test_tcp.h"
 #include "test_log_lines.h"
 #include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_filter_wire.h"
 
 enum { STREAM = 700 };
 

@@ -12,7 +12,7 @@
 
 #include "config/config.h"
 #include "config/value.h"
-#include "transport/tcp/tcp_settings.h"
+#include "transport/tcp/tcp.h"
 
 #define S UINT64_C(1000000000)
 

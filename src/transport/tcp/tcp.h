@@ -16,13 +16,13 @@
 #define CW_TRANSPORT_TCP_TCP_H
 
 #include <errno.h>
+#include <stdbool.h>
 
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/string.h"
 #include "os/net.h"
 #include "transport/tcp/tcp_addr.h"
-#include "transport/tcp/tcp_settings.h"
 #include "transport/tcp/tcp_wire.h"
 #include "transport/transport.h"
 
@@ -36,6 +36,30 @@
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
 #define CW_TCP_MAX_LINGERING      64u
 #define CW_TCP_LINGER_NS          UINT64_C(10000000000) /* from the time when the system has all remaining bytes */
+
+/* The settings in the transport's own terms. Read once, when an iface is opened. */
+struct cw_tcp_settings {
+    size_t tx_seg_size;
+    size_t rx_seg_size;
+    unsigned max_iov;
+    unsigned max_poll;
+    int lanes_on_loopback;        /* on loopback further lanes bring no gain, so they are made only if more than the
+                                   * default number is set */
+    unsigned port_first;          /* 0: any */
+    unsigned port_last;
+    int use_ipv4;
+    int use_ipv6;
+    int ipv6_first;
+    int use_bridges;
+    int prefer_default;
+    int failure_level;            /* enum cw_log_level */
+    uint64_t connect_timeout_ns;  /* for all candidates; CW_TIME_INF */
+    double bandwidth_bps;
+    uint64_t silence_ns;          /* a watched peer that is silent for this time is dead; 0: no peer is watched */
+    struct cw_net_keepalive keepalive; /* of watched connections; other connections have socket.keepalive */
+    const struct cw_name_list *only_devices; /* of the configuration; NULL: all may be used */
+    struct cw_net_options socket;
+};
 
 enum cw_tcp_state {
     CW_TCP_CONNECTING,
@@ -79,7 +103,7 @@ struct cw_tcp_greeting {
                                    * candidate's share of the time */
     uint64_t deadline_ns;         /* of a stranger, or of connecting; UINT64_MAX: none */
     size_t have;                  /* bytes in `in` */
-    uint8_t phase;                /* the step of the agreement about protection, tcp_agree.c */
+    uint8_t phase;                /* the step of the agreement about protection, tcp_security.c */
     uint8_t said_no;              /* the peer was sent the reason of the refusal, which must reach it */
     uint8_t hints;                /* bits of enum hint, tcp_dial.c: what may help against the failures so far */
     uint8_t nonces[2][32];        /* the dialler's, the acceptor's */
@@ -100,8 +124,6 @@ struct cw_tcp_greeting {
     uint8_t out[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
 };
 
-struct cw_tcp_watch;
-
 struct cw_tcp_conn {
     struct cw_conn super;
     struct cw_poll_item item;     /* fd -1: none */
@@ -109,7 +131,7 @@ struct cw_tcp_conn {
     struct cw_listening *listening; /* of a stranger: the listener that it came to; NULL: the iface's own socket */
     struct cw_tcp_greeting *greeting;
     struct cw_tcp_filter *filter; /* NULL: bytes go to the descriptor as they are; tcp_filter.h */
-    struct cw_tcp_watch *watch;   /* NULL: the core does not watch whether the peer lives; tcp_watch.h */
+    struct cw_tcp_watch *watch;   /* NULL: the core does not watch whether the peer lives */
     struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
     uint8_t *rx_frame;            /* an incomplete frame whose header is there: rx_have of rx_size bytes */
     struct cw_tcp_place *place;   /* where the next bytes go */
@@ -127,6 +149,22 @@ struct cw_tcp_conn {
     uint8_t more, corked;         /* further packets follow in the batch; the kernel may keep the end of the last one */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
     uint64_t deadline_ns;         /* LINGERING, once `finished` is set */
+};
+
+struct cw_tcp_watch {
+    struct cw_list link;          /* iface->in_flight, unless the connection is quiet */
+    struct cw_tcp_conn *conn;
+    uint64_t silent_ns;           /* since when the peer's system does not answer; 0: it does */
+    uint8_t by_system;            /* the system has a limit for unacknowledged bytes */
+};
+
+/* A listener of the program. */
+struct cw_listening {
+    struct cw_poll_item item;
+    struct cw_list link; /* iface->listenings */
+    struct cw_tcp_iface *iface;
+    void *user;
+    uint8_t paused; /* not in the poller, because no descriptors are left */
 };
 
 struct cw_tcp_iface {
@@ -192,10 +230,8 @@ static inline ucs_status_t cw_tcp_end_status(ssize_t error)
            UCS_ERR_CONNECTION_RESET;
 }
 
-/* tcp_device.c: the usable devices in order and their addresses, without those that the configuration excludes. */
-unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
-void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_device *devices, unsigned num_devices,
-                       struct cw_tcp_local *local);
+/* tcp_iface.c. Reads the configuration. */
+void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings);
 /* The routes to the peer's hosts; EXCLUDED where the configuration does not let the device be used. */
 void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_tcp_address *peer,
                         struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS]);
@@ -244,17 +280,84 @@ unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm);
 /* At the end of the iface: waits a moment for bytes that a reset could still destroy, then frees all lingering
  * connections. */
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
-/* The connection had an event. */
-void cw_tcp_note_active(struct cw_tcp_conn *conn);
-/* The connection has no more events. */
-void cw_tcp_forget_active(struct cw_tcp_conn *conn);
 /* A part of a message of the greeting has come: `expire` is called if the rest takes too long. */
 void cw_tcp_greeting_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm));
 /* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */
 int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need);
+/* The watch over the peer, also of a connection that is not established yet. */
+void cw_tcp_watch(struct cw_conn *conn);
+/* The connection is established and its greeting on the way; the peer's program may take any time to answer. */
+void cw_tcp_watch_greeting(struct cw_tcp_conn *conn);
+void cw_tcp_watch_greeted(struct cw_tcp_conn *conn);
+/* conn->quiet is set and bytes are about to be sent. */
+void cw_tcp_watch_sends(struct cw_tcp_conn *conn);
+/* The program is about to sleep. */
+void cw_tcp_watch_settle(struct cw_tcp_iface *iface);
+/* Writes to the log that the peer's machine is taken for dead. */
+void cw_tcp_watch_tell(struct cw_tcp_conn *conn);
+/* `fire` of iface->look. */
+unsigned cw_tcp_watch_look(struct cw_alarm *alarm);
+
+/* tcp_dial.c. The slots of the transport's table. */
+ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
+                         size_t hello_length, void *user, struct cw_conn **conn_p);
+int cw_tcp_is_unseen(const struct cw_conn *conn);
+/* The descriptor of a CONNECTING or GREETING connection is ready. */
+unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
+/* Says hello to the candidates of a new connection, whose key is that one. */
+void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello, size_t hello_length, void *user);
+/* Tells the core that dialling failed. From progress. */
+unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn);
+/* The slots `ways` and `dial_way` of the transport's table. */
+unsigned cw_tcp_ways(struct cw_iface *iface, const void *address, size_t address_length);
+ucs_status_t cw_tcp_dial_way(struct cw_iface *iface, const void *address, size_t address_length, unsigned way,
+                             const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);
+
+/* tcp_send.c. The slots of the transport's table. */
+ucs_status_t cw_tcp_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
+ucs_status_t cw_tcp_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
+ucs_status_t cw_tcp_send_zcopy(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
+                               const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
+ucs_status_t cw_tcp_send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, struct cw_completion *completion);
+void cw_tcp_batch(struct cw_conn *conn, enum cw_batch what);
+ucs_status_t cw_tcp_flush(struct cw_conn *conn, struct cw_completion *completion);
+int cw_tcp_owes(const struct cw_iface *iface);
+/* Sends a frame of the transport itself, in order with all others. CW_AGAIN: `room` will be called. */
+ucs_status_t cw_tcp_send_frame(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, const void *body, size_t length);
+/* Sends bytes that are no frame before all others; the part that does not fit is kept. The spare tx must be there, and
+ * conn->tx must be NULL. */
+void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length);
+/* Makes iface->spare_tx if it is missing. 0: no memory. */
+int cw_tcp_tx_reserve(struct cw_tcp_iface *iface);
+/* Sends the rest, then calls completions and `room`. Returns events. From progress, unless LINGERING. */
+unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn);
+/* Calls the completions that wait on the connection and frees the unsent bytes. Keeps unsent bytes without user memory
+ * if asked to. */
+void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes);
+/* Registers in the poller for the events that the state of sending needs. */
+void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn);
 
 /* tcp_recv.c. Receives at most max_polls times and hands packets up. Adds to *events. */
 enum cw_tcp_recv_result { CW_TCP_RECV_DRY, CW_TCP_RECV_MORE, CW_TCP_RECV_ENDED };
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events);
+
+/* tcp_cm.c. The slots of the transport's table. */
+ucs_status_t cw_tcp_cm_listen(struct cw_iface *iface, struct cw_net_address *address, int backlog, void *user,
+                              struct cw_listening **listening_p);
+void cw_tcp_cm_listen_end(struct cw_listening *listening);
+ucs_status_t cw_tcp_cm_dial(struct cw_iface *iface, const struct cw_net_address *address,
+                            const struct cw_net_address *source, const void *hello, size_t hello_length, void *user,
+                            struct cw_conn **conn_p);
+ucs_status_t cw_tcp_cm_answer(struct cw_conn *conn, struct cw_iface *iface, int accepted, const void *reply,
+                              size_t reply_length);
+int cw_tcp_cm_carries(struct cw_conn *conn, struct cw_iface *iface);
+void cw_tcp_cm_ends(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
+/* A stranger at a listener has sent its hello. */
+bool cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length);
+/* Accepting at the listeners pauses or goes on together with that of the iface itself. 0: some of them are still
+ * paused. */
+void cw_tcp_cm_pause(struct cw_tcp_iface *iface);
+int cw_tcp_cm_resume(struct cw_tcp_iface *iface);
 
 #endif

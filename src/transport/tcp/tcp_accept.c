@@ -7,9 +7,6 @@
  * passed.
  */
 #include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_filter_wire.h"
-#include "transport/tcp/tcp_cm.h"
-#include "transport/tcp/tcp_send.h"
 
 #include <errno.h>
 #include <stdbool.h>

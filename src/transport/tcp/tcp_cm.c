@@ -4,15 +4,13 @@
  * connections that wait for the program's answer. The key of their greetings is 0, which tells them from greetings for
  * a worker.
  */
+#include "transport/tcp/tcp_filter.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "transport/tcp/tcp_dial.h"
-#include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_cm.h"
-#include "transport/tcp/tcp_send.h"
 
 #define MAX_REFUSE_ROUNDS 256
 

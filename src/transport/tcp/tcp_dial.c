@@ -5,11 +5,7 @@
  * in the greeting keeps a wrong listener from being taken for the peer: a port that belongs to another process now, or
  * a host of another network name space with equal addresses.
  */
-#include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_filter_wire.h"
-#include "transport/tcp/tcp_send.h"
-#include "transport/tcp/tcp_watch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -153,9 +149,12 @@ static void attempt_silent(struct cw_tcp_conn *conn)
     attempt_over(conn);
 }
 
+/* Starts with the next candidate. 0: none is left, and the connection is CLOSED. */
+static int dial_next(struct cw_tcp_conn *conn);
+
 static unsigned next_or_fail(struct cw_tcp_conn *conn)
 {
-    return cw_tcp_dial_next(conn) ? 0 : cw_tcp_dial_failed(conn);
+    return dial_next(conn) ? 0 : cw_tcp_dial_failed(conn);
 }
 
 /* The share of this candidate has ended. */
@@ -290,7 +289,7 @@ static int greet(struct cw_tcp_conn *conn)
     return 1;
 }
 
-int cw_tcp_dial_next(struct cw_tcp_conn *conn)
+static int dial_next(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
     const uint64_t timeout_ns        = iface->settings.connect_timeout_ns;
@@ -502,7 +501,7 @@ void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello
         memcpy(greeting->out + CW_TCP_GREETING_SIZE, hello, hello_length);
     }
     conn->super.user = user;
-    if (!cw_tcp_dial_next(conn)) {
+    if (!dial_next(conn)) {
         cw_tcp_tell_later(conn);
     }
 }

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Functions for all filters: the calls of their operations, and the list of filters with bytes that no descriptor
- * announces.
+ * What all filters share, and the filter against accidental damage.
+ *
+ * That filter makes records with checksums (docs/WIRE.md). The head of a record is checked before its length is used,
+ * and its bytes before any of them is handed up. The checksum of the head covers the number of the record and its
+ * direction, so missing, doubled and reflected records are noticed, too. A record of which the kernel took a part is
+ * finished by the next send, which begins with its missing bytes.
  */
 #include "transport/tcp/tcp_filter.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
-#include "transport/tcp/tcp_filter_wire.h"
-#include "transport/tcp/tcp_send.h"
 
-#define EMPTY_SIZE 1024u
+#define EMPTY_SIZE  1024u
+#define MAX_RECORDS 16u /* per system call */
+#define MAX_PARTS   (1u + CW_TCP_MAX_IOV + 2 * MAX_RECORDS)
+#define IN_SIZE     (128u << 10) /* caches of processors hold it */
+
+_Static_assert(IN_SIZE >= 2 * (CW_TCP_RECORD_HEAD + CW_TCP_RECORD_MAX), "room for a record that is not complete");
 
 ssize_t cw_tcp_filter_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
 {
@@ -119,4 +128,288 @@ bool cw_tcp_filter_look(struct cw_tcp_conn *conn)
 const char *cw_tcp_filter_reason(const struct cw_tcp_conn *conn, ssize_t error)
 {
     return (conn->filter != NULL && conn->filter->why != NULL) ? conn->filter->why : strerror((int)-error);
+}
+
+struct crc_filter {
+    struct cw_tcp_filter super;
+    uint64_t out_number; /* of the next record, and its direction */
+    uint64_t in_number;
+    size_t out_missing;        /* payload bytes of the record that has begun */
+    unsigned out_head_missing; /* bytes at the end of out_head */
+    int broken;                /* -errno to return when all good bytes are read */
+    uint8_t *in;               /* NULL while nothing is in it: bytes in_at .. in_have */
+    size_t in_at;
+    size_t in_have;
+    size_t in_good; /* payload bytes from in_at on that were checked */
+    uint8_t out_head[CW_TCP_RECORD_HEAD];
+};
+
+/* A send: the records that it begins and the parts that it consists of. */
+struct plan {
+    struct iovec parts[MAX_PARTS];
+    unsigned num_parts;
+    unsigned num_records;
+    size_t old_head; /* bytes of the head of a record that an earlier send began */
+    size_t old_payload;
+    size_t lengths[MAX_RECORDS];
+    uint8_t heads[MAX_RECORDS][CW_TCP_RECORD_HEAD];
+};
+
+static struct crc_filter *crc_of(struct cw_tcp_filter *filter)
+{
+    return cw_container_of(filter, struct crc_filter, super);
+}
+
+static uint8_t **spare_of(const struct crc_filter *crc)
+{
+    return &cw_tcp_iface_of(&crc->super.conn->super)->security->spare_in;
+}
+
+static void put_part(struct plan *plan, const void *bytes, size_t length)
+{
+    plan->parts[plan->num_parts++] = (struct iovec){(void *)(uintptr_t)bytes, length};
+}
+
+/* A position in an iov array. */
+struct walk {
+    const struct iovec *iov;
+    unsigned count;
+    unsigned at;
+    size_t offset;
+};
+
+/* Plans at most `length` bytes and adds them to *crc_p. Returns how many. */
+static size_t take(struct walk *walk, struct plan *plan, size_t length, uint32_t *crc_p)
+{
+    const struct iovec *iov;
+    size_t taken = 0, part;
+
+    while (taken < length && walk->at < walk->count && plan->num_parts < MAX_PARTS) {
+        iov  = &walk->iov[walk->at];
+        part = iov->iov_len - walk->offset;
+        part = (part < length - taken) ? part : length - taken;
+        if (part > 0) {
+            put_part(plan, (const char *)iov->iov_base + walk->offset, part);
+            *crc_p = cw_crc32c(*crc_p, (const char *)iov->iov_base + walk->offset, part);
+        }
+        taken += part;
+        walk->offset += part;
+        if (walk->offset == iov->iov_len) {
+            walk->at++;
+            walk->offset = 0;
+        }
+    }
+    return taken;
+}
+
+static void make_plan(struct crc_filter *crc, const struct iovec *iov, unsigned count, struct plan *plan)
+{
+    struct walk walk = {iov, count, 0, 0};
+    uint8_t *head;
+    uint32_t sum = 0;
+    unsigned head_part;
+    size_t length;
+
+    plan->num_parts = plan->num_records = 0;
+    plan->old_head                      = crc->out_head_missing;
+    plan->old_payload                   = 0;
+    if (plan->old_head > 0) {
+        put_part(plan, crc->out_head + CW_TCP_RECORD_HEAD - plan->old_head, plan->old_head);
+    }
+    if (crc->out_missing > 0) {
+        plan->old_payload = take(&walk, plan, crc->out_missing, &sum);
+        if (plan->old_payload < crc->out_missing) {
+            return;
+        }
+    }
+    while (plan->num_records < MAX_RECORDS && plan->num_parts + 2 <= MAX_PARTS && walk.at < walk.count) {
+        head      = plan->heads[plan->num_records];
+        head_part = plan->num_parts;
+        put_part(plan, head, CW_TCP_RECORD_HEAD);
+        sum    = 0;
+        length = take(&walk, plan, CW_TCP_RECORD_MAX, &sum);
+        if (length == 0) { /* only empty parts were left */
+            plan->num_parts = head_part;
+            return;
+        }
+        cw_tcp_record_encode(head, length, sum, crc->out_number + plan->num_records);
+        plan->lengths[plan->num_records++] = length;
+    }
+}
+
+/* The kernel took `sent` bytes of the plan. Returns how many of them are payload. */
+static size_t sent_of_plan(struct crc_filter *crc, const struct plan *plan, size_t sent)
+{
+    size_t payload, part;
+    unsigned i;
+
+    part = (sent < plan->old_head) ? sent : plan->old_head;
+    crc->out_head_missing -= (unsigned)part;
+    sent -= part;
+    payload = (sent < plan->old_payload) ? sent : plan->old_payload;
+    crc->out_missing -= payload;
+    sent -= payload;
+    for (i = 0; i < plan->num_records && sent > 0; i++) {
+        crc->out_number++;
+        part                  = (sent < CW_TCP_RECORD_HEAD) ? sent : CW_TCP_RECORD_HEAD;
+        crc->out_head_missing = (unsigned)(CW_TCP_RECORD_HEAD - part);
+        memcpy(crc->out_head, plan->heads[i], CW_TCP_RECORD_HEAD);
+        sent -= part;
+        part             = (sent < plan->lengths[i]) ? sent : plan->lengths[i];
+        crc->out_missing = plan->lengths[i] - part;
+        sent -= part;
+        payload += part;
+    }
+    return payload;
+}
+
+static ssize_t crc_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
+{
+    struct crc_filter *crc = crc_of(filter);
+    struct plan plan;
+    ssize_t sent;
+
+    make_plan(crc, iov, count, &plan);
+    if (plan.num_parts == 0) {
+        return 0;
+    }
+    sent = cw_net_sendv(filter->conn->item.fd, plan.parts, plan.num_parts);
+    if (sent < 0) {
+        return sent;
+    }
+    sent = (ssize_t)sent_of_plan(crc, &plan, (size_t)sent);
+    return (sent > 0) ? sent : -EAGAIN;
+}
+
+/* Looks for a record. 1: its payload is good; 0: it is not complete; -EBADMSG. */
+static int next_record(struct crc_filter *crc)
+{
+    const uint8_t *at = crc->in + crc->in_at;
+    const size_t have = crc->in_have - crc->in_at;
+    uint32_t length, sum;
+
+    if (have < CW_TCP_RECORD_HEAD) {
+        return 0;
+    }
+    if (!cw_tcp_record_decode(at, crc->in_number, &length, &sum)) {
+        return -EBADMSG;
+    }
+    if (have < CW_TCP_RECORD_HEAD + length) {
+        return 0;
+    }
+    if (cw_crc32c(0, at + CW_TCP_RECORD_HEAD, length) != sum) {
+        return -EBADMSG;
+    }
+    crc->in_number++;
+    crc->in_at += CW_TCP_RECORD_HEAD;
+    crc->in_good = length;
+    return 1;
+}
+
+/* Copies good bytes to the iov and returns their number: after that the iov is full or no good byte is left. */
+static size_t hand_up(struct crc_filter *crc, const struct iovec *iov, unsigned count)
+{
+    size_t total = 0, offset = 0, part;
+    unsigned i = 0;
+
+    while (i < count && crc->broken == 0) {
+        if (offset == iov[i].iov_len) {
+            i++;
+            offset = 0;
+            continue;
+        }
+        if (crc->in_good == 0) {
+            const int found = next_record(crc);
+
+            if (found == 0) {
+                break;
+            }
+            crc->broken = (found < 0) ? found : 0;
+            continue;
+        }
+        part = iov[i].iov_len - offset;
+        part = (part < crc->in_good) ? part : crc->in_good;
+        cw_bytes_copy_any((char *)iov[i].iov_base + offset, crc->in + crc->in_at, part);
+        crc->in_at += part;
+        crc->in_good -= part;
+        offset += part;
+        total += part;
+    }
+    return total;
+}
+
+/* Reads bytes from the descriptor behind those that are there. There is always room for at least a whole record. */
+static ssize_t fill(struct crc_filter *crc)
+{
+    ssize_t got;
+
+    if (crc->in == NULL) {
+        crc->in        = (*spare_of(crc) != NULL) ? *spare_of(crc) : malloc(IN_SIZE);
+        *spare_of(crc) = NULL;
+        if (crc->in == NULL) {
+            return -EAGAIN;
+        }
+        crc->in_at = crc->in_have = 0;
+    }
+    if (crc->in_at > 0) {
+        crc->in_have -= crc->in_at;
+        cw_bytes_move(crc->in, crc->in + crc->in_at, crc->in_have);
+        crc->in_at = 0;
+    }
+    got = cw_net_recv(crc->super.conn->item.fd, crc->in + crc->in_have, IN_SIZE - crc->in_have);
+    if (got > 0) {
+        crc->in_have += (size_t)got;
+    }
+    return got;
+}
+
+/* Reads fewer bytes than there is room for only if the descriptor has no more: it then announces the next ones. */
+static ssize_t crc_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
+{
+    const size_t room      = cw_bytes_in_iov(iov, count);
+    struct crc_filter *crc = crc_of(filter);
+    size_t total           = (crc->in != NULL) ? hand_up(crc, iov, count) : 0;
+    ssize_t got            = -EAGAIN;
+
+    if (total == 0 && crc->broken == 0) {
+        got = fill(crc);
+        if (got > 0) {
+            total = hand_up(crc, iov, count);
+            got   = -EAGAIN;
+        }
+    }
+    if (crc->in != NULL && crc->in_at == crc->in_have) {
+        free(*spare_of(crc));
+        *spare_of(crc) = crc->in;
+        crc->in        = NULL;
+    }
+    filter->has_unread = total > 0 && (total == room || crc->broken != 0);
+    if (total > 0) {
+        return (ssize_t)total;
+    }
+    if (crc->broken != 0) {
+        filter->why = "its bytes were damaged on the way (the checksum does not hold)";
+        return crc->broken;
+    }
+    return got;
+}
+
+static void crc_free(struct cw_tcp_filter *filter)
+{
+    free(crc_of(filter)->in);
+    free(crc_of(filter));
+}
+
+struct cw_tcp_filter *cw_tcp_filter_crc_new(int dialled)
+{
+    static const struct cw_tcp_filter_ops ops = {.sendv = crc_sendv, .recvv = crc_recvv, .free = crc_free};
+    struct crc_filter *crc                    = calloc(1, sizeof(*crc));
+
+    if (crc == NULL) {
+        return NULL;
+    }
+    crc->super.ops  = &ops;
+    crc->out_number = dialled ? 0 : CW_TCP_RECORD_ACCEPTED;
+    crc->in_number  = dialled ? CW_TCP_RECORD_ACCEPTED : 0;
+    return &crc->super;
 }

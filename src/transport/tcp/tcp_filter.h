@@ -8,7 +8,7 @@
  * A filter may hold bytes that it has read from the descriptor and that the transport has not asked for yet. It is then
  * on iface->unread, and progress asks for them, because the descriptor does not announce them.
  *
- * A filter notices bytes that were dropped on the way by the bytes behind them. A watched connection (tcp_watch.h) that
+ * A filter notices bytes that were dropped on the way by the bytes behind them. A watched connection that
  * has sent bytes and then none for a while therefore sends empty frames, as long as any record that its peer may still
  * wait for: the record is then complete, and its check fails.
  */
@@ -89,7 +89,7 @@ void cw_tcp_security_free(struct cw_tcp_security *security);
 struct cw_tcp_claim;
 int cw_tcp_prove(const struct cw_tcp_security *security, const struct cw_tcp_claim *claim, uint8_t *proof);
 
-/* tcp_agree.c: one step of the agreement of a connection in GREETING or STRANGER. Returns NULL, or the reason of the
+/* One step of the agreement of a connection in GREETING or STRANGER. Returns NULL, or the reason of the
  * failure; the peer was then told if that can help. *done_p: the greeting comes next, through the filter if there is
  * one. */
 const char *cw_tcp_agree_begin(struct cw_tcp_conn *conn);
@@ -101,7 +101,7 @@ int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong);
 /* Whether the agreement is complete; a plain connection needs none. */
 int cw_tcp_agreed(const struct cw_tcp_conn *conn);
 
-/* tcp_filter_crc.c, tcp_filter_tls.c. NULL: no memory. */
+/* tcp_filter.c, tcp_tls.c. NULL: no memory. */
 struct cw_tls_context;
 struct cw_tcp_filter *cw_tcp_filter_crc_new(int dialled);
 struct cw_tcp_filter *cw_tcp_filter_tls_new(struct cw_tls_context *context, int fd, int dialled);

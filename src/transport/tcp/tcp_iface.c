@@ -1,22 +1,271 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The TCP transport's table, and its iface: opening, address, progress.
+ * The TCP transport's table, and its iface: settings, the network interfaces that it uses, opening, address, progress.
  */
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_transport.h"
+
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
 #include "base/log.h"
-#include "transport/tcp/tcp_dial.h"
-#include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_cm.h"
-#include "transport/tcp/tcp_send.h"
-#include "transport/tcp/tcp_transport.h"
-#include "transport/tcp/tcp_watch.h"
+#include "base/string.h"
+#include "config/config.h"
+#include "os/host.h"
 
 #define MAX_SHORT           2048u
+#define MAX_INTERFACES      256u
 #define LAST_WORDS_RECEIVES 4096u /* more than any kernel keeps for a connection that has ended */
+#define MIN_SEG_SIZE        1024u
+#define NS_PER_S            UINT64_C(1000000000)
+
+static size_t clamp(size_t value, size_t low, size_t high)
+{
+    return (value < low) ? low : (value > high) ? high : value;
+}
+
+/* 0 for auto and inf: the system chooses the size. */
+static size_t buffer_size(size_t value)
+{
+    return (value == CW_MEMUNITS_AUTO || value == CW_MEMUNITS_INF) ? 0 : value;
+}
+
+/* Times of the system's probes, which are whole seconds. auto: the given part of the whole time; otherwise at most
+ * that. */
+static unsigned seconds(uint64_t value_ns, uint64_t whole_ns, unsigned part)
+{
+    const uint64_t most_s = clamp(whole_ns / part / NS_PER_S, 1, 32767);
+
+    return (unsigned)((value_ns == CW_TIME_AUTO) ? most_s : clamp((value_ns + NS_PER_S - 1) / NS_PER_S, 1, most_s));
+}
+
+static unsigned count_of(uint64_t value, unsigned max)
+{
+    return (value == CW_ULUNITS_AUTO) ? 0 : (unsigned)clamp(value, 1, max);
+}
+
+/* Limits for connections that are not watched and have nothing in progress: they are given up as late as the system
+ * gives up others. */
+#define KEEPALIVE_IDLE_S     300u
+#define KEEPALIVE_INTERVAL_S 60u
+#define KEEPALIVE_COUNT      10u
+
+/* A peer must be known to be dead after it was silent for the interval: half of it passes before the first probe. */
+static void load_keepalive(const struct cw_config *config, struct cw_tcp_settings *settings)
+{
+    struct cw_net_keepalive *keepalive = &settings->keepalive;
+    const uint64_t interval_ns         = clamp(config->keepalive_interval_ns, NS_PER_S, 32767 * NS_PER_S);
+    uint64_t probing_s;
+
+    if (config->keepalive_interval_ns == CW_TIME_INF) {
+        return;
+    }
+    settings->silence_ns = interval_ns;
+    if (config->tcp_keepidle_ns == CW_TIME_INF) {
+        return;
+    }
+    settings->socket.keepalive = (struct cw_net_keepalive){KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_COUNT};
+    keepalive->idle_s     = seconds(config->tcp_keepidle_ns, interval_ns, 2);
+    keepalive->interval_s = seconds(config->tcp_keepintvl_ns, interval_ns, 10);
+    probing_s             = interval_ns / NS_PER_S - clamp(keepalive->idle_s, 0, interval_ns / NS_PER_S);
+    keepalive->count      = (config->tcp_keepcnt != CW_ULUNITS_AUTO) ? count_of(config->tcp_keepcnt, 127) :
+                            (unsigned)clamp(probing_s / keepalive->interval_s, 2, 127);
+}
+
+void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings)
+{
+    const struct cw_name_list *families = &config->tcp_af_prio;
+    struct cw_net_options *socket       = &settings->socket;
+    unsigned i;
+
+    *settings                = (struct cw_tcp_settings){0};
+    settings->tx_seg_size    = clamp(config->tcp_tx_seg_size, MIN_SEG_SIZE, CW_TCP_PACKET_MAX);
+    settings->rx_seg_size    = clamp(config->tcp_rx_seg_size, CW_TCP_PACKET_MAX, 16u << 20);
+    settings->max_iov        = (unsigned)clamp(config->tcp_max_iov, 1, CW_TCP_MAX_IOV);
+    settings->max_poll       = (unsigned)clamp(config->tcp_max_poll, 1, 1024);
+    settings->lanes_on_loopback = config->max_rndv_rails > 2 || config->max_rma_rails > 2;
+    settings->port_first     = (unsigned)clamp(config->tcp_port_range.first, 0, UINT16_MAX);
+    settings->port_last      = (unsigned)clamp(config->tcp_port_range.last, 0, UINT16_MAX);
+    settings->use_bridges    = config->tcp_bridge_enable;
+    settings->prefer_default = config->tcp_prefer_default;
+    settings->failure_level  = config->tcp_failure;
+    settings->bandwidth_bps  = (config->tcp_max_bw_bps > 0) ? config->tcp_max_bw_bps : 2.2e9;
+    settings->only_devices   = &config->net_devices;
+    for (i = 0; i < config->net_devices.count; i++) {
+        if (strcmp(config->net_devices.names[i], "all") == 0) {
+            settings->only_devices = NULL;
+        }
+    }
+    for (i = 0; i < families->count; i++) {
+        settings->ipv6_first |= !settings->use_ipv4 && cw_string_equal_nocase(families->names[i], "inet6");
+        settings->use_ipv4 |= cw_string_equal_nocase(families->names[i], "inet");
+        settings->use_ipv6 |= cw_string_equal_nocase(families->names[i], "inet6");
+    }
+    if (!settings->use_ipv4 && !settings->use_ipv6) {
+        settings->use_ipv4 = settings->use_ipv6 = 1;
+    }
+    socket->nodelay              = config->tcp_nodelay;
+    socket->sndbuf               = buffer_size(config->tcp_sndbuf);
+    socket->rcvbuf               = buffer_size(config->tcp_rcvbuf);
+    socket->syn_retries          = count_of(config->tcp_syn_cnt, 127);
+    settings->connect_timeout_ns = config->connect_timeout_ns;
+    load_keepalive(config, settings);
+}
+
+/* All interfaces of the families that the settings allow, in the system's order, to be freed. NULL: none is known. A
+ * thread with a small stack has no room for them. */
+static struct cw_net_interface *list_interfaces(const struct cw_tcp_settings *settings, unsigned *num_p)
+{
+    struct cw_net_interface *list = malloc(MAX_INTERFACES * sizeof(*list));
+    const int all                 = (list == NULL) ? -ENOMEM : cw_net_interfaces(list, MAX_INTERFACES);
+    unsigned count                = 0;
+    int i;
+
+    if (all < 0) {
+        cw_error("cannot list the network interfaces: %s", strerror(-all));
+    }
+    for (i = 0; i < all; i++) {
+        if ((list[i].address.family == CW_NET_IPV4) ? !settings->use_ipv4 : !settings->use_ipv6) {
+            continue;
+        }
+        list[count++] = list[i];
+    }
+    *num_p = count;
+    return list;
+}
+
+/* Whether an earlier entry has that name and that family (CW_NET_NONE: any family). */
+static int seen_before(const struct cw_net_interface *list, unsigned index, enum cw_net_family family)
+{
+    unsigned i;
+
+    for (i = 0; i < index; i++) {
+        if (strcmp(list[i].name, list[index].name) == 0 &&
+            (family == CW_NET_NONE || list[i].address.family == family)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether the device leads only to containers and virtual machines of this host. */
+static int leads_nowhere(const struct cw_tcp_settings *settings, const struct cw_net_interface *interface)
+{
+    return !settings->use_bridges && !interface->loopback && cw_net_is_bridge(interface->name) &&
+           !cw_net_has_default_route(interface->name);
+}
+
+/* Keeps one entry for each device: the first one of its name. Returns how many of them are not loopback. */
+static unsigned keep_devices(const struct cw_tcp_settings *settings, struct cw_net_interface *list, unsigned *num_p)
+{
+    unsigned count = 0, out = 0, i;
+
+    for (i = 0; i < *num_p; i++) {
+        list[count] = list[i];
+        if (!seen_before(list, count, CW_NET_NONE) && !leads_nowhere(settings, &list[count])) {
+            out += !list[count].loopback;
+            count++;
+        }
+    }
+    *num_p = count;
+    return out;
+}
+
+static unsigned tcp_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
+{
+    char preferred[CW_NET_NAME_MAX] = "";
+    struct cw_tcp_settings settings;
+    struct cw_net_interface *list;
+    unsigned num, count = 0, round, i;
+    int rank;
+
+    cw_tcp_settings_load(config, &settings);
+    list = list_interfaces(&settings, &num);
+    if (keep_devices(&settings, list, &num) > 1 && settings.prefer_default) {
+        cw_net_default_interface(preferred);
+    }
+    for (round = 0; round < 3; round++) {
+        for (i = 0; i < num; i++) {
+            rank = list[i].loopback ? 2 : (strcmp(list[i].name, preferred) == 0) ? 0 : 1;
+            if (rank != (int)round) {
+                continue;
+            }
+            if (count < max) {
+                cw_string_copy(devices[count].name, sizeof(devices[count].name), list[i].name);
+                devices[count].is_local = list[i].loopback;
+            }
+            count++;
+        }
+    }
+    free(list);
+    return count;
+}
+
+/* The addresses of the devices. */
+static void local_load(const struct cw_tcp_settings *settings, const struct cw_device *devices, unsigned num_devices,
+                       struct cw_tcp_local *local)
+{
+    unsigned num, round, device, i;
+    struct cw_net_interface *const list = list_interfaces(settings, &num);
+
+    *local            = (struct cw_tcp_local){0};
+    local->netns      = cw_host_netns_id();
+    local->ipv6_first = settings->ipv6_first;
+    for (round = 0; round < 2; round++) { /* first one address of each family of each device, then further ones */
+        for (device = 0; device < num_devices; device++) {
+            for (i = 0; i < num; i++) {
+                if (strcmp(devices[device].name, list[i].name) != 0 ||
+                    seen_before(list, i, list[i].address.family) != (int)round) {
+                    continue;
+                }
+                if (list[i].loopback) {
+                    local->loopback |=
+                        (list[i].address.family == CW_NET_IPV4) ? CW_TCP_LISTENS_IPV4 : CW_TCP_LISTENS_IPV6;
+                } else if (local->num_hosts < CW_TCP_ADDRESS_MAX_HOSTS) {
+                    local->hosts[local->num_hosts++] = list[i];
+                }
+            }
+        }
+    }
+    free(list);
+}
+
+void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_tcp_address *peer,
+                        struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS])
+{
+    unsigned i;
+
+    cw_routes_find(peer->hosts, peer->num_hosts, routes);
+    for (i = 0; settings->only_devices != NULL && i < peer->num_hosts; i++) {
+        if ((routes[i].kind == CW_ROUTE_DIRECT || routes[i].kind == CW_ROUTE_GATEWAY) && routes[i].device[0] != '\0' &&
+            !cw_name_list_has(settings->only_devices, routes[i].device)) {
+            routes[i].kind = CW_ROUTE_EXCLUDED;
+        }
+    }
+}
+
+int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_address *local)
+{
+    const struct cw_name_list *only     = settings->only_devices;
+    struct cw_net_interface *const list = (only == NULL) ? NULL : malloc(MAX_INTERFACES * sizeof(*list));
+    const int loopback                  = cw_net_is_loopback(local);
+    int num                             = (list == NULL) ? 0 : cw_net_interfaces(list, MAX_INTERFACES);
+    int known = 0, allowed = 0, i;
+
+    for (i = 0; i < num && !allowed; i++) {
+        if (loopback ? !list[i].loopback : (list[i].address.family != local->family ||
+                                            memcmp(list[i].address.bytes, local->bytes, sizeof(local->bytes)) != 0)) {
+            continue;
+        }
+        known   = 1;
+        allowed = cw_name_list_has(only, list[i].name);
+    }
+    free(list);
+    return allowed || !known;
+}
 
 static struct cw_tcp_iface *iface_of(struct cw_iface *super)
 {
@@ -81,7 +330,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     cw_list_init(&iface->in_flight);
     cw_list_init(&iface->resting);
     cw_tcp_settings_load(params->config, &iface->settings);
-    cw_tcp_local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
+    local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
     set_limits(&iface->super.limits, &iface->settings);
     iface->staging_size = CW_TCP_FRAME_HEADER + iface->settings.rx_seg_size;
     iface->tx_capacity  = CW_TCP_FRAME_HEADER + iface->settings.tx_seg_size;
@@ -290,7 +539,7 @@ const struct cw_transport cw_tcp_transport = {
     .connect       = &tcp_connect,
     .packets       = &tcp_packets,
     .cm            = &tcp_cm,
-    .query_devices = cw_tcp_query_devices,
+    .query_devices = tcp_query_devices,
     .open          = tcp_open,
     .close         = tcp_close,
     .address       = tcp_address,

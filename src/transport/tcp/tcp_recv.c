@@ -8,8 +8,6 @@
  * frame.
  */
 #include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_send.h"
-#include "transport/tcp/tcp_watch.h"
 
 #include <assert.h>
 #include <errno.h>

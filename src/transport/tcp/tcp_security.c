@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The protection that the settings demand of every TCP connection of a worker. It is prepared when the worker's iface
- * is opened: no worker may exist whose protection cannot be provided. Also the proofs that both sides of a connection
- * know the cluster secret.
+ * The protection that the settings demand of every TCP connection of a worker, and the agreement of both sides of a
+ * connection about it (docs/WIRE.md).
+ *
+ * The protection is prepared when the worker's iface is opened: no worker may exist whose protection cannot be
+ * provided. The dialler offers the protection that its settings demand; the acceptor agrees if its own settings demand
+ * exactly that; both prove their identity if the protection asks for it; then the filter takes over the connection.
+ * Nothing is negotiated, so an attacker cannot weaken the protection. A side that disagrees tells the reason and ends
+ * the connection. The messages are read into greeting->in, which the greeting itself uses afterwards.
  */
+#include "transport/tcp/tcp_filter.h"
+
 #include <endian.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +22,6 @@
 #include "os/openssl.h"
 #include "os/secret.h"
 #include "os/tls.h"
-#include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_filter_wire.h"
 
 #define KEY_MIN 16u
 #define KEY_MAX 4096u
@@ -145,4 +152,383 @@ void cw_tcp_security_free(struct cw_tcp_security *security)
 int cw_tcp_prove(const struct cw_tcp_security *security, const struct cw_tcp_claim *claim, uint8_t *proof)
 {
     return cw_hmac(security->openssl, security->secret, sizeof(security->secret), claim, sizeof(*claim), proof);
+}
+
+enum role { DIALLER, ACCEPTOR };
+
+enum phase {
+    BEGIN,     /* the acceptor waits for an offer */
+    OFFERED,   /* the dialler waits for the answer */
+    PROVING,   /* both wait for the other's proof */
+    HANDSHAKE, /* the filters of both sides make their handshake */
+    DONE
+};
+
+static const char malformed[] = "its greeting is malformed";
+static const char deaf[]      = "it takes no answer";
+static const char left[]      = "it closed the connection before both agreed";
+static const char other_key[] = "it does not know the cluster secret, or another one: UCX_AUTH_KEY_FILE must hold the "
+                                "same bytes for all processes";
+
+static const char refuses[]   = "it refuses, because its cluster secret is another one: UCX_AUTH_KEY_FILE must hold "
+                                "the same bytes for all processes";
+
+static struct cw_tcp_security *security_of(const struct cw_tcp_conn *conn)
+{
+    return cw_tcp_iface_of(&conn->super)->security;
+}
+
+int cw_tcp_agreed(const struct cw_tcp_conn *conn)
+{
+    return conn->greeting->phase == DONE || security_of(conn)->protection == CW_TCP_PLAIN;
+}
+
+static const char *protection_name(uint8_t protection)
+{
+    switch (protection & ~CW_TCP_SIZED) {
+    case CW_TCP_PLAIN:
+        return "none";
+    case CW_TCP_CHECKSUM:
+        return "checksums (UCX_TCP_CHECKSUM)";
+    case CW_TCP_SECRET:
+        return "a cluster secret (UCX_AUTH_KEY_FILE)";
+    case CW_TCP_SECRET | CW_TCP_CHECKSUM:
+        return "a cluster secret and checksums (UCX_AUTH_KEY_FILE, UCX_TCP_CHECKSUM)";
+    case CW_TCP_TLS_PSK:
+        return "TLS by a cluster secret (UCX_AUTH_TLS=psk)";
+    case CW_TCP_TLS_CERT:
+        return "TLS by certificates (UCX_AUTH_TLS=cert)";
+    default:
+        return "one that this version does not know";
+    }
+}
+
+/* A sentence that tells the difference; valid until the next call. */
+static const char *differs(struct cw_tcp_conn *conn, uint8_t theirs)
+{
+    struct cw_tcp_security *security = security_of(conn);
+
+    if ((theirs ^ security->protection) == CW_TCP_SIZED) {
+        return "it is of release 1.0, which takes some cluster secrets for equal that differ; with UCX_AUTH_KEY_FILE "
+               "all processes need this release or a later one";
+    }
+    snprintf(security->why, sizeof(security->why),
+             "its settings protect connections otherwise (there: %s; here: %s); these settings must be the same in all "
+             "processes",
+             protection_name(theirs), protection_name(security->protection));
+    return security->why;
+}
+
+static enum role role_of(const struct cw_tcp_conn *conn)
+{
+    return (conn->state == CW_TCP_STRANGER) ? ACCEPTOR : DIALLER;
+}
+
+/* The key of the worker that was dialled; 0: a listener of the program was dialled. */
+static uint32_t key_of(const struct cw_tcp_conn *conn)
+{
+    return (role_of(conn) == DIALLER) ? conn->greeting->key :
+           (conn->listening != NULL) ? 0 : cw_tcp_iface_of(&conn->super)->key;
+}
+
+/* Sends a message of the agreement. It always fits into the buffer of a new socket. */
+static int say(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind, const void *body, size_t length)
+{
+    uint8_t bytes[CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_offer)];
+
+    cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)kind, length, key_of(conn));
+    memcpy(bytes + CW_TCP_GREETING_SIZE, body, length);
+    length += CW_TCP_GREETING_SIZE;
+    return cw_net_send(conn->item.fd, bytes, length) == (ssize_t)length;
+}
+
+static void say_unsuited(struct cw_tcp_conn *conn, enum cw_tcp_unsuited_reason reason)
+{
+    const struct cw_tcp_unsuited body = {security_of(conn)->protection, (uint8_t)reason, {0, 0}};
+
+    (void)say(conn, CW_TCP_UNSUITED, &body, sizeof(body));
+    conn->greeting->said_no = 1;
+}
+
+static const char *say_offer(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind)
+{
+    struct cw_tcp_offer offer = {.protection = security_of(conn)->protection};
+
+    if (offer.protection & CW_TCP_SECRET) {
+        if (!cw_secret_random(offer.nonce, sizeof(offer.nonce))) {
+            return "the system has no random numbers to challenge it with";
+        }
+        memcpy(conn->greeting->nonces[role_of(conn)], offer.nonce, sizeof(offer.nonce));
+    }
+    return say(conn, kind, &offer, sizeof(offer)) ? NULL : deaf;
+}
+
+static int proof_by(const struct cw_tcp_conn *conn, enum role role, uint8_t proof[CW_TCP_PROOF_SIZE])
+{
+    struct cw_tcp_claim claim = {.label      = "CWproof2",
+                                 .role       = (uint8_t)(1 + role),
+                                 .protection = security_of(conn)->protection,
+                                 .version    = CW_TCP_VERSION,
+                                 .key        = htole32(key_of(conn))};
+
+    memcpy(claim.nonces, conn->greeting->nonces, sizeof(claim.nonces));
+    return cw_tcp_prove(security_of(conn), &claim, proof);
+}
+
+static const char *say_proof(struct cw_tcp_conn *conn)
+{
+    uint8_t proof[CW_TCP_PROOF_SIZE];
+
+    if (!proof_by(conn, role_of(conn), proof)) {
+        return "OpenSSL makes no proof for it";
+    }
+    return say(conn, CW_TCP_PROOF, proof, sizeof(proof)) ? NULL : deaf;
+}
+
+/* Checks the other side's proof. */
+static const char *take_proof(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+{
+    uint8_t proof[CW_TCP_PROOF_SIZE];
+
+    if (conn->greeting->phase != PROVING || header->length != sizeof(proof)) {
+        return malformed;
+    }
+    if (!proof_by(conn, (role_of(conn) == DIALLER) ? ACCEPTOR : DIALLER, proof)) {
+        return "OpenSSL makes no proof for it";
+    }
+    if (!cw_secret_equal(proof, conn->greeting->in + CW_TCP_GREETING_SIZE, sizeof(proof))) {
+        say_unsuited(conn, CW_TCP_OTHER_KEY);
+        return other_key;
+    }
+    return NULL;
+}
+
+static const char *ended(int error)
+{
+    return (error == -EPIPE) ? left : strerror(-error);
+}
+
+int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong)
+{
+    return wrong == left && conn->greeting->phase != HANDSHAKE;
+}
+
+static const char *shake_hands(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_security *security = security_of(conn);
+    const int ret                    = conn->filter->ops->handshake(conn->filter);
+
+    if (ret == 0 || ret == -EINPROGRESS) {
+        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item,
+                         CW_POLL_READ | ((ret == 0) ? 0 : CW_POLL_WRITE));
+        return NULL;
+    }
+    if (ret == 1) {
+        conn->greeting->phase = DONE;
+        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, CW_POLL_READ);
+        return NULL;
+    }
+    if (ret != -EPROTO) {
+        return ended(ret);
+    }
+    conn->greeting->said_no = 1; /* by an alert of TLS */
+    snprintf(security->why, sizeof(security->why), "the TLS handshake failed (%s); %s", conn->filter->why,
+             (security->protection & CW_TCP_TLS_PSK)
+                 ? "UCX_AUTH_KEY_FILE must hold the same bytes for all processes"
+                 : "both need certificates of an authority in the other's UCX_AUTH_CA_FILE");
+    return security->why;
+}
+
+/* Makes the filter: from here on all bytes go through it. */
+static const char *put_guard(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_security *security = security_of(conn);
+    const int dialled                = role_of(conn) == DIALLER;
+
+    conn->greeting->phase = (security->tls != NULL) ? HANDSHAKE : DONE;
+    conn->greeting->have  = 0;
+    if (security->tls != NULL) {
+        conn->filter = cw_tcp_filter_tls_new(security->tls, conn->item.fd, dialled);
+    } else if (security->protection & CW_TCP_CHECKSUM) {
+        conn->filter = cw_tcp_filter_crc_new(dialled);
+    } else {
+        return NULL;
+    }
+    if (conn->filter == NULL) {
+        return "there is no memory for its protection";
+    }
+    conn->filter->conn = conn;
+    cw_list_init(&conn->filter->unread);
+    return (security->tls != NULL) ? shake_hands(conn) : NULL;
+}
+
+/* Reads the next message. *ret_p 1: it is there, 0: not yet, -errno. Returns what is wrong with it, or NULL. */
+static const char *hear(struct cw_tcp_conn *conn, struct cw_tcp_greeting_header *header, int *ret_p)
+{
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    const char *wrong;
+
+    *ret_p = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
+    if (!cw_tcp_greeting_plausible(greeting->in, greeting->have)) {
+        return "it does not speak this protocol";
+    }
+    if (*ret_p <= 0) {
+        return (*ret_p == 0) ? NULL : ended(*ret_p);
+    }
+    wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, header);
+    if (wrong != NULL) {
+        return wrong;
+    }
+    *ret_p = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header->length);
+    return (*ret_p >= 0) ? NULL : ended(*ret_p);
+}
+
+/* Reads the peer's offer, or its agreement. */
+static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+{
+    static const uint8_t zeros[CW_TCP_NONCE_SIZE];
+    struct cw_tcp_offer offer;
+
+    if (header->length != sizeof(offer)) {
+        return malformed;
+    }
+    memcpy(&offer, conn->greeting->in + CW_TCP_GREETING_SIZE, sizeof(offer));
+    if (memcmp(offer.reserved, zeros, sizeof(offer.reserved)) != 0 || offer.protection == CW_TCP_PLAIN ||
+        (!(offer.protection & CW_TCP_SECRET) && memcmp(offer.nonce, zeros, sizeof(offer.nonce)) != 0)) {
+        return malformed;
+    }
+    if (offer.protection != security_of(conn)->protection) {
+        say_unsuited(conn, CW_TCP_OTHER_PROTECTION);
+        return differs(conn, offer.protection);
+    }
+    memcpy(conn->greeting->nonces[(role_of(conn) == DIALLER) ? ACCEPTOR : DIALLER], offer.nonce, sizeof(offer.nonce));
+    return NULL;
+}
+
+/* The next step after the offer was accepted by either side: the proofs, the filter's handshake, or the greeting. */
+static const char *offer_taken(struct cw_tcp_conn *conn)
+{
+    const char *wrong = (role_of(conn) == ACCEPTOR) ? say_offer(conn, CW_TCP_AGREED) : NULL;
+
+    if (wrong != NULL || !(security_of(conn)->protection & CW_TCP_SECRET)) {
+        return (wrong != NULL) ? wrong : put_guard(conn);
+    }
+    conn->greeting->phase = PROVING;
+    conn->greeting->have  = 0;
+    return (role_of(conn) == DIALLER) ? say_proof(conn) : NULL;
+}
+
+/* The next step after the proof was checked. The acceptor proves itself second, so that a stranger gets no proof. */
+static const char *proof_taken(struct cw_tcp_conn *conn)
+{
+    const char *wrong = (role_of(conn) == ACCEPTOR) ? say_proof(conn) : NULL;
+
+    return (wrong != NULL) ? wrong : put_guard(conn);
+}
+
+static const char *take_unsuited(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+{
+    struct cw_tcp_unsuited body;
+
+    if (header->length != sizeof(body)) {
+        return malformed;
+    }
+    memcpy(&body, conn->greeting->in + CW_TCP_GREETING_SIZE, sizeof(body));
+    if (body.reserved[0] != 0 || body.reserved[1] != 0) {
+        return malformed;
+    }
+    return (body.reason == CW_TCP_OTHER_PROTECTION) ? differs(conn, body.protection) :
+           (body.reason == CW_TCP_OTHER_KEY) ? refuses : malformed;
+}
+
+const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
+{
+    struct cw_tcp_greeting_header header = {0};
+    const char *wrong;
+    int ret;
+
+    *done_p = 0;
+    if (conn->greeting->phase == HANDSHAKE) {
+        wrong   = shake_hands(conn);
+        *done_p = wrong == NULL && conn->greeting->phase == DONE;
+        return wrong;
+    }
+    wrong = hear(conn, &header, &ret);
+    if (wrong != NULL || ret == 0) {
+        return wrong;
+    }
+    if (header.key != key_of(conn)) {
+        return "it looks for another worker, which used this port before";
+    }
+    switch (header.kind) {
+    case CW_TCP_HELLO:
+        say_unsuited(conn, CW_TCP_OTHER_PROTECTION);
+        return differs(conn, CW_TCP_PLAIN);
+    case CW_TCP_OFFER:
+        wrong = (conn->greeting->phase == BEGIN) ? take_offer(conn, &header) : malformed;
+        wrong = (wrong == NULL) ? offer_taken(conn) : wrong;
+        break;
+    case CW_TCP_PROOF:
+        wrong = take_proof(conn, &header);
+        wrong = (wrong == NULL) ? proof_taken(conn) : wrong;
+        break;
+    case CW_TCP_UNSUITED:
+        return take_unsuited(conn, &header);
+    default:
+        return malformed;
+    }
+    *done_p = wrong == NULL && conn->greeting->phase == DONE;
+    return wrong;
+}
+
+const char *cw_tcp_agree_begin(struct cw_tcp_conn *conn)
+{
+    conn->greeting->have  = 0;
+    conn->greeting->phase = OFFERED;
+    return say_offer(conn, CW_TCP_OFFER);
+}
+
+const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_status_t *status_p)
+{
+    struct cw_tcp_greeting_header header;
+    const char *wrong;
+    int ret;
+
+    *done_p   = 0;
+    *status_p = UCS_ERR_CONNECTION_RESET;
+    if (conn->greeting->phase == HANDSHAKE) {
+        wrong     = shake_hands(conn);
+        *done_p   = wrong == NULL && conn->greeting->phase == DONE;
+        *status_p = conn->greeting->said_no ? UCS_ERR_REJECTED : *status_p;
+        return wrong;
+    }
+    wrong = hear(conn, &header, &ret);
+    if (ret <= 0) {
+        return wrong;
+    }
+    *status_p = UCS_ERR_UNREACHABLE;
+    if (wrong != NULL || header.key != conn->greeting->key) {
+        return (wrong != NULL) ? wrong : malformed;
+    }
+    switch (header.kind) {
+    case CW_TCP_AGREED:
+        wrong = (conn->greeting->phase == OFFERED) ? take_offer(conn, &header) : malformed;
+        wrong = (wrong == NULL) ? offer_taken(conn) : wrong;
+        break;
+    case CW_TCP_PROOF:
+        wrong = take_proof(conn, &header);
+        wrong = (wrong == NULL) ? proof_taken(conn) : wrong;
+        break;
+    case CW_TCP_UNSUITED:
+        *status_p = UCS_ERR_REJECTED;
+        return take_unsuited(conn, &header);
+    case CW_TCP_REFUSED:
+        *status_p = UCS_ERR_REJECTED;
+        return "it takes no connections any more";
+    default:
+        return malformed;
+    }
+    *done_p   = wrong == NULL && conn->greeting->phase == DONE;
+    *status_p = conn->greeting->said_no ? UCS_ERR_REJECTED : *status_p;
+    return wrong;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sending. A frame is built in the iface's spare buffer and handed to the kernel at once. If the kernel does not take
- * all of it, the rest stays in that buffer, which then belongs to the connection until it is drained (tcp_send_rest.c),
- * and the iface gets a new spare before the next send. Small frames may be added to that buffer. Invariant: conn->tx is
- * not NULL exactly while some bytes are unsent.
+ * all of it, the rest stays in that buffer, which then belongs to the connection until it is drained, and the iface
+ * gets a new spare before the next send. Small frames may be added to that buffer. Invariant: conn->tx is not NULL
+ * exactly while some bytes are unsent. Also the operations that wait for such bytes; batches; and the end of a packet
+ * that the kernel keeps because another one is to follow (MSG_MORE).
  */
 #include "transport/tcp/tcp_filter.h"
-#include "transport/tcp/tcp_send.h"
-#include "transport/tcp/tcp_watch.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,6 +17,287 @@
 #include "base/log.h"
 #include "base/probe.h"
 
+int cw_tcp_tx_reserve(struct cw_tcp_iface *iface)
+{
+    struct cw_tcp_tx *tx = iface->spare_tx;
+
+    if (cw_likely(tx != NULL)) {
+        return 1;
+    }
+    tx = malloc(sizeof(*tx) + iface->tx_capacity);
+    if (tx == NULL) {
+        return 0;
+    }
+    memset(tx, 0, sizeof(*tx));
+    iface->spare_tx = tx;
+    iface->num_tx++;
+    return 1;
+}
+
+/* Returns the tx to the iface, or its memory to the system. */
+static void tx_release(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
+{
+    if (iface->spare_tx != NULL) {
+        iface->num_tx--;
+        free(tx);
+        return;
+    }
+    memset(tx, 0, sizeof(*tx));
+    iface->spare_tx = tx;
+}
+
+static unsigned interest(const struct cw_tcp_conn *conn)
+{
+    return ((conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0u) | (conn->deaf ? 0u : CW_POLL_READ);
+}
+
+void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
+{
+    if (conn->item.fd >= 0) {
+        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, interest(conn));
+    }
+}
+
+/* Has `room` called once there is room. */
+static void want_room(struct cw_tcp_conn *conn)
+{
+    if (!conn->wants_room) {
+        conn->wants_room = 1;
+        if (conn->state == CW_TCP_OPEN) {
+            cw_tcp_tx_update_interest(conn);
+        }
+    }
+}
+
+static ucs_status_t again(struct cw_tcp_conn *conn)
+{
+    want_room(conn);
+    return CW_AGAIN;
+}
+
+/* A send failed. Progress tells the end of the connection, after the bytes that were received before it. */
+static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
+{
+    const ucs_status_t status = cw_tcp_end_status(error);
+
+    cw_debug("cannot send on TCP connection %d: %s", conn->item.fd, strerror((int)-error));
+    cw_tcp_conn_note_end(conn, strerror((int)-error));
+    conn->failed = 1;
+    conn->broken = status;
+    if (conn->state == CW_TCP_OPEN && cw_list_empty(&conn->link)) {
+        cw_tcp_tell_later(conn);
+    }
+    return status;
+}
+
+/* Removes n bytes from the front. True when none is left. */
+static int tx_advance(struct cw_tcp_tx *tx, size_t n)
+{
+    struct iovec *iov;
+    size_t part = tx->length - tx->head;
+
+    part = (n < part) ? n : part;
+    tx->head += part;
+    n -= part;
+    while (tx->iov_first < tx->iov_count) {
+        iov  = &tx->iov[tx->iov_first];
+        part = (n < iov->iov_len) ? n : iov->iov_len;
+        if (part < iov->iov_len) {
+            iov->iov_base = (char *)iov->iov_base + part;
+            iov->iov_len -= part;
+            break;
+        }
+        n -= part;
+        tx->iov_first++;
+    }
+    return tx->head == tx->length && tx->iov_first == tx->iov_count;
+}
+
+/* Offers the tx to the kernel once. `more`: other bytes follow at once, or cw_tcp_batch ends. Bytes taken, or
+ * -errno. */
+static ssize_t tx_offer(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, int more)
+{
+    struct iovec iov[1 + CW_TCP_MAX_IOV];
+    const unsigned count = tx->iov_count - tx->iov_first;
+
+    if (count == 0 && !more) {
+        conn->corked = 0;
+        return cw_tcp_filter_send(conn, tx->bytes + tx->head, tx->length - tx->head);
+    }
+    iov[0].iov_base = tx->bytes + tx->head;
+    iov[0].iov_len  = tx->length - tx->head;
+    memcpy(&iov[1], &tx->iov[tx->iov_first], count * sizeof(*iov));
+    if (conn->filter != NULL) {
+        return cw_tcp_filter_sendv(conn, iov, 1 + count);
+    }
+    conn->corked = more != 0;
+    return more ? cw_net_sendv_more(conn->item.fd, iov, 1 + count) : cw_net_sendv(conn->item.fd, iov, 1 + count);
+}
+
+/* All bytes of the tx, the spare one or that of a batch, are sent. */
+static void tx_drop(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
+{
+    if (tx == conn->tx) {
+        conn->tx        = NULL;
+        conn->collected = 0;
+        tx_release(cw_tcp_iface_of(&conn->super), tx);
+    } else {
+        memset(tx, 0, sizeof(*tx));
+    }
+}
+
+/* Offers a batch to the kernel. The part that it does not take waits in conn->tx. */
+static void push(struct cw_tcp_conn *conn, int more)
+{
+    struct cw_tcp_tx *tx = conn->tx;
+    const ssize_t sent   = tx_offer(conn, tx, more);
+
+    conn->collected = 0;
+    if (sent >= 0 && tx_advance(tx, (size_t)sent)) {
+        tx_drop(conn, tx);
+    } else if (sent < 0 && sent != -EAGAIN) {
+        (void)send_failed(conn, sent);
+    } else {
+        cw_tcp_tx_update_interest(conn);
+    }
+}
+
+/* Has the kernel send the end of the last packet, because no other one follows. */
+static void uncork(struct cw_tcp_conn *conn)
+{
+    if (conn->collected) {
+        push(conn, 0);
+    } else if (conn->corked && conn->tx == NULL && conn->item.fd >= 0) { /* otherwise the rest is sent without `more` */
+        conn->corked = 0;
+        cw_net_push(conn->item.fd);
+    }
+}
+
+void cw_tcp_batch(struct cw_conn *super, enum cw_batch what)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+
+    switch (what) {
+    case CW_BATCH_LONG:
+        conn->more = 1;
+        conn->batches++;
+        return;
+    case CW_BATCH_BEGIN:
+        conn->batches++;
+        return;
+    case CW_BATCH_LAST:
+        conn->more = 0;
+        return;
+    default:
+        break;
+    }
+    conn->batches--;
+    if (conn->batches == 0) {
+        conn->more = 0;
+        uncork(conn);
+    }
+}
+
+ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completion)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    struct cw_tcp_tx *tx;
+
+    if (completion != NULL) {
+        uncork(conn);
+    }
+    tx = conn->tx;
+    if (conn->broken != UCS_OK) {
+        return conn->broken;
+    }
+    if (completion == NULL) {
+        return (tx == NULL) ? UCS_OK : UCS_INPROGRESS;
+    }
+    if (tx == NULL) {
+        return UCS_OK;
+    }
+    if (tx->num_flushes == CW_TCP_MAX_FLUSHES) {
+        return again(conn);
+    }
+    tx->flushes[tx->num_flushes++] = completion;
+    return UCS_INPROGRESS;
+}
+
+int cw_tcp_owes(const struct cw_iface *super)
+{
+    const struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
+
+    return iface->num_tx > (iface->spare_tx != NULL);
+}
+
+/* Releases the buffer before the callbacks run, because they may send. */
+static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_status_t status)
+{
+    struct cw_completion *done[1 + CW_TCP_MAX_FLUSHES];
+    unsigned count = 0, i;
+
+    if (tx->zcopy != NULL) {
+        done[count++] = tx->zcopy;
+    }
+    for (i = 0; i < tx->num_flushes; i++) {
+        done[count++] = tx->flushes[i];
+    }
+    tx->zcopy       = NULL;
+    tx->num_flushes = 0;
+    if (conn->tx != tx) {
+        tx_release(cw_tcp_iface_of(&conn->super), tx);
+    }
+    for (i = 0; i < count; i++) {
+        done[i]->done(done[i], status);
+    }
+    return count;
+}
+
+unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_tx *tx = conn->tx;
+    unsigned events      = 0;
+    ssize_t sent;
+
+    if (tx != NULL) {
+        conn->collected = 0; /* a batch may be in progress */
+        sent            = tx_offer(conn, tx, 0);
+        if (sent == -EAGAIN) {
+            return 0;
+        }
+        if (sent < 0) {
+            (void)send_failed(conn, sent);
+            return 0;
+        }
+        if (!tx_advance(tx, (size_t)sent)) {
+            return 1;
+        }
+        conn->tx = NULL;
+        events = 1 + complete_tx(conn, tx, UCS_OK);
+    }
+    if (conn->wants_room && conn->tx == NULL && conn->state == CW_TCP_OPEN && conn->broken == UCS_OK) {
+        conn->wants_room = 0;
+        events++;
+        conn->super.iface->upcalls->room(&conn->super);
+    }
+    cw_tcp_tx_update_interest(conn);
+    return events;
+}
+
+void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes)
+{
+    struct cw_tcp_tx *tx = conn->tx;
+
+    if (tx == NULL) {
+        return;
+    }
+    if (!keep_bytes || tx->zcopy != NULL) {
+        conn->tx        = NULL;
+        conn->collected = 0;
+    }
+    (void)complete_tx(conn, tx, status);
+}
+
 /* As frame_begin, where bytes are unsent or another condition needs the slow path. */
 static CW_APART ucs_status_t frame_begin_apart(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
 {
@@ -25,13 +305,13 @@ static CW_APART ucs_status_t frame_begin_apart(struct cw_tcp_conn *conn, size_t 
     struct cw_tcp_tx *tx       = conn->tx;
 
     if (conn->state != CW_TCP_OPEN || conn->broken != UCS_OK) {
-        return (conn->broken != UCS_OK) ? conn->broken : cw_tcp_again(conn);
+        return (conn->broken != UCS_OK) ? conn->broken : again(conn);
     }
     if (conn->quiet) {
         cw_tcp_watch_sends(conn);
     }
     if (tx != NULL && conn->collected && iface->tx_capacity - tx->length < size) {
-        cw_tcp_push(conn, 1);
+        push(conn, 1);
         tx = conn->tx;
         if (conn->broken != UCS_OK) {
             return conn->broken;
@@ -39,10 +319,10 @@ static CW_APART ucs_status_t frame_begin_apart(struct cw_tcp_conn *conn, size_t 
     }
     if (tx != NULL) {
         if (conn->wants_room || tx->zcopy != NULL || iface->tx_capacity - tx->length < size) {
-            return cw_tcp_again(conn);
+            return again(conn);
         }
     } else if (!cw_tcp_tx_reserve(iface)) {
-        return cw_tcp_again(conn);
+        return again(conn);
     } else {
         tx = iface->spare_tx;
     }
@@ -96,7 +376,7 @@ static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_
         return UCS_OK;
     }
     if (sent < 0 && sent != -EAGAIN) {
-        return cw_tcp_send_failed(conn, sent);
+        return send_failed(conn, sent);
     }
     tx->length = size;
     keep_rest(conn, (sent < 0) ? 0 : (size_t)sent);
@@ -187,10 +467,10 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
     }
     tx->length += headers;
     tx->iov_count = iov_count;
-    sent          = cw_tcp_tx_offer(conn, tx, conn->more);
-    if ((sent >= 0 && cw_tcp_tx_advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {
-        cw_tcp_tx_drop(conn, tx);
-        return (sent >= 0) ? UCS_OK : cw_tcp_send_failed(conn, sent);
+    sent          = tx_offer(conn, tx, conn->more);
+    if ((sent >= 0 && tx_advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {
+        tx_drop(conn, tx);
+        return (sent >= 0) ? UCS_OK : send_failed(conn, sent);
     }
     tx->zcopy = completion;
     if (tx != conn->tx) {
@@ -213,7 +493,7 @@ ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *he
            header_length <= super->iface->limits.max_bcopy && iov_count <= super->iface->limits.max_iov);
     status = (conn->tx == NULL || conn->collected) ?
              send_user(conn, CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload, completion) :
-             (conn->broken != UCS_OK) ? conn->broken : cw_tcp_again(conn);
+             (conn->broken != UCS_OK) ? conn->broken : again(conn);
     CW_PROBE(send_zcopy, CW_TCP_WIRE_ID, header_length + payload, (int)status);
     return status;
 }
@@ -224,7 +504,7 @@ static ucs_status_t send_whole_tx(struct cw_tcp_conn *conn, uint8_t id, const vo
 {
     return (conn->tx == NULL || conn->collected) ?
            send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion) :
-           (conn->broken != UCS_OK) ? conn->broken : cw_tcp_again(conn);
+           (conn->broken != UCS_OK) ? conn->broken : again(conn);
 }
 
 ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
@@ -250,7 +530,7 @@ void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
         return;
     }
     if (sent < 0 && sent != -EAGAIN) {
-        (void)cw_tcp_send_failed(conn, sent);
+        (void)send_failed(conn, sent);
         return;
     }
     memcpy(tx->bytes, data, length);
