@@ -62,6 +62,7 @@
     X(ssl, void, SSL_set_accept_state, (void *ssl))                                                                    \
     X(ssl, int, SSL_set_ex_data, (void *ssl, int index, void *data))                                                   \
     X(ssl, void *, SSL_get_ex_data, (const void *ssl, int index))                                                      \
+    X(ssl, uint64_t, SSL_clear_options, (void *ssl, uint64_t options))                                                 \
     X(ssl, int, SSL_do_handshake, (void *ssl))                                                                         \
     X(ssl, int, SSL_read_ex, (void *ssl, void *to, size_t length, size_t *done))                                       \
     X(ssl, int, SSL_write_ex, (void *ssl, const void *from, size_t length, size_t *done))                              \

@@ -470,6 +470,9 @@ int cw_tls_handshake(struct cw_tls *tls)
         bio              = tls->openssl->SSL_get_wbio(tls->ssl);
         tls->buffers_out = !is_in_kernel(bio);
         tls->buffers_in  = tls->openssl->BIO_ctrl(bio, BIO_GET_KTLS_RECV, 0, NULL) <= 0;
+        if (tls->buffers_in && tls->buffers_out) { /* nor by the next key, with bytes in the buffers */
+            tls->openssl->SSL_clear_options(tls->ssl, OP_KTLS);
+        }
         (void)tls->openssl->SSL_set_ex_data(tls->ssl, 0, NULL);
         return 1;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * TCP connections under TLS: by a shared key and by certificates, with the right ones, wrong ones and none, and
- * messages of all sizes through small buffers. Without OpenSSL's libraries, or its program for certificates: skipped.
+ * messages of all sizes through small buffers, and a peer that asks for new keys. Without OpenSSL's libraries, or its
+ * program for certificates: skipped.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -9,10 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "os/openssl.h"
-#include "os/tls.h"
 #include "test_tcp.h"
 #include "test_log_lines.h"
+#include "test_tls_peer.h"
 #include "transport/tcp/tcp_filter.h"
 
 enum { OFF, PSK, CERT };
@@ -162,6 +162,81 @@ static void test_by_certificate(void **state)
     messages_both_ways(CERT);
 }
 
+/* A peer that is not this library may ask for new keys at any time. */
+static void test_asked_while_idle(void **state)
+{
+    struct node dialler, acceptor;
+    struct link *link, *accepted;
+    int dialled;
+
+    (void)state;
+    needs_openssl(0);
+    configure(&dialler, PSK);
+    configure(&acceptor, PSK);
+    assert_int_equal(node_try_open(&dialler, NULL), UCS_OK);
+    assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);
+    link = connect_nodes(&dialler, &acceptor, &accepted);
+    for (dialled = 0; dialled < 2 && !cw_tls_in_kernel(tls_ends[0].tls) && !cw_tls_in_kernel(tls_ends[1].tls);
+         dialled++) {
+        assert_true(tls_ask_for_new_keys(dialled));
+        drive_for_ms(&dialler, &acceptor, 5);
+        assert_int_equal(cw_tcp_transport.arm(dialler.iface), UCS_OK);
+        assert_int_equal(cw_tcp_transport.arm(acceptor.iface), UCS_OK);
+        send_all_sizes(&dialler, &acceptor, link, accepted);
+        send_all_sizes(&acceptor, &dialler, accepted, link);
+        link->length = accepted->length = 0;
+    }
+    node_close(&dialler);
+    node_close(&acceptor);
+}
+
+/* Also while frames are on their way that the socket did not take whole. */
+static void test_asked_amid_a_record(void **state)
+{
+    enum { COUNT = 40, SIZE = 60000 };
+    static uint8_t data[COUNT + SIZE];
+    struct wait waits[COUNT];
+    struct node dialler, acceptor;
+    struct link *link, *accepted;
+    uint8_t *expected = NULL;
+    size_t length     = 0;
+    unsigned sent = 0, asked = 0, i;
+    struct iovec iov;
+    ucs_status_t status;
+
+    (void)state;
+    needs_openssl(0);
+    configure(&dialler, PSK);
+    configure(&acceptor, PSK);
+    dialler.config.tcp_sndbuf = acceptor.config.tcp_rcvbuf = 8192;
+    assert_int_equal(node_try_open(&dialler, NULL), UCS_OK);
+    assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);
+    link = connect_nodes(&dialler, &acceptor, &accepted);
+    for (i = 0; i < sizeof(data); i++) {
+        data[i] = (uint8_t)(i * 7 + (i >> 8));
+    }
+    while (sent < COUNT) {
+        iov         = (struct iovec){data + sent, SIZE};
+        waits[sent] = (struct wait)WAIT_INIT;
+        status      = cw_tcp_transport.packets->send_zcopy(link->conn, 4, NULL, 0, &iov, 1, &waits[sent].completion);
+        if (status == UCS_OK || status == UCS_INPROGRESS) {
+            put_packet(&expected, &length, 4, iov.iov_base, SIZE);
+            sent++;
+        }
+        asked += tls_ask_for_new_keys(0);
+        step(&dialler);
+        step(&dialler);
+        step(&acceptor);
+    }
+    DRIVE_UNTIL(&dialler, &acceptor, accepted->length >= length);
+    assert_true(asked > 0);
+    assert_int_equal(accepted->length, length);
+    assert_memory_equal(accepted->bytes, expected, length);
+    test_free(expected);
+    node_close(&dialler);
+    node_close(&acceptor);
+}
+
 /* ABU-27: writing to a peer that has gone is an error and no signal. */
 static void test_peer_goes(void **state)
 {
@@ -304,6 +379,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_key),
         cmocka_unit_test(test_by_certificate),
+        cmocka_unit_test(test_asked_while_idle),
+        cmocka_unit_test(test_asked_amid_a_record),
         cmocka_unit_test(test_peer_goes),
         cmocka_unit_test(test_wrong_key),
         cmocka_unit_test(test_other_ways_of_protection),

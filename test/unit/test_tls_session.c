@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions of TLS (os/tls.h) over small sockets: keys that change often, records that are cut, damaged, missing,
- * doubled or sent back. What a session counts as written its peer can read; what it reads is what was written, or an
- * error. Records are handled on their way by taking them from the receiver's descriptor. Without OpenSSL: skipped.
+ * Sessions of TLS (os/tls.h) over small sockets: keys that change often, or because the peer asks for it, records that
+ * are cut, damaged, missing, doubled or sent back. What a session counts as written its peer can read; what it reads
+ * is what was written, or an error. Records are handled on their way by taking them from the receiver's descriptor.
+ * Without OpenSSL: skipped.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -12,6 +13,7 @@
 #include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,8 +23,7 @@
 
 #include <cmocka.h>
 
-#include "os/openssl.h"
-#include "os/tls.h"
+#include "test_tls_peer.h"
 
 #define LARGE 300000u
 #define SHORT 40u
@@ -165,6 +166,82 @@ static void test_small_buffers(void **state)
         pass(&dialler, &acceptor);
         sessions_end();
     }
+}
+
+/* A peer that asks for new keys gets them. */
+static void test_asked_while_idle(void **state)
+{
+    int dialled;
+
+    (void)state;
+    sessions_begin(0);
+    for (dialled = 0; dialled < 2; dialled++) {
+        assert_true(tls_ask_for_new_keys(dialled));
+        pass(&dialler, &acceptor);
+        pass(&acceptor, &dialler);
+        assert_true(tls_ask_for_new_keys(dialled) && tls_ask_for_new_keys(dialled));
+        assert_int_equal(read_all(dialled ? &acceptor : &dialler, 0), 0);
+        pass(dialled ? &dialler : &acceptor, dialled ? &acceptor : &dialler);
+        pass(dialled ? &acceptor : &dialler, dialled ? &dialler : &acceptor);
+    }
+    sessions_end();
+}
+
+/* Where a peer asks while the socket is full the answer waits for room. */
+static void test_answer_waits_for_room(void **state)
+{
+    const int small = 4608, large = 200000;
+    size_t sent, have;
+
+    (void)state;
+    sessions_begin(0);
+    assert_int_equal(setsockopt(dialler.fd, SOL_SOCKET, SO_SNDBUF, &large, sizeof(large)), 0);
+    for (sent = 0; sent < 40 * SHORT; sent += SHORT) {
+        assert_int_equal(cw_tls_write(dialler.tls, out + sent, SHORT), SHORT);
+    }
+    assert_int_equal(setsockopt(dialler.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0); /* full, by that */
+    assert_true(tls_ask_for_new_keys(0));
+    assert_int_equal(cw_tls_write(acceptor.tls, out, SHORT), SHORT);
+    memset(in, 0, SHORT);
+    assert_int_equal(cw_tls_read(dialler.tls, in, LARGE), SHORT);
+    assert_memory_equal(in, out, SHORT);
+    assert_int_equal(cw_tls_write(dialler.tls, out + sent, SHORT), -EAGAIN);
+    assert_int_equal(cw_tls_read(dialler.tls, in, LARGE), -EAGAIN);
+    have = read_all(&acceptor, 0);
+    assert_int_equal(have, sent);
+    assert_int_equal(cw_tls_read(dialler.tls, in + have, LARGE - have), -EAGAIN);
+    assert_int_equal(cw_tls_write(dialler.tls, out + sent, SHORT), SHORT);
+    assert_int_equal(read_all(&acceptor, have), have + SHORT);
+    assert_memory_equal(in, out, have + SHORT);
+    pass(&dialler, &acceptor);
+    pass(&acceptor, &dialler);
+    sessions_end();
+}
+
+/* Also while records are on their way that the socket did not take whole. */
+static void test_asked_amid_a_record(void **state)
+{
+    static uint8_t back[SHORT];
+    size_t sent = 0, have = 0;
+    unsigned asked = 0;
+    ssize_t ret;
+
+    (void)state;
+    sessions_with_small_buffers(0);
+    while (have < LARGE || sent < LARGE) {
+        ret = -EAGAIN;
+        while (sent < LARGE && (ret = cw_tls_write(dialler.tls, out + sent, LARGE - sent)) > 0) {
+            sent += (size_t)ret;
+        }
+        assert_true(ret > 0 || ret == -EAGAIN);
+        asked += tls_ask_for_new_keys(0);
+        assert_int_equal(cw_tls_read(dialler.tls, back, sizeof(back)), -EAGAIN);
+        have = read_all(&acceptor, have);
+    }
+    assert_true(asked > 10);
+    assert_memory_equal(in, out, LARGE);
+    pass(&acceptor, &dialler);
+    sessions_end();
 }
 
 /* FLU-1: bytes that the socket did not take do not count as written. */
@@ -339,6 +416,8 @@ static void test_kernel_tls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_asked_while_idle),  cmocka_unit_test(test_answer_waits_for_room),
+        cmocka_unit_test(test_asked_amid_a_record),
         cmocka_unit_test(test_small_buffers),     cmocka_unit_test(test_nothing_counts_before_it_is_out),
         cmocka_unit_test(test_cut_at_every_byte), cmocka_unit_test(test_flipped),
         cmocka_unit_test(test_kernel_tls),        cmocka_unit_test(test_missing_doubled_reflected),
