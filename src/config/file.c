@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "os/env.h"
+#include "os/machine.h"
 
 #ifndef CW_SYSCONFDIR
 #define CW_SYSCONFDIR "/usr/local/etc"
@@ -212,10 +213,49 @@ static int ends_with(const char *begin, const char *end, const char *suffix)
     return (size_t)(end - begin) > length && memcmp(end - length, suffix, length) == 0;
 }
 
+/* A file as far as it was read. */
+struct reader {
+    struct place place;
+    struct cw_machine machine;  /* valid once a condition was met */
+    bool knows_machine;
+    bool skips;                 /* the section is for other machines */
+};
+
+/* What the condition of that name is compared with; NULL: there is no such condition. */
+static const char *condition_subject(struct reader *reader, const char *name, size_t length)
+{
+    static const char *const names[] = {"CPU vendor", "CPU model", "Product name"};
+    size_t i;
+
+    for (i = 0; i < 3 && (strlen(names[i]) != length || memcmp(names[i], name, length) != 0); i++) {
+    }
+    if (i == 3) {
+        return NULL;
+    }
+    if (!reader->knows_machine) {
+        cw_machine_read(&reader->machine);
+        reader->knows_machine = true;
+    }
+    return (const char *[]){reader->machine.cpu_vendor, reader->machine.cpu_model, reader->machine.product}[i];
+}
+
+static ucs_status_t check_condition(struct reader *reader, const char *subject, const char *pattern, size_t length)
+{
+    char *copy = strndup(pattern, length);
+
+    if (copy == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    reader->skips = fnmatch(copy, subject, FNM_CASEFOLD) != 0;
+    free(copy);
+    return UCS_OK;
+}
+
 /* UCS_ERR_INVALID_PARAM: not a line of the format (CFG-6). */
-static ucs_status_t parse_line(const char *begin, const char *end, const struct place *place,
+static ucs_status_t parse_line(const char *begin, const char *end, struct reader *reader,
                                struct cw_config_variables *variables)
 {
+    const char *subject;
     const char *value;
     const char *name_end;
     const char *stop;
@@ -229,7 +269,14 @@ static ucs_status_t parse_line(const char *begin, const char *end, const struct 
         return UCS_ERR_INVALID_PARAM;
     }
     if (*begin == '[') {
-        return (memchr(begin, ']', (size_t)(end - begin)) == NULL) ? UCS_ERR_INVALID_PARAM : UCS_OK;
+        if (memchr(begin, ']', (size_t)(end - begin)) == NULL) {
+            return UCS_ERR_INVALID_PARAM;
+        }
+        reader->skips = false;
+        return UCS_OK;
+    }
+    if (reader->skips) {
+        return UCS_OK;
     }
     for (name_end = begin; name_end < end && *name_end != '=' && *name_end != ':'; ++name_end) {
     }
@@ -239,6 +286,15 @@ static ucs_status_t parse_line(const char *begin, const char *end, const struct 
     }
     value = name_end + 1;
     trim(&begin, &name_end);
+    while (value < end && is_blank(*value)) {
+        ++value;
+    }
+    stop = value_end(value, end);
+    trim(&value, &stop);
+    subject = condition_subject(reader, begin, (size_t)(name_end - begin));
+    if (subject != NULL) {
+        return check_condition(reader, subject, value, (size_t)(stop - value));
+    }
     for (position = begin; position < name_end; ++position) {
         if (is_blank(*position)) {
             return UCS_ERR_INVALID_PARAM;
@@ -247,12 +303,7 @@ static ucs_status_t parse_line(const char *begin, const char *end, const struct 
     if (begin == name_end) {
         return UCS_ERR_INVALID_PARAM;
     }
-    while (value < end && is_blank(*value)) {
-        ++value;
-    }
-    stop = value_end(value, end);
-    trim(&value, &stop);
-    return add_variable(variables, begin, (size_t)(name_end - begin), value, (size_t)(stop - value), place);
+    return add_variable(variables, begin, (size_t)(name_end - begin), value, (size_t)(stop - value), &reader->place);
 }
 
 /* The first line that is passed over; 0: none. */
@@ -266,7 +317,7 @@ static ucs_status_t parse_text(const char *text, size_t length, const char *path
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     const char *end                     = text + length;
-    struct place place                  = {.path = path};
+    struct reader reader                = {.place = {.path = path}};
     const char *line_end;
     ucs_status_t status;
 
@@ -274,17 +325,17 @@ static ucs_status_t parse_text(const char *text, size_t length, const char *path
         text += 3;
     }
     while (text < end) {
-        ++place.line;
+        ++reader.place.line;
         line_end = memchr(text, '\n', (size_t)(end - text));
         if (line_end == NULL) {
             line_end = end;
         }
-        status = parse_line(text, line_end, &place, variables);
+        status = parse_line(text, line_end, &reader, variables);
         if (status == UCS_ERR_NO_MEMORY) {
             return status;
         }
         if (status != UCS_OK && bad->number == 0) {
-            *bad = (struct bad_line){place.line, status};
+            *bad = (struct bad_line){reader.place.line, status};
         }
         text = line_end + 1;
     }

@@ -17,7 +17,7 @@ import tree
 SPEC, LIST = "docs/spec/", "test/checks/spec.txt"
 CITING = ["src", "include", "test", "tools", "docs"]
 HOLDING = ("test/", "tools/test/")
-STATEMENT = re.compile(r"^\*\*((?:[A-Z]{2,4}|N22)-\d+|R\d+)\*\*( \(note(: [^)]+)?\))?", re.MULTILINE)
+STATEMENT = re.compile(r"^\*\*((?:[A-Z]{2,4}|N2[23])-\d+|R\d+)\*\*( \(note(: [^)]+)?\))?", re.MULTILINE)
 
 
 def statements(root):

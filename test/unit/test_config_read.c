@@ -5,10 +5,14 @@
  */
 #include "test_config_child.h"
 
+#include <ctype.h>
+#include <stdbool.h>
+
 #include "base/log.h"
 #include "config/file.h"
 #include "config/global.h"
 #include "os/env.h"
+#include "os/machine.h"
 #include "test_random.h"
 
 static char *printed_value(const struct cw_config *config, const char *name)
@@ -253,6 +257,62 @@ static void test_cfg6_file_syntax(void **state)
 {
     (void)state;
     child_run(body_cfg6);
+    assert_string_equal(child_output, "");
+}
+
+/* A section between one that always counts and one behind it: `counts` says whether it is to count. */
+static void check_condition(const char *condition, bool counts)
+{
+    struct cw_config_variables variables = {0};
+    struct cw_text problems              = {0};
+    char text[512];
+
+    (void)snprintf(text, sizeof(text),
+                   "UCX_NUM_EPS=1\n[some]\nUCX_NUM_PPN=1\n%s\nUCX_NUM_EPS=2\nno assignment\n"
+                   "[next]\nUCX_SEG_SIZE=3\n", condition);
+    child_write_file("any.conf", text);
+    child_check(cw_config_file_parse("any.conf", &variables, &problems) == UCS_OK);
+    child_check(strcmp(cw_config_variables_get(&variables, "UCX_NUM_EPS")->value, counts ? "2" : "1") == 0);
+    child_check(strcmp(cw_config_variables_get(&variables, "UCX_NUM_PPN")->value, "1") == 0);
+    child_check(strcmp(cw_config_variables_get(&variables, "UCX_SEG_SIZE")->value, "3") == 0);
+    child_check((problems.length > 0) == counts); /* the wrong line of what is passed over is no problem */
+    cw_config_variables_free(&variables);
+    cw_text_free(&problems);
+}
+
+static void body_n23_74(void)
+{
+    struct cw_machine machine;
+    char own[512];
+    size_t i;
+
+    cw_machine_read(&machine);
+    (void)snprintf(own, sizeof(own), "CPU vendor=%s\nCPU model = %s\nProduct name: %s", machine.cpu_vendor,
+                   machine.cpu_model, machine.product);
+    check_condition(own, true);
+    (void)snprintf(own, sizeof(own), "CPU vendor=%s\nCPU model=Another", machine.cpu_vendor);
+    check_condition(own, false);
+    (void)snprintf(own, sizeof(own), "CPU vendor=Another\nCPU vendor=%s", machine.cpu_vendor);
+    check_condition(own, false);
+    (void)snprintf(own, sizeof(own), "CPU model=%s", machine.cpu_model);
+    for (i = strlen("CPU model="); own[i] != '\0'; i++) {
+        own[i] = (char)toupper((unsigned char)own[i]);
+    }
+    check_condition(own, true);
+    (void)snprintf(own, sizeof(own), "CPU vendor=%.1s*", machine.cpu_vendor);
+    check_condition(own, true);
+    check_condition("CPU model=*", true);
+    check_condition("Product name=?*", true);
+    check_condition("Product name=", false);
+    check_condition("Product name=Some other machine*", false);
+    child_write_file("ucx.conf", "CPU vendor=Another\nUCX_SEG_SIZE=1k\n"); /* before any section */
+    child_check(reads(NULL, NULL, "SEG_SIZE", "8K"));
+}
+
+static void test_n23_74_sections_for_other_machines(void **state)
+{
+    (void)state;
+    child_run(body_n23_74);
     assert_string_equal(child_output, "");
 }
 
@@ -734,6 +794,7 @@ int main(void)
         cmocka_unit_test(test_cfg4_search_order_of_files),
         cmocka_unit_test(test_cfg5_missing_files_are_skipped_silently),
         cmocka_unit_test(test_cfg6_file_syntax),
+        cmocka_unit_test(test_n23_74_sections_for_other_machines),
         cmocka_unit_test(test_cfg6_bad_file_warns_once_with_name_and_line),
         cmocka_unit_test(test_cfg6_random_files),
         cmocka_unit_test(test_cfg6_huge_file_is_refused),

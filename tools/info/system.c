@@ -5,13 +5,13 @@
  * Callers: main.c.
  */
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "os/clock.h"
+#include "os/machine.h"
 #include "say.h"
 #include "show.h"
 
@@ -20,46 +20,6 @@
 #define COPY_FIRST   4096u
 #define COPY_LAST    (64u << 20)
 #define MB           1048576.0
-
-/* The value of the first line of that key in /proc/cpuinfo. */
-static int cpuinfo(const char *key, char *value, size_t size)
-{
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    char line[512], *colon;
-    size_t length;
-
-    value[0] = '\0';
-    while (file != NULL && value[0] == '\0' && fgets(line, sizeof(line), file) != NULL) {
-        colon  = strchr(line, ':');
-        length = strlen(key);
-        if (colon == NULL || strncmp(line, key, length) != 0 || !isspace((unsigned char)line[length])) {
-            continue;
-        }
-        colon += 1 + strspn(colon + 1, " \t");
-        colon[strcspn(colon, "\n")] = '\0';
-        snprintf(value, size, "%s", colon);
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return value[0] != '\0';
-}
-
-static const char *vendor_name(const char *id)
-{
-    static const char *const names[][2] = {
-        {"AuthenticAMD", "AMD"}, {"GenuineIntel", "Intel"}, {"HygonGenuine", "Hygon"},
-        {"  Shanghai  ", "Zhaoxin"}, {"0x41", "Generic ARM"}, {"0x48", "Huawei"}, {"0x46", "Fujitsu ARM"},
-    };
-    size_t i;
-
-    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(id, names[i][0]) == 0) {
-            return names[i][1];
-        }
-    }
-    return id;
-}
 
 /* Ticks per microsecond over some milliseconds. */
 static double timer_mhz(void)
@@ -78,18 +38,14 @@ void cw_show_system(void)
     const double first = timer_mhz(), second = timer_mhz();
     const double off   = (first > second) ? (first - second) / first : (second - first) / second;
     const double pages = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    char vendor[128], model[128];
+    struct cw_machine machine;
 
-    if (!cpuinfo("vendor_id", vendor, sizeof(vendor)) && !cpuinfo("CPU implementer", vendor, sizeof(vendor))) {
-        snprintf(vendor, sizeof(vendor), "unknown");
-    }
-    if (!cpuinfo("model name", model, sizeof(model)) && !cpuinfo("CPU part", model, sizeof(model))) {
-        snprintf(model, sizeof(model), "unknown");
-    }
+    cw_machine_read(&machine);
     printf("# Timer frequency: %.3f MHz\n", second);
     printf("# Timer accuracy: %.3f %%\n", 100.0 * (1.0 - off));
-    printf("# CPU vendor: %s\n", vendor_name(vendor));
-    printf("# CPU model: %s\n", model);
+    printf("# CPU vendor: %s\n", machine.cpu_vendor);
+    printf("# CPU model: %s\n", machine.cpu_model);
+    printf("# Product name: %s\n", machine.product);
     printf("# CPUs: %ld, of which this process may use %u\n", sysconf(_SC_NPROCESSORS_ONLN), cw_cpu_count());
     printf("# Memory: %.0f MB\n", pages / MB);
 }

@@ -42,6 +42,7 @@ has INF-4 '# Timer frequency: [0-9]+\.[0-9]+ MHz'
 has INF-4 '# Timer accuracy: [0-9]+\.[0-9]+ %'
 has INF-4 '# CPU vendor: .+'
 has INF-4 '# CPU model: .+'
+has N23-74 '# Product name: .+'
 show -T
 has INF-4 '# System topology:'
 show -M

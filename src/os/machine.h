@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The names of this machine's processors and product, as UCX has them: conditions in ucx.conf are compared with them.
+ */
+#ifndef CW_OS_MACHINE_H
+#define CW_OS_MACHINE_H
+
+#include <stdint.h>
+
+#define CW_MACHINE_UNKNOWN "unknown"
+
+struct cw_machine {
+    const char *cpu_vendor;
+    const char *cpu_model;
+    char product[128];
+};
+
+/* Each name is CW_MACHINE_UNKNOWN where it cannot be found out. Reads files. */
+void cw_machine_read(struct cw_machine *machine);
+
+/* The names of a processor by what it says of itself, `vendor` in 12 letters (x86). Pure. */
+void cw_machine_name_x86(const char *vendor, unsigned family, unsigned model, struct cw_machine *machine);
+
+/* The same by the register MIDR_EL1 (AArch64). Pure. */
+void cw_machine_name_arm(uint64_t midr, struct cw_machine *machine);
+
+#endif
