@@ -137,13 +137,14 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
 /* The transport in use, or the one that would be used; the address was checked when the endpoint was made. */
 static const struct cw_iface *iface_of(ucp_ep_h ep)
 {
+    const uint8_t *bytes = cw_ep_address(ep);
     struct cw_address address;
     struct cw_path path;
 
     if (ep->conn != NULL) {
         return ep->conn->iface;
     }
-    if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK ||
+    if (bytes == NULL || cw_address_decode(bytes, &address) != UCS_OK ||
         !cw_path_next(ep->worker, &address, 0, NULL, &path)) {
         return NULL;
     }

@@ -25,11 +25,8 @@ struct paths {
 /* Finds the addresses of the peer's interfaces. 0: they are not known. */
 static int address_of(const struct ucp_ep *ep, struct cw_address *address)
 {
-    const uint8_t *bytes = (ep->peer->address_length > 0) ? ep->peer->address : NULL;
+    const uint8_t *bytes = (ep->cm != NULL) ? ep->cm->server_address : cw_ep_address(ep);
 
-    if (ep->cm != NULL) {
-        bytes = ep->cm->server_address;
-    }
     return bytes != NULL && cw_address_decode(bytes, address) == UCS_OK;
 }
 

@@ -62,6 +62,7 @@ static ucs_status_t dial_status(ucs_status_t status)
 ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
 {
     struct ucp_worker *worker = ep->worker;
+    const uint8_t *known      = cw_ep_address(ep);
     struct cw_hello hello     = {.source_uid = worker->uid,
                                  .target_uid = cw_ep_peer_uid(ep),
                                  .number     = ep->number,
@@ -72,7 +73,7 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
     struct cw_address address;
     struct cw_path path;
 
-    if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK) {
+    if (known == NULL || cw_address_decode(known, &address) != UCS_OK) {
         return UCS_ERR_UNREACHABLE;
     }
     while (cw_path_next(worker, &address, ep->tried_path, NULL, &path)) {

@@ -160,16 +160,25 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
 {
     struct cw_peer *peer = cw_peer_get(worker, peer_uid, address, address_length);
     uint8_t err_mode     = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE);
+    uint8_t *own         = NULL;
     ucs_status_t status;
     struct ucp_ep *ep;
 
     if (peer == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
+    if (address_length != peer->address_length || memcmp(address, peer->address, address_length) != 0) {
+        own = malloc(address_length);
+        if (own == NULL) {
+            return UCS_ERR_NO_MEMORY;
+        }
+        memcpy(own, address, address_length);
+    }
     ep = cw_ep_find(worker, peer_uid, peer->next_number);
     if (ep != NULL) {
         status = adopt(ep, params, err_mode);
         if (status != UCS_OK) {
+            free(own);
             return status;
         }
     } else {
@@ -179,6 +188,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
                 cw_hash_remove(&worker->peers, &peer->link);
                 free(peer);
             }
+            free(own);
             return UCS_ERR_NO_MEMORY;
         }
         ep->err_mode = err_mode;
@@ -187,6 +197,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
             cw_ep_reap_later(ep);
         }
     }
+    ep->address = own;
     tell_unwatched(ep);
     peer->next_number++;
     *ep_p = ep;
@@ -632,6 +643,7 @@ static void ep_free(struct ucp_ep *ep)
         free(ep->cm->server_address);
         free(ep->cm);
     }
+    free(ep->address);
     free(ep->end);
     if (ep->in_slot) {
         cw_ep_slot_end(ep);

@@ -101,6 +101,8 @@ struct ucp_ep {
     struct cw_list owing_link;          /* worker->owing */
     struct cw_hash_link index_link;     /* worker->ep_index */
     uint64_t kept;                      /* core/ep_kept.h: bytes that this process keeps because of the peer */
+    uint8_t *address;                   /* that it was made with, where it is another one than peer->address; else
+                                         * NULL */
     char *end;                          /* how the last connection ended, for the log; NULL: not known */
     /* the state of op/ follows (struct cw_worker_handlers) */
 };
@@ -123,6 +125,15 @@ static inline uint64_t cw_ep_key(uint64_t peer_uid, uint32_t number)
 static inline uint64_t cw_ep_peer_uid(const struct ucp_ep *ep)
 {
     return ep->peer->link.key;
+}
+
+/* The worker address by which the peer is dialled; NULL: not known. */
+static inline const uint8_t *cw_ep_address(const struct ucp_ep *ep)
+{
+    if (ep->address != NULL) {
+        return ep->address;
+    }
+    return (ep->peer->address_length > 0) ? ep->peer->address : NULL;
 }
 
 /* Finds or makes the record of another worker; the address is copied when there was none (EP-3). NULL: no memory. */
