@@ -7,7 +7,7 @@ pub const UCP_ENTITY_NAME_MAX: u32 = 32;
 pub const UCP_VERSION_MAJOR_SHIFT: u32 = 24;
 pub const UCP_VERSION_MINOR_SHIFT: u32 = 16;
 pub const UCP_API_MAJOR: u32 = 1;
-pub const UCP_API_MINOR: u32 = 22;
+pub const UCP_API_MINOR: u32 = 23;
 pub const UCS_CPU_SETSIZE: u32 = 1024;
 pub type __uint8_t = std::os::raw::c_uchar;
 pub type __uint16_t = std::os::raw::c_ushort;
@@ -895,6 +895,7 @@ pub const UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS: ucp_worker_attr_field = 4;
 pub const UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER: ucp_worker_attr_field = 8;
 pub const UCP_WORKER_ATTR_FIELD_NAME: ucp_worker_attr_field = 16;
 pub const UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING: ucp_worker_attr_field = 32;
+pub const UCP_WORKER_ATTR_FIELD_ADDRESS_DEVICE_NAME: ucp_worker_attr_field = 64;
 pub type ucp_worker_attr_field = std::os::raw::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -907,6 +908,7 @@ pub struct ucp_worker_attr {
     pub max_am_header: usize,
     pub name: [std::os::raw::c_char; 32usize],
     pub max_debug_string: usize,
+    pub address_device_name: *const std::os::raw::c_char,
 }
 pub type ucp_worker_attr_t = ucp_worker_attr;
 pub const UCP_WORKER_ADDRESS_ATTR_FIELD_UID: ucp_worker_address_attr_field = 1;

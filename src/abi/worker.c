@@ -33,28 +33,47 @@ void ucp_worker_destroy(ucp_worker_h worker)
     cw_worker_free(worker);
 }
 
-/* MPICH copies 4096 bytes from wherever the address lies (R14). */
-static ucs_status_t address_new(ucp_worker_h worker, int net_only, ucp_address_t **address_p, size_t *length_p)
+/* The device that the address is to be limited to; NULL: none. */
+static const char *wanted_device(const struct ucp_worker *worker, const ucp_worker_attr_t *attr)
 {
-    uint8_t *bytes = calloc(1, CW_ADDRESS_MAX + 4096);
+    const bool has = (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS_DEVICE_NAME) && worker->context->api.has_device;
+
+    return has ? attr->address_device_name : NULL;
+}
+
+/* MPICH copies 4096 bytes from wherever the address lies (R14). */
+static ucs_status_t address_new(ucp_worker_h worker, ucp_worker_attr_t *attr)
+{
+    const bool net_only             = (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS) &&
+                                      (attr->address_flags & UCP_WORKER_ADDRESS_FLAG_NET_ONLY);
+    const enum cw_address_part part = net_only ? CW_ADDRESS_NET : CW_ADDRESS_ALL;
+    const char *device              = wanted_device(worker, attr);
+    uint8_t *bytes                  = calloc(1, CW_ADDRESS_MAX + 4096);
+    size_t length;
 
     if (bytes == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *length_p  = cw_worker_address(worker, net_only ? CW_ADDRESS_NET : CW_ADDRESS_ALL, bytes);
-    *address_p = (ucp_address_t *)(void *)bytes;
+    length = (device == NULL) ? cw_worker_address(worker, part, bytes) :
+                                cw_worker_device_address(worker, part, device, bytes);
+    if (length == 0) {
+        cw_error("worker %s has no address on device '%s'%s: ucx_info -d lists the devices", worker->name, device,
+                 net_only ? " for other hosts (NET_ONLY)" : "");
+        free(bytes);
+        return UCS_ERR_NO_DEVICE;
+    }
+    attr->address_length = length;
+    attr->address        = (ucp_address_t *)(void *)bytes;
     return UCS_OK;
 }
 
 static ucs_status_t worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 {
     uint64_t mask = attr->field_mask;
-    int net_only  = (mask & UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS) &&
-                    (attr->address_flags & UCP_WORKER_ADDRESS_FLAG_NET_ONLY);
     ucs_status_t status;
 
     if (mask & UCP_WORKER_ATTR_FIELD_ADDRESS) {
-        status = address_new(worker, net_only, &attr->address, &attr->address_length);
+        status = address_new(worker, attr);
         if (status != UCS_OK) {
             return status;
         }

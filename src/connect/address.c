@@ -4,11 +4,13 @@
  */
 #include "connect/connect.h"
 
+#include <string.h>
+
 #include "base/log.h"
 #include "connect/path.h"
 #include "core/lane_cm.h"
 
-static int is_part(const struct cw_iface *iface, enum cw_address_part part)
+static bool is_part(const struct cw_iface *iface, enum cw_address_part part)
 {
     switch (part) {
     case CW_ADDRESS_NET:
@@ -16,7 +18,7 @@ static int is_part(const struct cw_iface *iface, enum cw_address_part part)
     case CW_ADDRESS_TO_MOVE:
         return cw_iface_cm(iface) == NULL;
     default:
-        return 1;
+        return true;
     }
 }
 
@@ -52,4 +54,24 @@ size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, u
         }
     }
     return cw_address_end(&writer);
+}
+
+size_t cw_worker_device_address(struct ucp_worker *worker, enum cw_address_part part, const char *device,
+                                uint8_t *buffer)
+{
+    struct cw_address_writer writer;
+    struct cw_iface *iface = NULL;
+    size_t max, length, count = 0;
+    uint8_t *entry;
+
+    cw_address_begin(&writer, buffer, worker->uid);
+    while ((iface = cw_path_next_iface(worker, iface)) != NULL) {
+        entry  = is_part(iface, part) ? cw_address_entry(&writer, &max) : NULL;
+        length = (entry == NULL) ? 0 : cw_iface_device_address(iface, device, entry, max);
+        if (length > 0) {
+            cw_address_entry_done(&writer, cw_iface_wire_id(iface), length);
+            count++;
+        }
+    }
+    return (count > 0) ? cw_address_end(&writer) : 0;
 }

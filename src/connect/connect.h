@@ -19,6 +19,10 @@ enum cw_address_part {
 /* Writes the worker's address to CW_ADDRESS_MAX bytes; returns its length. */
 size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, uint8_t *buffer);
 
+/* The same with what the device of that name contributes alone; 0: nothing. */
+size_t cw_worker_device_address(struct ucp_worker *worker, enum cw_address_part part, const char *device,
+                                uint8_t *buffer);
+
 /* UCS_OK when some interface can dial it; else UCS_ERR_UNREACHABLE with the reasons in the log (EP-4). No system
  * call. */
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);

@@ -13,6 +13,7 @@ struct cw_api_level cw_api_level_of(unsigned major, unsigned minor)
 
     if (major > UCP_API_MAJOR || (major == UCP_API_MAJOR && minor >= 21)) {
         level.has_remote = (major > UCP_API_MAJOR || minor >= 22);
+        level.has_device = (major > UCP_API_MAJOR || minor >= 23);
         return level;
     }
     if (major < UCP_API_MAJOR || minor < 10) {

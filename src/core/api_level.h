@@ -15,6 +15,7 @@
 struct cw_api_level {
     uint8_t unknown;        /* the number by which the program says that a memory type is unknown */
     uint8_t has_remote;     /* the program knows the members of ucp_request_param_t that describe the remote side */
+    uint8_t has_device;     /* the program knows the member of ucp_worker_attr_t that names a device */
     uint8_t is_vague;       /* the level does not tell the header: the program has it as a constant (N22-15) */
 };
 

@@ -229,6 +229,15 @@ static inline size_t cw_iface_address(struct cw_iface *iface, void *buffer, size
                                                : iface->transport->address(iface, buffer, max);
 }
 
+/* What the device of that name contributes to it; 0: nothing. */
+static inline size_t cw_iface_device_address(struct cw_iface *iface, const char *device, void *buffer, size_t max)
+{
+    if (iface->transport->device_address != NULL) {
+        return iface->transport->device_address(iface, device, buffer, max);
+    }
+    return (strcmp(cw_iface_device(iface), device) == 0) ? cw_iface_address(iface, buffer, max) : 0;
+}
+
 static inline int cw_iface_reachable(struct cw_iface *iface, const void *address, size_t length, const char **why)
 {
     if (iface->transport->reachable != NULL) {

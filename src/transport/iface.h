@@ -180,6 +180,9 @@ struct cw_transport {
     /* Writes the address by which peers dial this iface; returns its length (<= max), or 0 when it does not fit. Every
      * call writes equal bytes. NULL, and `reachable` NULL as well: an interface reaches only its own worker. */
     size_t (*address)(struct cw_iface *iface, void *buffer, size_t max);
+    /* The same for the device of that name alone: peers that have only this address use no other device of this iface.
+     * 0 also when the iface has no such device. NULL: the iface serves one device. */
+    size_t (*device_address)(struct cw_iface *iface, const char *device, void *buffer, size_t max);
     /* Whether a dial can succeed. The address comes from a peer: any bytes, any length. On 0 *why is set to a constant
      * phrase for a log line. */
     int (*reachable)(struct cw_iface *iface, const void *address, size_t length, const char **why);

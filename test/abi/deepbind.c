@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A program that is not position independent has copies of the variables of libc that it names, and loads the library
- * with RTLD_DEEPBIND, so that the library finds libc's own ones by name. It must act on the program's. Usage:
+ * with RTLD_DEEPBIND, so that the library finds libc's own ones by name. It must act on the program's (N23-96). Usage:
  * deepbind LIBRARY [plain]; linked with libc alone. Status 77: this program has no copies.
  */
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program of an older or newer API level on this library, unrebuilt (N22-3, N22-10 to N22-24, N22-16, GEN-5). Its
+ * A program of an older or newer API level on this library, unrebuilt (N22-3, N22-10 to N22-24, N22-16, N23-3, N23-20, GEN-5). Its
  * structures have the sizes of that level, each ending where a page begins that may not be touched, so that a read
  * behind what the level has ends the program; and it says "not known" of a memory type by the number that its header
  * has.
@@ -30,21 +30,22 @@
 struct level {
     unsigned major, minor;
     unsigned unknown;
-    size_t params, context_attr, request_param, ep_attr, map_params;
+    size_t params, context_attr, request_param, ep_attr, map_params, worker_attr;
     int warns;
 };
 
 static const struct level levels[] = {
-    {1, 5, 5, 80, 64, 72, 296, 40, 0}, /* a constant in the program; its header may be any (N22-15) */
-    {1, 10, 5, 80, 64, 72, 296, 40, 0},
-    {1, 13, 5, 80, 64, 72, 296, 40, 0},
-    {1, 16, 6, 80, 64, 72, 320, 48, 0},
-    {1, 19, 9, 80, 64, 72, 328, 48, 0},
-    {1, 20, 9, 88, 72, 72, 328, 48, 0},
-    {1, 21, 10, 88, 72, 72, 328, 48, 0},
-    {1, 22, 10, 88, 72, 96, 328, 48, 0},
-    {1, 23, 10, 88, 72, 96, 328, 48, 1},
-    {99, 99, 10, 88, 72, 96, 328, 48, 1},
+    {1, 5, 5, 80, 64, 72, 296, 40, 80, 0}, /* a constant in the program; its header may be any (N22-15) */
+    {1, 10, 5, 80, 64, 72, 296, 40, 80, 0},
+    {1, 13, 5, 80, 64, 72, 296, 40, 80, 0},
+    {1, 16, 6, 80, 64, 72, 320, 48, 80, 0},
+    {1, 19, 9, 80, 64, 72, 328, 48, 80, 0},
+    {1, 20, 9, 88, 72, 72, 328, 48, 80, 0},
+    {1, 21, 10, 88, 72, 72, 328, 48, 80, 0},
+    {1, 22, 10, 88, 72, 96, 328, 48, 80, 0},
+    {1, 23, 10, 88, 72, 96, 328, 48, 88, 0},
+    {1, 24, 10, 88, 72, 96, 328, 48, 88, 1},
+    {99, 99, 10, 88, 72, 96, 328, 48, 88, 1},
 };
 
 static const struct level *level;
@@ -194,11 +195,19 @@ static void operate(void)
 static void query(void)
 {
     ucp_context_attr_t *attr = at_fence(level->context_attr);
+    ucp_worker_attr_t *worker_attr;
     ucp_ep_attr_t *ep_attr;
 
     attr->field_mask = UCP_ATTR_FIELD_REQUEST_SIZE | UCP_ATTR_FIELD_MEMORY_TYPES | UCP_ATTR_FIELD_NAME;
     must(ucp_context_query(context, attr) == UCS_OK);
     must((attr->memory_types & 1) && strncmp(attr->name, "ucp_context_", 12) == 0);
+    worker_attr             = at_fence(level->worker_attr);
+    worker_attr->field_mask = UINT64_MAX; /* also the bit of a member that the level does not have (N23-3) */
+    if (level->worker_attr == sizeof(*worker_attr)) {
+        worker_attr->address_device_name = NULL;
+    }
+    must(ucp_worker_query(worker, worker_attr) == UCS_OK);
+    ucp_worker_release_address(worker, worker_attr->address);
     ep_attr             = at_fence(level->ep_attr);
     ep_attr->field_mask = UCP_EP_ATTR_FIELD_NAME;
     must(ucp_ep_query(ep, ep_attr) == UCS_OK);

@@ -111,7 +111,7 @@ static void check_numbers(void)
     CHECK(ucp_dt_make_contig(small) == 24 && ucp_dt_make_contig(mid) == 24 && ucp_dt_make_contig(large) == 24);
     CHECK(ucp_dt_make_contig(size) == 24 && ucp_dt_make_contig(sizeof(double)) == 64);
     CHECK(ucp_dt_make_iov() == UCP_DATATYPE_IOV);
-    CHECK(UCP_VERSION(1, 22) == UCP_API_VERSION && UCP_VERSION(1u, small) == ((1u << 24) | (3u << 16)));
+    CHECK(UCP_VERSION(1, 23) == UCP_API_VERSION && UCP_VERSION(1u, small) == ((1u << 24) | (3u << 16)));
     CHECK(UCS_CPUELT(size) == 0 && UCS_CPUMASK(small) == 8 && UCS_CPUMASK(large) == 8);
 }
 

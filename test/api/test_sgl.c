@@ -139,7 +139,7 @@ static size_t mixed(size_t i)
     return lengths[i % 9];
 }
 
-/* N22-90, N22-98, N22-100, N22-101 */
+/* N22-90, N22-98, N22-100, N22-101, N23-35, N23-36 */
 static void sizes(struct cw_pair *pair, struct cw_servant *servant)
 {
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
@@ -230,7 +230,7 @@ static void blocked_copy(size_t i, char *to, const char *from)
     }
 }
 
-/* N22-97: `lengths` on both sides is that of one block, and the blocks of the remote side lie as far
+/* N22-97, N23-31, N23-33: `lengths` on both sides is that of one block, and the blocks of the remote side lie as far
  * apart as those here; the bytes between them stay as they are on either side. */
 static void counts_and_strides(struct cw_pair *pair, struct cw_servant *servant, enum cw_memory kind)
 {
@@ -508,7 +508,7 @@ static void close_ep(struct cw_pair *pair, ucp_ep_h ep)
     assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(ep, &param), "close"), UCS_OK);
 }
 
-/* N22-93, N22-94, N22-95: nothing is written by what is refused. */
+/* N22-93, N22-94, N22-95, N23-30: nothing is written by what is refused. */
 static void test_n22_94_refusals(void **state)
 {
     struct cw_pair *pair = *state;

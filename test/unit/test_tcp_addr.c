@@ -157,6 +157,30 @@ static void test_candidates(void **state)
     check_order(&local, &peer, "no address of it is of a family that a network device here has");
 }
 
+/* N23-17: the address of one device, whose namespace has all bits inverted, is not reached by loopback, but within its
+ * namespace also where the system sends to itself. */
+static void test_n23_17_candidates_of_one_device(void **state)
+{
+    struct cw_tcp_address peer  = sample();
+    struct cw_tcp_local local   = {.netns     = peer.netns,
+                                   .loopback  = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
+                                   .num_hosts = 1,
+                                   .hosts     = {interface(v4(192, 168, 1, 5), 24)}};
+    struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
+
+    (void)state;
+    for (unsigned i = 0; i < CW_TCP_ADDRESS_MAX_HOSTS; i++) {
+        routes[i] = (struct cw_route){CW_ROUTE_OWN, 0, ""};
+    }
+    check_routed(&local, &peer, routes, "127.0.0.1:4711 [::1]:4711 10.0.0.5:4711 192.168.1.5:4711 ");
+    peer.netns = ~peer.netns;
+    assert_int_equal(cw_tcp_shared_loopback(&local, &peer), 0);
+    check_routed(&local, &peer, routes, "10.0.0.5:4711 192.168.1.5:4711 ");
+    check_order(&local, &peer, "192.168.1.5:4711 10.0.0.5:4711 ");
+    local.netns++;
+    check_routed(&local, &peer, routes, "it is on another host, and its addresses are those of this one, too");
+}
+
 static void test_candidates_by_route(void **state)
 {
     struct cw_tcp_address peer = {.port      = 4711,
@@ -295,6 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_any_bytes), cmocka_unit_test(test_candidates),
+        cmocka_unit_test(test_n23_17_candidates_of_one_device),
         cmocka_unit_test(test_candidates_by_route), cmocka_unit_test(test_routes),
         cmocka_unit_test(test_devices),    cmocka_unit_test(test_stable_address), cmocka_unit_test(test_ways),
     };

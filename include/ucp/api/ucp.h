@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UCP, API level 1.22: messages, streams, remote memory access and atomics between processes.
+ * UCP, API level 1.23: messages, streams, remote memory access and atomics between processes.
  *
  * Objects. A context (ucp_init) holds configuration; a worker (ucp_worker_create) makes progress and has an address; an
  * endpoint (ucp_ep_create) is a connection from a worker to a peer. Destroy in the order endpoints, listeners, worker,
@@ -312,12 +312,13 @@ typedef enum {
 
 /** Valid fields of ucp_worker_attr_t. */
 enum ucp_worker_attr_field {
-    UCP_WORKER_ATTR_FIELD_THREAD_MODE     = UCS_BIT(0), /**< ucp_worker_attr_t::thread_mode */
-    UCP_WORKER_ATTR_FIELD_ADDRESS         = UCS_BIT(1), /**< ucp_worker_attr_t::address and address_length */
-    UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS   = UCS_BIT(2), /**< ucp_worker_attr_t::address_flags */
-    UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER   = UCS_BIT(3), /**< ucp_worker_attr_t::max_am_header */
-    UCP_WORKER_ATTR_FIELD_NAME            = UCS_BIT(4), /**< ucp_worker_attr_t::name */
-    UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING = UCS_BIT(5)  /**< ucp_worker_attr_t::max_debug_string */
+    UCP_WORKER_ATTR_FIELD_THREAD_MODE         = UCS_BIT(0), /**< ucp_worker_attr_t::thread_mode */
+    UCP_WORKER_ATTR_FIELD_ADDRESS             = UCS_BIT(1), /**< ucp_worker_attr_t::address and address_length */
+    UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS       = UCS_BIT(2), /**< ucp_worker_attr_t::address_flags */
+    UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER       = UCS_BIT(3), /**< ucp_worker_attr_t::max_am_header */
+    UCP_WORKER_ATTR_FIELD_NAME                = UCS_BIT(4), /**< ucp_worker_attr_t::name */
+    UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING     = UCS_BIT(5), /**< ucp_worker_attr_t::max_debug_string */
+    UCP_WORKER_ATTR_FIELD_ADDRESS_DEVICE_NAME = UCS_BIT(6)  /**< ucp_worker_attr_t::address_device_name */
 };
 
 /** Results of ucp_worker_query() (WRK-8, WRK-9). */
@@ -330,6 +331,10 @@ typedef struct ucp_worker_attr {
     size_t            max_am_header;             /**< Largest header of an active message, in bytes; 0 without AM. */
     char              name[UCP_ENTITY_NAME_MAX]; /**< NUL-terminated. */
     size_t            max_debug_string;          /**< Bytes that hold any text of ucp_request_query(). */
+    const char       *address_device_name;       /**< In: the address is to hold what this device contributes alone, by
+                                                  *   its whole name as `ucx_info -d` prints it, "eth0" or "memory";
+                                                  *   NULL: all devices (N23-10). Endpoints to it use no other device
+                                                  *   of this worker, unless its own endpoint to them came first. */
 } ucp_worker_attr_t;
 
 /** Valid fields of ucp_worker_address_attr_t. */

@@ -13,9 +13,9 @@
 #define UCP_VERSION(major, minor) (((major) << UCP_VERSION_MAJOR_SHIFT) | ((minor) << UCP_VERSION_MINOR_SHIFT))
 
 #define UCP_API_MAJOR 1
-#define UCP_API_MINOR 22
+#define UCP_API_MINOR 23
 
 /** The level of these headers, to compare with UCP_VERSION(major, minor). */
-#define UCP_API_VERSION UCP_VERSION(1, 22)
+#define UCP_API_VERSION UCP_VERSION(1, 23)
 
 #endif

@@ -201,6 +201,8 @@ struct cw_tcp_iface {
     unsigned num_tx;              /* buffers in use, with the spare one */
     struct cw_tcp_place *spare_place; /* NULL until needed; empty */
     size_t tx_capacity;
+    struct cw_device *devices;    /* that it serves */
+    unsigned num_devices;
     size_t address_length;
     uint8_t address[CW_TCP_ADDRESS_MAX];
     uint32_t key;

@@ -4,6 +4,7 @@
  */
 #include "transport/tcp/tcp_addr.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "os/host.h"
@@ -112,6 +113,11 @@ static struct cw_net_address loopback_address(enum cw_net_family family, uint16_
     return address;
 }
 
+static bool is_same_namespace(const struct cw_tcp_local *local, const struct cw_tcp_address *peer)
+{
+    return peer->netns == local->netns || peer->netns == ~local->netns;
+}
+
 /* 0: the host lies in a subnet of ours, and the longest such prefix has *bits_p bits; 1: we have an address of its
  * family; -1: neither. */
 static int distance(const struct cw_tcp_local *local, const struct cw_net_address *host, unsigned *bits_p)
@@ -161,7 +167,7 @@ static struct rank rank_host(const struct cw_tcp_local *local, const struct cw_t
         rank.level = (far == 0) ? LEVEL_DIRECT : LEVEL_UNKNOWN;
         break;
     case CW_ROUTE_OWN:
-        rank.level = (peer->netns == local->netns) ? LEVEL_DIRECT : LEVEL_NEVER;
+        rank.level = is_same_namespace(local, peer) ? LEVEL_DIRECT : LEVEL_NEVER;
         rank.bits  = 128;
         break;
     case CW_ROUTE_DIRECT:
@@ -216,7 +222,7 @@ static unsigned rank_family(const struct cw_tcp_local *local, const struct cw_tc
 static const char *why_none(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
                             const struct cw_route *routes)
 {
-    const char *unknown = (peer->netns != local->netns) ? cw_host_why_apart(local->netns, peer->netns) : NULL;
+    const char *unknown = is_same_namespace(local, peer) ? NULL : cw_host_why_apart(local->netns, peer->netns);
     unsigned excluded = 0, without = 0, own = 0, i;
 
     if (unknown != NULL && (peer->num_hosts == 0 || local->num_hosts == 0)) {

@@ -5,7 +5,8 @@
  *
  *   OFFSET SIZE MEANING
  *        0    2 port
- *        2    8 network namespace (os/host.h): a worker in it is reached by loopback
+ *        2    8 network namespace (os/host.h): a worker in it is reached by loopback; or all bits of that inverted: it
+ *               is reached by the addresses alone
  *       10    4 key, which the dialler has to name: the port may belong to another process by then
  *       14    1 1: listens on IPv4; 2: listens on IPv6
  *       15    1 number of addresses: IPv4 in the lower half, IPv6 in the upper; 8 in all at most

@@ -286,19 +286,35 @@ static void set_limits(struct cw_limits *limits, const struct cw_tcp_settings *s
     limits->overhead_ns   = 1000;
 }
 
-static void set_address(struct cw_tcp_iface *iface, uint16_t port, unsigned listens)
+static size_t encode(struct cw_tcp_address *address, const struct cw_tcp_local *local, uint8_t *bytes)
 {
-    struct cw_tcp_address address = {.port      = port,
-                                     .netns     = iface->local.netns,
-                                     .key       = iface->key,
-                                     .listens   = listens,
-                                     .num_hosts = iface->local.num_hosts};
     unsigned i;
 
-    for (i = 0; i < address.num_hosts; i++) {
-        address.hosts[i] = iface->local.hosts[i].address;
+    address->num_hosts = local->num_hosts;
+    for (i = 0; i < local->num_hosts; i++) {
+        address->hosts[i] = local->hosts[i].address;
     }
-    iface->address_length = cw_tcp_address_encode(&address, iface->address);
+    return cw_tcp_address_encode(address, bytes);
+}
+
+static void set_address(struct cw_tcp_iface *iface, uint16_t port, unsigned listens)
+{
+    struct cw_tcp_address address = {
+        .port = port, .netns = iface->local.netns, .key = iface->key, .listens = listens};
+
+    iface->address_length = encode(&address, &iface->local, iface->address);
+}
+
+static bool copy_devices(struct cw_tcp_iface *iface, const struct cw_iface_params *params)
+{
+    iface->num_devices = params->num_devices;
+    if (params->num_devices > 0) {
+        iface->devices = malloc(params->num_devices * sizeof(*iface->devices));
+        if (iface->devices != NULL) {
+            memcpy(iface->devices, params->devices, params->num_devices * sizeof(*iface->devices));
+        }
+    }
+    return params->num_devices == 0 || iface->devices != NULL;
 }
 
 static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
@@ -308,8 +324,9 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     uint16_t port              = 0;
     ucs_status_t status;
 
-    if (iface == NULL) {
+    if (iface == NULL || !copy_devices(iface, params)) {
         cw_error("cannot open the TCP transport: out of memory");
+        free(iface);
         return UCS_ERR_NO_MEMORY;
     }
     iface->super.transport = &cw_tcp_transport;
@@ -359,6 +376,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
 
 fail:
     cw_tcp_security_free(iface->security);
+    free(iface->devices);
     free(iface);
     return status;
 }
@@ -382,6 +400,7 @@ static void tcp_close(struct cw_iface *super)
     free(iface->spare_tx);
     free(iface->spare_place);
     cw_tcp_security_free(iface->security);
+    free(iface->devices);
     free(iface);
 }
 
@@ -394,6 +413,34 @@ static size_t tcp_address(struct cw_iface *super, void *buffer, size_t max)
     }
     memcpy(buffer, iface->address, iface->address_length);
     return iface->address_length;
+}
+
+static size_t tcp_device_address(struct cw_iface *super, const char *device, void *buffer, size_t max)
+{
+    const struct cw_tcp_iface *iface = iface_of(super);
+    unsigned i                       = 0;
+    uint8_t bytes[CW_TCP_ADDRESS_MAX];
+    struct cw_tcp_address address;
+    struct cw_tcp_local local;
+    size_t length;
+
+    while (i < iface->num_devices && strcmp(iface->devices[i].name, device) != 0) {
+        i++;
+    }
+    if (i == iface->num_devices ||
+        cw_tcp_address_decode(iface->address, iface->address_length, &address) != NULL) {
+        return 0;
+    }
+    local_load(&iface->settings, &iface->devices[i], 1, &local);
+    if (local.loopback == 0) {
+        address.netns = ~address.netns;
+    }
+    length = encode(&address, &local, bytes);
+    if ((local.loopback == 0 && local.num_hosts == 0) || length > max) {
+        return 0;
+    }
+    memcpy(buffer, bytes, length);
+    return length;
 }
 
 static int tcp_reachable(struct cw_iface *super, const void *address, size_t length, const char **why)
@@ -543,6 +590,7 @@ const struct cw_transport cw_tcp_transport = {
     .open          = tcp_open,
     .close         = tcp_close,
     .address       = tcp_address,
+    .device_address = tcp_device_address,
     .reachable     = tcp_reachable,
     .progress      = tcp_progress,
     .arm           = tcp_arm,
