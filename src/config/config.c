@@ -583,6 +583,62 @@ int cw_name_list_has(const struct cw_name_list *list, const char *name)
     return 0;
 }
 
+/* Reads a number without needless zeros, of at most nine digits, and steps over it. */
+static bool take_number(const char **text, unsigned long *value)
+{
+    const size_t digits = strspn(*text, "0123456789");
+
+    if (digits == 0 || digits > 9 || ((*text)[0] == '0' && digits > 1)) {
+        return false;
+    }
+    *value = strtoul(*text, NULL, 10);
+    *text += digits;
+    return true;
+}
+
+/* The name, or a port of it. */
+static bool is_device(const char *entry, size_t length, const char *name)
+{
+    if (strncmp(entry, name, length) != 0) {
+        return false;
+    }
+    name += length;
+    return *name == '\0' || (*name == ':' && name[1] != '\0' && strspn(name + 1, "0123456789") == strlen(name + 1));
+}
+
+bool cw_device_entry_names(const char *entry, const char *name)
+{
+    const char *open = strchr(entry, '['), *next = (open == NULL) ? NULL : open + 1;
+    unsigned long first, last, number;
+
+    if (next == NULL || !take_number(&next, &first) || *next++ != '-' || !take_number(&next, &last) ||
+        *next++ != ']' || first > last) {
+        return is_device(entry, strlen(entry), name);
+    }
+    if (strncmp(entry, name, (size_t)(open - entry)) != 0) {
+        return false;
+    }
+    name += open - entry;
+    return take_number(&name, &number) && number >= first && number <= last && is_device(next, strlen(next), name);
+}
+
+bool cw_device_list_is_open(const struct cw_name_list *list)
+{
+    return cw_name_list_has(list, "all") || (list->count > 0 && list->names[0][0] == '^');
+}
+
+bool cw_device_list_allows(const struct cw_name_list *list, const char *name)
+{
+    const bool is_negated = list->count > 0 && list->names[0][0] == '^';
+    bool is_named         = false;
+    unsigned i;
+
+    for (i = 0; i < list->count && !is_named; ++i) {
+        is_named = cw_device_entry_names(list->names[i] + (i == 0 && is_negated), name);
+    }
+    return is_negated ? !is_named : is_named || cw_name_list_has(list, "all");
+}
+
 static const char *const rules[CW_TUNING_COUNT] = {[CW_TUNING_NT_COPY] = "nt_copy", [CW_TUNING_STALLS] = "stalls"};
 
 int cw_tuning_follows(const struct cw_allow_list *tuning, enum cw_tuning rule)

@@ -10,6 +10,7 @@
 #define CW_CONFIG_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -133,5 +134,12 @@ const char *cw_tuning_unknown(const struct cw_allow_list *tuning);
 
 /* Whether a list names this exactly. */
 int cw_name_list_has(const struct cw_name_list *list, const char *name);
+
+/* An entry of a list of devices: "eth0"; "mlx5_0", for each of its ports "mlx5_0:1"; "eth[0-3]" for eth0 to eth3. */
+bool cw_device_entry_names(const char *entry, const char *name);
+/* Whether such a list lets the device be used: it names it, or "all"; or begins with ^ and does not name it. */
+bool cw_device_list_allows(const struct cw_name_list *list, const char *name);
+/* Whether it lets devices be used that it does not name. */
+bool cw_device_list_is_open(const struct cw_name_list *list);
 
 #endif

@@ -54,25 +54,6 @@ static const struct cw_name_list *device_list(const struct cw_config *config, en
            (class_id == CW_DEVICE_SHM) ? &config->shm_devices : &config->self_devices;
 }
 
-static int list_has(const struct cw_name_list *list, const char *name)
-{
-    unsigned i;
-
-    for (i = 0; i < list->count; i++) {
-        if (strcmp(list->names[i], name) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int device_allowed(const struct cw_config *config, enum cw_device_class class_id, const char *name)
-{
-    const struct cw_name_list *list = device_list(config, class_id);
-
-    return list_has(list, "all") || list_has(list, name);
-}
-
 /* The names for the text "please use one or more of:"; they end with NUL even if they were cut. */
 struct names_text {
     char text[512];
@@ -104,12 +85,12 @@ static struct names_text names_of_class(const struct found *found, enum cw_devic
     return names;
 }
 
-static int is_found(const struct found *found, enum cw_device_class class_id, const char *name)
+static int is_found(const struct found *found, enum cw_device_class class_id, const char *entry)
 {
     unsigned i;
 
     for (i = 0; i < found->count; i++) {
-        if (found->list[i].transport->device_class == class_id && strcmp(found->list[i].device.name, name) == 0) {
+        if (found->list[i].transport->device_class == class_id && cw_device_entry_names(entry, found->list[i].device.name)) {
             return 1;
         }
     }
@@ -157,13 +138,15 @@ static void warn_devices(const struct cw_config *config, const struct found *fou
 {
     const struct cw_name_list *list = device_list(config, class_id);
     const unsigned count            = num_checked(list, type);
+    const char *name;
     unsigned i, j;
 
     for (i = 0; i < count; i++) {
-        if (strcmp(list->names[i], "all") != 0 && !is_found(found, class_id, list->names[i])) {
-            cw_warn("%s '%s' is not available, please use one or more of: %s", type, list->names[i],
+        name = list->names[i] + (i == 0 && list->names[0][0] == '^');
+        if (name[0] != '\0' && strcmp(name, "all") != 0 && !is_found(found, class_id, name)) {
+            cw_warn("%s '%s' is not available, please use one or more of: %s", type, name,
                     names_of_class(found, class_id).text);
-            warn_reasons(config, NULL, list->names[i]);
+            warn_reasons(config, NULL, name);
         }
         for (j = 0; j < i; j++) {
             if (strcmp(list->names[i], list->names[j]) == 0) {
@@ -303,7 +286,7 @@ static void keep_allowed(struct ucp_context *context, const struct found *found)
     for (i = 0; i < found->count; i++) {
         resource = &found->list[i];
         if (tls_allows(&config->tls, resource->transport->name) &&
-            device_allowed(config, resource->transport->device_class, resource->device.name)) {
+            cw_device_list_allows(device_list(config, resource->transport->device_class), resource->device.name)) {
             context->resources[kept++] = *resource;
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Worker addresses that hold what one device contributes: N23-10..16. */
+/* Worker addresses that hold what one device contributes: N23-10..16; and lists of devices. */
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -162,6 +162,32 @@ static void test_n23_14_n23_15_n23_16_no_filter(void **state)
     cw_pair_close(pair);
 }
 
+/* N23-75: loopback is taken out, or named by a range, or nothing is left. */
+static void test_n23_75_lists_of_devices(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_worker_attr_t attr;
+
+    cw_test_skip_reference("of level 1.23");
+    if (!cw_test_tls_has("tcp")) {
+        skip();
+    }
+    for (int named = 0; named < 2; named++) {
+        struct cw_pair_config config = {.no_endpoints = true};
+
+        assert_int_equal(setenv("UCX_NET_DEVICES", named ? "lo,eth[0-3]" : "^lo", 1), 0);
+        assert_int_equal(setenv("UCX_WARN_INVALID_CONFIG", "n", 1), 0);
+        cw_pair_open(pair, &config);
+        assert_int_equal(query(pair->rx->worker, 0, "lo", &attr), named ? UCS_OK : UCS_ERR_NO_DEVICE);
+        if (named) {
+            ucp_worker_release_address(pair->rx->worker, attr.address);
+        }
+        cw_pair_close(pair);
+    }
+    unsetenv("UCX_NET_DEVICES");
+    unsetenv("UCX_WARN_INVALID_CONFIG");
+}
+
 /* Endpoints to one worker by addresses of several devices, each by its own. */
 static void test_n23_16_beside_each_other(void **state)
 {
@@ -203,6 +229,7 @@ int main(void)
         cw_test(test_n23_13_no_such_device),
         cw_test(test_n23_14_n23_15_n23_16_no_filter),
         cw_test(test_n23_16_beside_each_other),
+        cw_test(test_n23_75_lists_of_devices),
     };
 
     return cmocka_run_group_tests_name("api.address_device", tests, NULL, NULL);

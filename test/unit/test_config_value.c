@@ -8,11 +8,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "config/config.h"
 #include "config/table.h"
 #include "config/value.h"
 
@@ -316,9 +318,65 @@ static void test_every_type_says_what_it_expects(void **state)
     cw_text_free(&text);
 }
 
+/* N23-75: which devices a list lets be used. */
+static void test_n23_75_lists_of_devices(void **state)
+{
+    static const struct {
+        const char *list, *allowed, *others;    /* with blanks between */
+    } samples[] = {
+        {"all", "eth0 lo mlx5_0:1", ""},
+        {"eth0", "eth0", "eth1 eth eth00 eth0x"},
+        {"^eth0", "eth1 lo", "eth0"},
+        {"^lo,eth0", "eth1 docker0", "lo eth0"},
+        {"^", "eth0 lo", ""},
+        {"^all", "eth0 lo", ""},
+        {"eth0,^lo", "eth0", "lo eth1"},
+        {"eth[0-3]", "eth0 eth1 eth3", "eth4 eth eth01 eth00 eth[0-3] eth0x xeth0 lo"},
+        {"eth[2-10]", "eth2 eth9 eth10", "eth1 eth11 eth02 eth100"},
+        {"^eth[0-3]", "eth4 lo", "eth0 eth3"},
+        {"lo,ib[1-2]x", "lo ib1x ib2x", "ib1 ib3x ib2xx"},
+        {"eth[0]", "eth[0]", "eth0"}, /* these are names and no ranges */
+        {"eth[3-0]", "eth[3-0]", "eth3 eth0 eth2"},
+        {"eth[0-", "eth[0-", "eth0"},
+        {"eth[a-b]", "eth[a-b]", "etha"},
+        {"e[0-1][0-1]", "e0[0-1]", "e00 e11"},
+        {"eth[-1-2]", "eth[-1-2]", "eth1"},
+        {"eth[0-99999999999999999999]", "eth[0-99999999999999999999]", "eth5"},
+        {"mlx5_0", "mlx5_0 mlx5_0:1 mlx5_0:2", "mlx5_1:1 mlx5_0: mlx5_0:x mlx5_01"},
+        {"^mlx5_0", "mlx5_1:1", "mlx5_0:1"},
+        {"mlx5_[0-1]:1", "mlx5_0:1 mlx5_1:1", "mlx5_0:2 mlx5_0 mlx5_2:1"},
+        {"tcp", "tcp", "tcp:eth0"}, /* no port */
+        {"", "", "eth0 lo all"},
+    };
+    const struct cw_value_spec spec = {.type = CW_VALUE_LIST};
+    struct cw_name_list list, names;
+    char text[128];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        assert_int_equal(cw_value_parse(&spec, samples[i].list, &list), UCS_OK);
+        for (int allowed = 0; allowed < 2; allowed++) {
+            (void)snprintf(text, sizeof(text), "%s", allowed ? samples[i].allowed : samples[i].others);
+            for (char *name = strtok(text, " "); name != NULL; name = strtok(NULL, " ")) {
+                if (cw_device_list_allows(&list, name) != allowed) {
+                    fail_msg("'%s' %s '%s'", samples[i].list, allowed ? "refuses" : "allows", name);
+                }
+            }
+        }
+        free(list.names);
+    }
+    assert_int_equal(cw_value_parse(&spec, "^lo", &list), UCS_OK);
+    assert_int_equal(cw_value_parse(&spec, "lo,eth[0-1]", &names), UCS_OK);
+    assert_true(cw_device_list_is_open(&list) && !cw_device_list_is_open(&names));
+    free(list.names);
+    free(names.names);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_n23_75_lists_of_devices),
         cmocka_unit_test(test_cfg50_boolean),
         cmocka_unit_test(test_cfg51_ternary_and_on_off_auto),
         cmocka_unit_test(test_cfg52_integer),

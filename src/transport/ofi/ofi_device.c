@@ -135,7 +135,7 @@ static void collect(const struct cw_config *config, struct offers *offers)
         }
         length = snprintf(name, sizeof(name), "%s:%s", provider, info->domain_attr->name);
         if (length < 0 || length >= CW_DEVICE_NAME_MAX ||
-            is_known(offers, name, config != NULL && has(&config->net_devices, "all"))) {
+            is_known(offers, name, config != NULL && cw_device_list_is_open(&config->net_devices))) {
             continue;
         }
         (void)snprintf(offers->devices[offers->count].name, CW_DEVICE_NAME_MAX, "%.*s", CW_DEVICE_NAME_MAX - 1, name);
@@ -154,7 +154,7 @@ unsigned cw_ofi_query_devices(const struct cw_config *config, struct cw_device *
     collect(config, &offers);
     for (pass = 0; pass < 2; pass++) { /* devices that the user names come first */
         for (i = 0; i < offers.count; i++) {
-            if (has(&config->net_devices, offers.devices[i].name) == (pass == 0)) {
+            if (cw_device_list_allows(&config->net_devices, offers.devices[i].name) == (pass == 0)) {
                 if (count < max) {
                     devices[count] = offers.devices[i];
                 }

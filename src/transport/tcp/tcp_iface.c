@@ -241,7 +241,7 @@ void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_
     cw_routes_find(peer->hosts, peer->num_hosts, routes);
     for (i = 0; settings->only_devices != NULL && i < peer->num_hosts; i++) {
         if ((routes[i].kind == CW_ROUTE_DIRECT || routes[i].kind == CW_ROUTE_GATEWAY) && routes[i].device[0] != '\0' &&
-            !cw_name_list_has(settings->only_devices, routes[i].device)) {
+            !cw_device_list_allows(settings->only_devices, routes[i].device)) {
             routes[i].kind = CW_ROUTE_EXCLUDED;
         }
     }
@@ -261,7 +261,7 @@ int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_ad
             continue;
         }
         known   = 1;
-        allowed = cw_name_list_has(only, list[i].name);
+        allowed = cw_device_list_allows(only, list[i].name);
     }
     free(list);
     return allowed || !known;
