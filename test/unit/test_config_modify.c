@@ -235,7 +235,7 @@ static void body_cfg21(void)
     cw_config_free(config);
 }
 
-/* VER-25: values that releases after 1.16 brought. N22-134: names that programs and their scripts set. */
+/* VER-25, N23-51, N23-70: values that releases after 1.16 brought. N22-134: names that programs and their scripts set. */
 static void body_ver25(void)
 {
     static const char *const values[][2] = {
@@ -245,7 +245,11 @@ static void body_ver25(void)
         {"RNDV_FRAG_MEM_TYPES", "host"},    {"MIN_RMA_CHUNK_SIZE", "8k"},    {"PROTO_OVERHEAD", "single:1ns"},
         {"CONNECT_ALL_TO_ALL", "y"},        {"MAX_COMPONENT_MDS", "16"},     {"NODE_LOCAL_ID", "3"},
         {"PRINT_TRANSPORT_TABLES", "y"},    {"PROTO_EMULATION_ENABLE", "y"}, {"HANDLE_ERRORS", "none"},
-        {"TLS", "ze,gaudi,gga,srd,ib"},     {"TLS", "all"}};
+        {"TLS", "ze,gaudi,gga,srd,ib"},     {"TLS", "all"},
+        {"GPU_NIC_ASSIGNMENT_MODE", "auto"}, {"GPU_NIC_ASSIGNMENT_MODE", "off"},
+        {"GPU_NIC_ASSIGNMENT_MODE", "flip"}, {"GPU_NIC_ASSIGNMENT_MODE", "round_robin"},
+        {"GPU_NIC_ASSIGNMENT_MODE", "shared"}, {"RNDV_PIPELINE_SHM_CUDA_STAGING_FORCE", "y"},
+        {"DC_MLX5_FULL_HANDSHAKE_LATENCY", "1us"}, {"IB_PCI_RELAXED_ORDERING", "only"}};
     static const char *const set[][2] = {
         {"TLS", "all"},                  {"NET_DEVICES", "all"},    {"LOG_LEVEL", "warn"},
         {"RNDV_THRESH", "auto"},         {"RNDV_SCHEME", "auto"},   {"MAX_RNDV_RAILS", "2"},

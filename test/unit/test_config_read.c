@@ -588,6 +588,7 @@ static void body_defaults(void)
         {"KEEPALIVE_INTERVAL", "20000000.00us"}, {"KEEPALIVE_NUM_EPS", "128"}, {"LISTENER_BACKLOG", "auto"},
         {"RCACHE_ENABLE", "try"}, {"RCACHE_MEM_PRIO", "500"}, {"RCACHE_MAX_REGIONS", "inf"}, {"RCACHE_MAX_SIZE", "inf"},
         {"RCACHE_MAX_UNRELEASED", "inf"}, {"RCACHE_PURGE_ON_FORK", "y"}, {"RCACHE_OVERHEAD", "auto"},
+        {"RESOLVE_REMOTE_EP_ID", "auto"} /* N23-60 */, {"GPU_NIC_ASSIGNMENT_MODE", "auto"},
         {"TCP_TX_SEG_SIZE", "8K"}, {"TCP_RX_SEG_SIZE", "64K"}, {"TCP_MAX_IOV", "6"}, {"TCP_SENDV_THRESH", "2K"},
         {"TCP_PUT_ENABLE", "y"}, {"TCP_CONN_NB", "n"}, {"TCP_MAX_POLL", "16"}, {"TCP_MAX_CONN_RETRIES", "25"},
         {"TCP_NODELAY", "y"}, {"TCP_SNDBUF", "auto"}, {"TCP_RCVBUF", "auto"}, {"TCP_SYN_CNT", "auto"},
