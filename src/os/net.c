@@ -187,6 +187,9 @@ static void set_options(int fd, const struct cw_net_options *options)
     if (options->syn_retries != 0) {
         set_option(fd, IPPROTO_TCP, TCP_SYNCNT, options->syn_retries);
     }
+    if (options->user_timeout_ms != 0) {
+        cw_net_set_user_timeout(fd, options->user_timeout_ms);
+    }
     cw_net_keepalive(fd, &options->keepalive);
 }
 
@@ -202,6 +205,14 @@ static void set_loopback_options(int fd)
 void cw_net_set_user_timeout(int fd, uint64_t timeout_ms)
 {
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, timeout_ms);
+}
+
+uint64_t cw_net_user_timeout(int fd)
+{
+    int timeout_ms   = 0;
+    socklen_t length = sizeof(timeout_ms);
+
+    return (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &length) == 0) ? (uint64_t)timeout_ms : 0;
 }
 
 int cw_net_is_unanswered(int fd, uint64_t within_ms)

@@ -44,7 +44,8 @@ struct cw_net_options {
     size_t sndbuf;              /* bytes; 0: as the system chooses, here and below */
     size_t rcvbuf;
     unsigned syn_retries;
-    struct cw_net_keepalive keepalive;  /* also of the connections that a listener accepts */
+    struct cw_net_keepalive keepalive;  /* also of the connections that a listener accepts, as is ... */
+    uint64_t user_timeout_ms;           /* cw_net_set_user_timeout */
     int backlog;                        /* of listeners; 0: the system's maximum */
     const struct cw_net_address *source; /* of connections; NULL: as the system chooses */
 };
@@ -107,6 +108,7 @@ void cw_net_keepalive(int fd, const struct cw_net_keepalive *keepalive);
 /* How long sent bytes may stay unacknowledged by the peer's system; also how long the peer may leave them unread. 0: as
  * the system chooses. */
 void cw_net_set_user_timeout(int fd, uint64_t timeout_ms);
+uint64_t cw_net_user_timeout(int fd);
 /* Whether the peer's system has not answered a segment that was sent more than twice, and has answered nothing else
  * within this time. */
 int cw_net_is_unanswered(int fd, uint64_t within_ms);

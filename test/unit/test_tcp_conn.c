@@ -354,6 +354,47 @@ static void assert_probed(struct link *link, int idle_s)
     assert_true(idle_s == 0 || value == idle_s);
 }
 
+static unsigned limit_of(const struct link *link)
+{
+    return (unsigned)cw_net_user_timeout(cw_tcp_conn_of(link->conn)->item.fd);
+}
+
+/* N23-73: the limit for unacknowledged bytes that the settings give stands at both ends, and comes back when the system
+ * no longer watches for a sleeping program, unless it is the shorter one. */
+static void test_n23_73_limit_for_unacknowledged_bytes(void **state)
+{
+    static const struct {
+        uint64_t given_s;
+        unsigned by_itself_ms, asleep_ms;
+    } cases[] = {{0, 0, 20000}, {7, 7000, 7000}, {40, 40000, 20000}};
+    struct cw_tcp_iface *iface;
+    struct cw_tcp_conn *conn;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        node_configure(&left);
+        node_configure(&right);
+        left.config.keepalive_interval_ns  = UINT64_C(20000000000);
+        left.config.tcp_user_timeout_ns    = cases[i].given_s * 1000000000;
+        right.config.tcp_user_timeout_ns   = cases[i].given_s * 1000000000;
+        assert_int_equal(node_try_open(&left, NULL), UCS_OK);
+        assert_int_equal(node_try_open(&right, NULL), UCS_OK);
+        dialled = connect_nodes(&left, &right, &accepted);
+        assert_int_equal(limit_of(dialled), cases[i].by_itself_ms);
+        assert_int_equal(limit_of(accepted), cases[i].by_itself_ms);
+        conn  = cw_tcp_conn_of(dialled->conn);
+        iface = cw_tcp_iface_of(dialled->conn);
+        tcp->connect->watch(dialled->conn);
+        cw_tcp_watch_sends(conn);
+        cw_tcp_watch_settle(iface);
+        assert_int_equal(limit_of(dialled), cases[i].asleep_ms);
+        cw_tcp_watch_sends(conn);
+        assert_int_equal(limit_of(dialled), cases[i].by_itself_ms);
+        both_end();
+    }
+}
+
 /* A silent machine is noticed in the end although nobody watches, at both ends; not if the program wants no probes. */
 static void test_a_silent_machine_is_probed_unless_unwanted(void **state)
 {
@@ -412,6 +453,7 @@ static void test_connections_that_take_turns_are_served(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        test_on(nothing, test_n23_73_limit_for_unacknowledged_bytes),
         test_on(nothing, test_everything_arrives_once_in_order),
         test_on(nothing, test_everything_arrives_through_tiny_buffers),
         test_on(connected_tiny, test_cls5_a_close_delivers_what_was_sent),

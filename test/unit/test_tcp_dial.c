@@ -143,6 +143,31 @@ static void test_a_silent_server_is_told_of(void **state)
     both_end();
 }
 
+/* N23-73: connections by socket address have a limit of their own, at both ends. */
+static void test_n23_73_limit_by_socket_address(void **state)
+{
+    static char *devices[]   = {"all"};
+    struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
+    struct cw_listening *listening;
+    struct link *link;
+
+    (void)state;
+    node_configure(&left);
+    left.config.net_devices.names      = devices;
+    left.config.net_devices.count      = 1;
+    left.config.tcp_user_timeout_ns    = UINT64_C(7000000000);
+    left.config.tcp_cm_user_timeout_ns = UINT64_C(9000000000);
+    assert_int_equal(node_try_open(&left, NULL), UCS_OK);
+    node_open(&right);
+    assert_int_equal(tcp->cm->listen(left.iface, &to, 0, NULL, &listening), UCS_OK);
+    assert_int_equal(cw_net_user_timeout(listening->item.fd), 9000);
+    link = new_link(&left);
+    assert_int_equal(tcp->cm->dial_to(left.iface, &to, NULL, "hello", 5, link, &link->conn), UCS_OK);
+    assert_int_equal(cw_net_user_timeout(tcp_conn(link)->item.fd), 9000);
+    tcp->cm->listen_end(listening);
+    both_end();
+}
+
 /* Somebody begins to answer and does not go on. */
 static void test_a_half_answered_dial_ends(void **state)
 {
@@ -378,6 +403,7 @@ int main(void)
         test_on(opened, test_a_peer_without_an_address_is_told_of),
         test_on(opened, test_a_dial_never_reaches_the_wrong_worker),
         test_on(nothing, test_a_half_answered_dial_ends),
+        test_on(nothing, test_n23_73_limit_by_socket_address),
         test_on(nothing, test_a_silent_server_is_told_of),
         test_on(nothing, test_a_dead_candidate_is_followed_by_the_next),
         test_on(opened, test_a_dial_may_be_closed_at_any_stage),

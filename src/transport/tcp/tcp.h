@@ -59,6 +59,7 @@ struct cw_tcp_settings {
     struct cw_net_keepalive keepalive; /* of watched connections; other connections have socket.keepalive */
     const struct cw_name_list *only_devices; /* of the configuration; NULL: all may be used */
     struct cw_net_options socket;
+    uint64_t cm_user_timeout_ms;  /* in place of that in `socket`, for connections by socket address */
 };
 
 enum cw_tcp_state {
@@ -154,6 +155,7 @@ struct cw_tcp_conn {
 struct cw_tcp_watch {
     struct cw_list link;          /* iface->in_flight, unless the connection is quiet */
     struct cw_tcp_conn *conn;
+    uint64_t own_limit_ms;        /* for unacknowledged bytes, that the settings give; 0: none */
     uint64_t silent_ns;           /* since when the peer's system does not answer; 0: it does */
     uint8_t by_system;            /* the system has a limit for unacknowledged bytes */
 };

@@ -34,7 +34,8 @@ ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *add
     if (listening == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    options.backlog = backlog;
+    options.backlog         = backlog;
+    options.user_timeout_ms = iface->settings.cm_user_timeout_ms;
     cw_net_format(address, text);
     fd = cw_net_listen(address, 1, &options, &address->port);
     if (fd < 0) {

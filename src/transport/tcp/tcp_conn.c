@@ -29,6 +29,15 @@
 #define LOOKS_OF_SILENCE   6u /* the rest is for the first retransmission and for the look that finds it */
 #define NS_PER_MS          1000000u
 
+/* Has the system end the connection when bytes stay unacknowledged for the interval, or earlier if settings say so. */
+static void watch_limit(const struct cw_tcp_conn *conn)
+{
+    const uint64_t own_ms     = conn->watch->own_limit_ms;
+    const uint64_t silence_ms = cw_tcp_iface_of(&conn->super)->settings.silence_ns / NS_PER_MS;
+
+    cw_net_set_user_timeout(conn->item.fd, (own_ms != 0 && own_ms < silence_ms) ? own_ms : silence_ms);
+}
+
 static void watch_begin(struct cw_tcp_conn *conn)
 {
     if (conn->watch == NULL) {
@@ -42,6 +51,7 @@ static void watch_begin(struct cw_tcp_conn *conn)
     cw_list_init(&conn->watch->link);
     conn->quiet = conn->state == CW_TCP_OPEN;
     if (conn->item.fd >= 0) {
+        conn->watch->own_limit_ms = cw_net_user_timeout(conn->item.fd);
         cw_net_keepalive(conn->item.fd, &cw_tcp_iface_of(&conn->super)->settings.keepalive);
     }
     if (conn->quiet && conn->filter != NULL && conn->filter->said > 0) {
@@ -63,15 +73,16 @@ void cw_tcp_watch_greeting(struct cw_tcp_conn *conn)
     const struct cw_tcp_settings *settings = &cw_tcp_iface_of(&conn->super)->settings;
 
     if (conn->watch != NULL) {
+        conn->watch->own_limit_ms = cw_net_user_timeout(conn->item.fd);
         cw_net_keepalive(conn->item.fd, &settings->keepalive);
-        cw_net_set_user_timeout(conn->item.fd, settings->silence_ns / NS_PER_MS);
+        watch_limit(conn);
     }
 }
 
 void cw_tcp_watch_greeted(struct cw_tcp_conn *conn)
 {
     if (conn->watch != NULL) {
-        cw_net_set_user_timeout(conn->item.fd, 0);
+        cw_net_set_user_timeout(conn->item.fd, conn->watch->own_limit_ms);
     }
 }
 
@@ -99,7 +110,7 @@ static void take_from_system(struct cw_tcp_watch *watch)
 {
     if (watch->by_system) {
         watch->by_system = 0;
-        cw_net_set_user_timeout(watch->conn->item.fd, 0);
+        cw_net_set_user_timeout(watch->conn->item.fd, watch->own_limit_ms);
     }
 }
 
@@ -150,7 +161,7 @@ void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
         cw_list_remove(&watch->link);
         watch->conn->quiet = 1;
         watch->by_system   = 1;
-        cw_net_set_user_timeout(watch->conn->item.fd, iface->settings.silence_ns / NS_PER_MS);
+        watch_limit(watch->conn);
         cw_list_add_tail(&iface->resting, &watch->link);
     }
     if (!cw_list_empty(&iface->in_flight) || !cw_list_empty(&iface->resting)) {

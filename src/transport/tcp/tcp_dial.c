@@ -301,6 +301,9 @@ static int dial_next(struct cw_tcp_conn *conn)
     if (greeting->deadline_ns == 0) {
         greeting->deadline_ns = (timeout_ns < UINT64_MAX - now_ns) ? now_ns + timeout_ns : UINT64_MAX;
     }
+    if (greeting->is_cm) {
+        options.user_timeout_ms = iface->settings.cm_user_timeout_ms;
+    }
     options.source = (greeting->source.family != CW_NET_NONE) ? &greeting->source : NULL;
     while (choose_candidate(greeting, now_ns)) {
         end_ns = share_end(greeting, timeout_ns, now_ns);

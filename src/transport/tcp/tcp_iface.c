@@ -5,6 +5,7 @@
 #include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_transport.h"
 
+#include <limits.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #define LAST_WORDS_RECEIVES 4096u /* more than any kernel keeps for a connection that has ended */
 #define MIN_SEG_SIZE        1024u
 #define NS_PER_S            UINT64_C(1000000000)
+#define NS_PER_MS           UINT64_C(1000000)
 
 static size_t clamp(size_t value, size_t low, size_t high)
 {
@@ -45,6 +47,12 @@ static unsigned seconds(uint64_t value_ns, uint64_t whole_ns, unsigned part)
 static unsigned count_of(uint64_t value, unsigned max)
 {
     return (value == CW_ULUNITS_AUTO) ? 0 : (unsigned)clamp(value, 1, max);
+}
+
+/* 0: the system's. */
+static uint64_t user_timeout_ms(uint64_t value_ns)
+{
+    return (value_ns == CW_TIME_AUTO) ? 0 : clamp(value_ns / NS_PER_MS + (value_ns % NS_PER_MS != 0), 0, INT_MAX);
 }
 
 /* Limits for connections that are not watched and have nothing in progress: they are given up as late as the system
@@ -111,6 +119,8 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
     socket->sndbuf               = buffer_size(config->tcp_sndbuf);
     socket->rcvbuf               = buffer_size(config->tcp_rcvbuf);
     socket->syn_retries          = count_of(config->tcp_syn_cnt, 127);
+    socket->user_timeout_ms      = user_timeout_ms(config->tcp_user_timeout_ns);
+    settings->cm_user_timeout_ms = user_timeout_ms(config->tcp_cm_user_timeout_ns);
     settings->connect_timeout_ns = config->connect_timeout_ns;
     load_keepalive(config, settings);
 }
