@@ -35,6 +35,11 @@ foreach(name ucx ucx-uct ucx-ucs)
     configure_file(${PROJECT_SOURCE_DIR}/packaging/${name}.pc.in ${PROJECT_BINARY_DIR}/packaging/${name}.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/packaging/${name}.pc DESTINATION ${cw_pkgconfig_dir})
 endforeach()
+foreach(cw_module cma fuse ib rdmacm)
+    configure_file(${PROJECT_SOURCE_DIR}/packaging/ucx-module.pc.in
+        ${PROJECT_BINARY_DIR}/packaging/ucx-${cw_module}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/packaging/ucx-${cw_module}.pc DESTINATION ${cw_pkgconfig_dir})
+endforeach()
 
 # find_package(ucx)
 install(EXPORT ucx-targets NAMESPACE ucx:: DESTINATION ${cw_package_dir})

@@ -14,6 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 : "${CC:=cc}" "${CXX:=c++}" "${CMAKE:=cmake}"
 compiler=$CC
 source=consumer.c
+packages=ucx
 
 fail()
 {
@@ -50,7 +51,7 @@ need_pkg_config()
     command -v pkg-config >/dev/null || { echo "SKIPPED: there is no pkg-config on this machine."; exit 77; }
 }
 
-# pkg_config_consumer PREFIX OUTPUT [--static]
+# pkg_config_consumer PREFIX OUTPUT [--static]: with the packages $packages.
 pkg_config_consumer()
 {
     lib=$(libdir "$1")
@@ -61,7 +62,8 @@ pkg_config_consumer()
     export PKG_CONFIG_PATH
     found=$(pkg-config --modversion ucx) || fail "pkg-config does not find ucx"
     [ "$found" = "$version" ] || fail "pkg-config speaks of version $found, not $version"
-    flags=$(pkg-config "$@" --cflags --libs ucx)
+    # shellcheck disable=SC2086 # a list of packages
+    flags=$(pkg-config "$@" --cflags --libs $packages) || fail "pkg-config lacks one of: $packages"
     # shellcheck disable=SC2086 # a list of flags
     "$compiler" -Wall -Wextra -Werror "$here/consumer/$source" -o "$output" $flags ||
         fail "the consumer does not build with: $flags"
@@ -96,7 +98,8 @@ files)
         ! readelf -d "$lib/lib$name.so" | grep -q INTERPOSE || fail "lib$name.so interposes"
         readelf -n "$lib/lib$name.so" | grep -q 'Build ID' || fail "lib$name.so has no build id"
     done
-    for file in pkgconfig/ucx.pc pkgconfig/ucx-ucs.pc pkgconfig/ucx-uct.pc \
+    for file in pkgconfig/ucx.pc pkgconfig/ucx-ucs.pc pkgconfig/ucx-uct.pc pkgconfig/ucx-cma.pc \
+        pkgconfig/ucx-fuse.pc pkgconfig/ucx-ib.pc pkgconfig/ucx-rdmacm.pc \
         cmake/ucx/ucx-config.cmake cmake/ucx/ucx-config-version.cmake cmake/ucx/ucx-targets.cmake; do
         [ -f "$lib/$file" ] || fail "$file is missing"
         ! grep -qF -e "$work" -e "$build" "$lib/$file" || fail "$file names the machine it was built on"
@@ -148,6 +151,10 @@ static)
     find "$work/archives" -name 'libuc*.so*' -exec rm -f {} +
     pkg_config_consumer "$work/archives" "$work/static" --static
     run_consumer "$work/static" static
+    # Programs that link the reference statically name its modules, too.
+    packages="ucx ucx-cma ucx-fuse ucx-ib ucx-rdmacm"
+    pkg_config_consumer "$work/archives" "$work/static-modules" --static
+    run_consumer "$work/static-modules" static
     ;;
 cmake)
     cmake_consumer "$prefix" "$work/cmake"
