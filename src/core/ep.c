@@ -652,9 +652,21 @@ static void ep_free(struct ucp_ep *ep)
     }
 }
 
-/* A callback of this function may close the endpoint; only a later round frees it. */
-static void reap(struct ucp_ep *ep)
+/* A connection of the failed endpoint waits for its device, which may take a while. */
+static int is_stopping(struct ucp_ep *ep)
 {
+    const int first = ep->conn != NULL && cw_lane_stopping(ep->conn);
+
+    return cw_lanes_stopping(ep) || first;
+}
+
+/* A callback of this function may close the endpoint; only a later round frees it. Returns whether it did its work. */
+static unsigned reap(struct ucp_ep *ep)
+{
+    if (ep->state == CW_EP_FAILED && is_stopping(ep)) {
+        cw_ep_reap_later(ep);
+        return 0;
+    }
     close_old_conns(ep);
     if (cw_unlikely(cw_failover_of(ep) != NULL)) {
         cw_failover_reap(ep);
@@ -680,6 +692,7 @@ static void reap(struct ucp_ep *ep)
     } else if (is_done(ep)) {
         ep_free(ep);
     }
+    return 1;
 }
 
 /* Only a connection shows whether the peer lives, so an endpoint with error handling gets one before the first send. An
@@ -716,8 +729,7 @@ unsigned cw_ep_reap_all(struct ucp_worker *worker)
             }
             cw_ep_dial(ep);
         }
-        reap(ep);
-        count++;
+        count += reap(ep);
     }
     return count;
 }

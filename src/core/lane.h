@@ -173,6 +173,11 @@ static inline void cw_lane_close(struct cw_conn *lane)
     lane->iface->transport->connect->close_conn(lane);
 }
 
+static inline int cw_lane_stopping(struct cw_conn *lane)
+{
+    return lane->iface->transport->connect->stopping != NULL && lane->iface->transport->connect->stopping(lane);
+}
+
 static inline void cw_lane_watch(struct cw_conn *lane)
 {
     if (lane->iface->transport->connect->watch != NULL) {

@@ -407,6 +407,17 @@ static void end_kept(struct cw_list *list, ucs_status_t status)
     }
 }
 
+int cw_lanes_stopping(const struct ucp_ep *ep)
+{
+    const struct cw_lanes *lanes = ep->lanes;
+    int any                      = 0;
+
+    for (unsigned i = 0; lanes != NULL && i < CW_MAX_LANES; i++) {
+        any |= lanes->further[i].conn != NULL && cw_lane_stopping(lanes->further[i].conn);
+    }
+    return any;
+}
+
 void cw_lanes_end(struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_lanes *lanes = ep->lanes;

@@ -148,6 +148,8 @@ static inline int cw_lanes_are_settled(const struct ucp_ep *ep)
 void cw_lanes_room(struct ucp_ep *ep);
 /* As cw_lane_flush of the message lane; complete when all packets of further lanes are confirmed as well. */
 ucs_status_t cw_lanes_flush(struct ucp_ep *ep, struct cw_completion *completion);
+/* Whether a further lane's device still uses memory, as cw_lane_stopping. */
+int cw_lanes_stopping(const struct ucp_ep *ep);
 /* The endpoint is closed or has failed: it has no connections any more, and kept packets end with this status. Not in
  * upcalls. */
 void cw_lanes_end(struct ucp_ep *ep, ucs_status_t status);

@@ -34,6 +34,10 @@ struct cw_transport_connect {
      * (the transport hands them to the system first). Outstanding completions are called inside with UCS_ERR_CANCELED.
      * Never called from inside an upcall of this iface. */
     void (*close_conn)(struct cw_conn *conn);
+    /* Whether the device still uses memory that the core gave for this connection. If so, sends fail from now on, no
+     * upcall but completions follows, and the core asks again from its next progress, until `close_conn` need not wait
+     * for the device. Not in upcalls. NULL: close_conn never waits. */
+    int (*stopping)(struct cw_conn *conn);
     /* From now on the transport notices the death of the peer within the configured time, also when the peer's machine
      * falls silent: `closed` then tells UCS_ERR_ENDPOINT_TIMEOUT. For a connection that is dialled, being accepted or
      * open; may be called again. NULL: the transport always notices it. */

@@ -577,8 +577,30 @@ static unsigned start_fetches(struct bench *bench, enum shape shape, unsigned mo
     return count;
 }
 
-/* After close_conn, and after `abandon`, nothing is written to the memory of a fetch; fetches of another connection,
- * into the second half of the memory, end as they would. */
+enum end { CLOSE, ABANDON, STOP };
+
+/* The memory is not used any more; an end other than CLOSE leaves close_conn to be called. */
+static void end_fetches(struct bench *bench, enum end how)
+{
+    const struct cw_transport_connect *connect = cw_subject.transport->connect;
+
+    if (how == CLOSE) {
+        cw_end_close(bench->ends[0]);
+        return;
+    }
+    if (how == ABANDON && connect->watch != NULL) { /* nobody tells the peer */
+        connect->watch(bench->ends[1]->conn);
+    }
+    if (how == ABANDON) {
+        connect->abandon(bench->ends[0]->conn);
+    }
+    while (how == STOP && connect->stopping(bench->ends[0]->conn)) {
+        cw_rig_progress(bench->rig);
+    }
+}
+
+/* After close_conn, after `abandon`, and once `stopping` says so, nothing is written to the memory of a fetch; fetches
+ * of another connection, into the second half of the memory, end as they would. */
 static void test_close_fetches(void **state)
 {
     struct bench bench, other;
@@ -588,14 +610,18 @@ static void test_close_fetches(void **state)
     bench_begin(&bench, *state);
     other = bench;
     cw_rig_connect(bench.rig, bench.rig->a, bench.rig->b, &other.ends[0], &other.ends[1]);
-    for (unsigned round = 0; round < 4 * cw_scaled(20) && max_of(limits(&bench), GET_BCOPY) >= 64; round++) {
+    for (unsigned round = 0; round < 6 * cw_scaled(20) && max_of(limits(&bench), GET_BCOPY) >= 64; round++) {
         const enum shape shape         = (round % 2 == 0) ? GET_BCOPY : GET_ZCOPY;
         const size_t length            = max_of(limits(&bench), shape) / 2 / 64 * 64;
-        const int abandons             = round / 2 % 2 == 1 && cw_subject.transport->connect->abandon != NULL;
+        enum end how                   = (enum end)(round / 2 % 3);
         struct cw_access_target target = bench.target[1];
 
         memset(bench.memory[0], 0, BYTES);
         fill(bench.memory[1], BYTES, round);
+        if ((how == ABANDON && cw_subject.transport->connect->abandon == NULL) ||
+            (how == STOP && cw_subject.transport->connect->stopping == NULL)) {
+            how = CLOSE;
+        }
         target.address += BYTES / 2;
         count = start_fetches(&bench, shape, 8);
         fetch = begin(8);
@@ -603,18 +629,11 @@ static void test_close_fetches(void **state)
             TAKE(&other, other.ends[0],
                  start(&other, 0, shape, bench.memory[0] + BYTES / 2, length, &target, 0, fetch));
         }
-        for (unsigned i = 0; i < round / 4 % 8; i++) {
+        for (unsigned i = 0; i < round / 6 % 8; i++) {
             cw_rig_progress(bench.rig);
         }
-        if (abandons) {
-            if (cw_subject.transport->connect->watch != NULL) { /* nobody tells the peer */
-                cw_subject.transport->connect->watch(bench.ends[1]->conn);
-            }
-            cw_subject.transport->connect->abandon(bench.ends[0]->conn);
-        } else {
-            cw_end_close(bench.ends[0]);
-        }
-        for (unsigned i = 0; i < count && !abandons; i++) {
+        end_fetches(&bench, how);
+        for (unsigned i = 0; i < count && how == CLOSE; i++) {
             cw_check(accesses[i].done == 1, "close_conn leaves a fetch without its completion");
         }
         memset(bench.memory[0], POISON, BYTES / 2);
@@ -627,7 +646,7 @@ static void test_close_fetches(void **state)
         for (unsigned i = 0; i < BYTES / 2; i++) {
             cw_check((unsigned char)bench.memory[0][i] == POISON, "a fetch writes after the end of its connection");
         }
-        if (abandons) {
+        if (how != CLOSE) {
             cw_end_close(bench.ends[0]);
         }
         cw_rig_wait(bench.rig, &bench.ends[1]->closed, 1, "`closed` behind the fetches of a peer that closed");

@@ -274,11 +274,90 @@ static void test_unmapped(void **state)
     free(copy);
 }
 
+static int is_over(ucs_status_ptr_t request)
+{
+    return !UCS_PTR_IS_PTR(request) || ucp_request_check_status(request) != UCS_INPROGRESS;
+}
+
+static void wire(const char *how)
+{
+    char command[512];
+
+    snprintf(command, sizeof(command), "sh \"%s\" %s", getenv("CW_WIRE"), how);
+    assert_int_equal(system(command), 0);
+}
+
+/* A device that does not complete what it was to stop: the worker that waits for it makes progress meanwhile. */
+static void test_stuck(void **state)
+{
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                .length     = LONG};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMH};
+    const ucp_request_param_t by_force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    char *from = calloc(1, LONG), *to = calloc(1, LONG);
+    const double end = seconds() + WAIT_S;
+    ucs_status_ptr_t request, closing;
+    ucp_mem_h memh, target;
+    ucs_status_t failure;
+    ucp_rkey_h key;
+    ucp_ep_h ep;
+    size_t length;
+    void *blob;
+
+    (void)state;
+    if (strstr(getenv("CW_HABITS"), "never") == NULL) {
+        free(from);
+        free(to);
+        skip(); /* the device is done at once, or nearly */
+    }
+    assert_true(from != NULL && to != NULL);
+    side_open(&server, "rxe0:1");
+    side_open(&killer, "rxe1:1");
+    side_open(&healthy, "rxe1:1");
+    map.address = from;
+    assert_int_equal(ucp_mem_map(server.context, &map, &memh), UCS_OK);
+    map.address = to;
+    assert_int_equal(ucp_mem_map(killer.context, &map, &target), UCS_OK);
+    assert_int_equal(ucp_rkey_pack(killer.context, target, &blob, &length), UCS_OK);
+    ep = connect_to(&server, &killer, &failure);
+    send_one(ep, 1);
+    wait_for(&killer.got[1], 1);
+    assert_int_equal(ucp_ep_rkey_unpack(ep, blob, &key), UCS_OK);
+    wire("cut");
+    param.memh = memh;
+    request    = ucp_put_nbx(ep, from, LONG, (uintptr_t)to, key, &param);
+    assert_true(UCS_PTR_IS_PTR(request));
+    closing = ucp_ep_close_nbx(ep, &by_force);
+    assert_false(UCS_PTR_IS_ERR(closing));
+    ucp_worker_progress(server.worker);
+    assert_int_equal(ucp_request_check_status(request), UCS_INPROGRESS);
+    while (!is_over(request) || !is_over(closing)) {
+        progress();
+        assert_true(seconds() < end);
+    }
+    assert_int_equal(ucp_request_check_status(request), UCS_ERR_CANCELED);
+    ucp_request_free(request);
+    if (UCS_PTR_IS_PTR(closing)) {
+        ucp_request_free(closing);
+    }
+    wire("good");
+    ucp_rkey_destroy(key);
+    ucp_rkey_buffer_release(blob);
+    assert_int_equal(ucp_mem_unmap(server.context, memh), UCS_OK);
+    assert_int_equal(ucp_mem_unmap(killer.context, target), UCS_OK);
+    free(from);
+    free(to);
+    side_close(&healthy);
+    side_close(&killer);
+    side_close(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unread),
         cmocka_unit_test(test_unmapped),
+        cmocka_unit_test(test_stuck),
     };
 
     return cmocka_run_group_tests_name("rdma_forced", tests, NULL, NULL);

@@ -343,6 +343,11 @@ static void close_conn(struct cw_conn *conn)
     free(failover);
 }
 
+static int stopping(struct cw_conn *conn)
+{
+    return failover_of(conn)->first != NULL && cw_lane_stopping(failover_of(conn)->first);
+}
+
 static void watch(struct cw_conn *conn)
 {
     if (failover_of(conn)->first != NULL) {
@@ -366,6 +371,7 @@ static const struct cw_transport_packets packet_slots = {
 
 static const struct cw_transport_connect connect_slots = {
     .close_conn = close_conn,
+    .stopping   = stopping,
     .watch      = watch,
     .abandon    = abandon,
 };

@@ -192,6 +192,7 @@ struct cw_verbs_conn {
     uint32_t signalled; /* all requests before this number will complete visibly */
     uint32_t looked;    /* `completed` at the last look */
     uint32_t lent;      /* requests before this number may use memory that the core named */
+    uint32_t unsent;    /* the last requests, which the device never got */
     unsigned idle_looks;
     uint32_t end; /* number of the request with END, if LEAVING and is_last */
     uint32_t psn;

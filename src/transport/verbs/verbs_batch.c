@@ -97,7 +97,11 @@ int cw_verbs_chain_send(struct cw_verbs_conn *conn)
     struct ibv_send_wr *bad;
     int error = 0;
 
-    if (chain != NULL && chain->count > 0 && conn->state < CW_VERBS_FAILING) {
+    if (conn->state >= CW_VERBS_FAILING) {
+        conn->unsent += cw_verbs_chain_drop(conn);
+        return 1;
+    }
+    if (chain != NULL && chain->count > 0) {
         error = ibv_post_send(conn->qp, &chain->kept[0].wr, &bad);
     }
     (void)cw_verbs_chain_drop(conn);

@@ -144,6 +144,11 @@ static int uses_lent_memory(const struct cw_verbs_conn *conn)
     return (int32_t)(conn->lent - conn->completed) > 0;
 }
 
+static int uses_memory(const struct cw_verbs_conn *conn)
+{
+    return conn->ops != NULL || uses_lent_memory(conn);
+}
+
 static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status)
 {
     struct cw_verbs_segment **slot;
@@ -194,23 +199,58 @@ static void destroy_qp(struct cw_verbs_conn *conn)
     }
 }
 
-/* Memory is free when its request has completed. A device that completes none loses the queue pair instead. */
-void cw_verbs_conn_stop(struct cw_verbs_conn *conn)
+/* Whether the device has requests of the connection. */
+static int is_running(const struct cw_verbs_conn *conn)
+{
+    return (int32_t)(conn->posted - conn->unsent - conn->completed) > 0;
+}
+
+/* Memory is free when its request has completed. A device that completes none in time loses the queue pair instead. */
+static void stop_now(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
-    const uint64_t end           = cw_clock_ns() + STOP_NS;
-    const uint32_t given         = conn->posted - cw_verbs_chain_drop(conn);
 
-    break_qp(conn);
-    do {
-        (void)cw_verbs_sent(iface);
-    } while ((int32_t)(given - conn->completed) > 0 && cw_clock_ns() < end);
-    if ((int32_t)(given - conn->completed) > 0) {
+    if (is_running(conn)) {
         cw_verbs_hold_received(iface);
         destroy_qp(conn);
     } else {
         free_slots(iface, conn, conn->posted, UCS_ERR_CONNECTION_RESET);
     }
+}
+
+static void begin_stop(struct cw_verbs_conn *conn)
+{
+    conn->unsent += cw_verbs_chain_drop(conn);
+    break_qp(conn);
+    (void)cw_verbs_sent(cw_verbs_iface_of(&conn->super));
+}
+
+/* As cw_verbs_conn_stop, but waits for nothing. 0: completions, or the alarm, put the connection on the due list. */
+static int try_stop(struct cw_verbs_conn *conn)
+{
+    struct cw_poller *poller = cw_verbs_iface_of(&conn->super)->poller;
+
+    begin_stop(conn);
+    if (is_running(conn)) {
+        if (!cw_alarm_is_set(&conn->alarm)) {
+            cw_poller_alarm_set(poller, &conn->alarm, cw_clock_ns() + STOP_NS);
+        }
+        return 0;
+    }
+    cw_poller_alarm_cancel(poller, &conn->alarm);
+    stop_now(conn);
+    return 1;
+}
+
+void cw_verbs_conn_stop(struct cw_verbs_conn *conn)
+{
+    const uint64_t end = cw_clock_ns() + STOP_NS;
+
+    begin_stop(conn);
+    while (is_running(conn) && cw_clock_ns() < end) {
+        (void)cw_verbs_sent(cw_verbs_iface_of(&conn->super));
+    }
+    stop_now(conn);
 }
 
 /* Takes the connection out of everything by which others find it. */
@@ -519,8 +559,10 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         count++;
     }
     if (conn->state == CW_VERBS_FAILING) {
-        if (conn->ops != NULL && !conn->is_ended) { /* they end with the reason, not as canceled by the close */
-            cw_verbs_conn_stop(conn);
+        if (uses_memory(conn) && !conn->is_ended) { /* they end with the reason, not as canceled by the close */
+            if (!try_stop(conn)) {
+                return count;
+            }
             count += cw_verbs_ops_settle(conn, 0);
         }
         conn->state = CW_VERBS_CLOSED;
@@ -634,6 +676,11 @@ static unsigned on_alarm(struct cw_alarm *alarm)
     case CW_VERBS_DRAINING:
         cw_verbs_conn_due(conn);
         return 0;
+    case CW_VERBS_FAILING:
+    case CW_VERBS_CLOSED:
+        stop_now(conn);
+        cw_verbs_conn_due(conn);
+        return 0;
     case CW_VERBS_DIALLING:
     case CW_VERBS_ACCEPTING:
         return cw_verbs_cm_alarm(conn, cw_clock_ns());
@@ -709,12 +756,31 @@ static void cancel_ops(struct cw_verbs_conn *conn)
     (void)cw_verbs_ops_settle(conn, 1);
 }
 
+int cw_verbs_stopping(struct cw_conn *super)
+{
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
+
+    if (!uses_memory(conn)) {
+        return 0;
+    }
+    cw_verbs_conn_fail(conn, UCS_ERR_CANCELED, "it was closed");
+    conn->state = CW_VERBS_CLOSED; /* the core wants no `closed` */
+    cw_list_remove(&conn->blocked);
+    if (try_stop(conn)) {
+        if (conn->ops == NULL) {
+            return 0;
+        }
+        cw_verbs_conn_due(conn); /* progress calls their completions, and may copy into memory of the core */
+    }
+    return 1;
+}
+
 void cw_verbs_close_conn(struct cw_conn *super)
 {
     struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
 
-    if (conn->ops != NULL || uses_lent_memory(conn)) {
+    if (uses_memory(conn)) {
         cancel_ops(conn);
     }
     while (conn->num_flushes > 0) {

@@ -34,6 +34,7 @@ void cw_verbs_conn_say(struct cw_verbs_conn *conn, uint32_t word);
 int cw_verbs_sent(struct cw_verbs_iface *iface);
 unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface);
 void cw_verbs_close_conn(struct cw_conn *super);
+int cw_verbs_stopping(struct cw_conn *super);
 void cw_verbs_watch(struct cw_conn *super);
 void cw_verbs_conn_look_later(struct cw_verbs_conn *conn);
 void cw_verbs_abandon(struct cw_conn *super);

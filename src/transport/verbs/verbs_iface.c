@@ -427,6 +427,7 @@ static ucs_status_t verbs_arm(struct cw_iface *super)
 static const struct cw_transport_connect verbs_connect = {
     .dial          = cw_verbs_dial,
     .close_conn    = cw_verbs_close_conn,
+    .stopping      = cw_verbs_stopping,
     .watch         = cw_verbs_watch,
     .abandon       = cw_verbs_abandon,
 };
