@@ -37,6 +37,7 @@
     X(destroy_srq, ibv_destroy_srq)                                                                                    \
     X(create_qp, ibv_create_qp)                                                                                        \
     X(modify_qp, ibv_modify_qp)                                                                                        \
+    X(query_qp, ibv_query_qp)                                                                                          \
     X(destroy_qp, ibv_destroy_qp)                                                                                      \
     X(create_ah, ibv_create_ah)                                                                                        \
     X(destroy_ah, ibv_destroy_ah)                                                                                      \

@@ -105,6 +105,7 @@ struct cw_verbs_iface {
     struct ibv_srq *srq; /* NULL before the first connection */
     struct cw_poll_item events;
     struct cw_poll_item async;
+    struct cw_alarm look; /* for broken queue pairs, if port.breaks_unseen */
     int armed;
     int vanished; /* the device is gone */
     struct cw_verbs_pool pool;
@@ -290,7 +291,9 @@ unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all);
 ucs_status_t cw_verbs_send_registered(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
                                       const struct cw_access_iov *payload, struct cw_completion *completion);
 
-/* verbs_iface.c: makes room for the completions of one more connection; 0 if the device has none. */
+/* verbs_iface.c: queue pairs may break from now on. */
+void cw_verbs_look_for_broken(struct cw_verbs_iface *iface);
+/* Makes room for the completions of one more connection; 0 if the device has none. */
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface);
 /* Takes all completions out of recv_cq; progress handles them. */
 void cw_verbs_hold_received(struct cw_verbs_iface *iface);

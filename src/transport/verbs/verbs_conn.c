@@ -328,7 +328,8 @@ int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn,
 
     cw_verbs_path(iface, &conn->peer, conn->gid_index, conn->peer_gid, &attr.ah_attr);
     conn->is_connected = 1;
-    error              = iface->lib->modify_qp(conn->qp, &attr,
+    cw_verbs_look_for_broken(iface);
+    error = iface->lib->modify_qp(conn->qp, &attr,
                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     if (error != 0) {

@@ -254,6 +254,7 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
     port->max_iov          = (unsigned)clamp((uint64_t)limits.max_sge, 2, CW_VERBS_MAX_IOV);
     port->max_message      = (size_t)clamp(attr.max_msg_sz, 4096, 1u << 30);
     port->has_atomics      = limits.atomic_cap != IBV_ATOMIC_NONE;
+    port->breaks_unseen    = limits.vendor_id == VENDOR_RXE;
     port->address.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     port->address.mtu      = (unsigned)attr.active_mtu;
     port->address.lid      = attr.lid;

@@ -53,6 +53,7 @@ struct cw_verbs_port {
     unsigned max_iov;
     size_t max_message;
     int has_atomics;
+    int breaks_unseen; /* no event says that a peer's access broke a queue pair */
     char why[96]; /* why the port is not used; "": it is used */
 };
 

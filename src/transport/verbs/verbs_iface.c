@@ -17,6 +17,7 @@
 #define FIRST_CONNS   16u
 #define EMPTY_BATCHES 64u
 #define LAST_WORDS_NS UINT64_C(1000000000)
+#define LOOK_NS       UINT64_C(50000000)
 
 static struct cw_verbs_iface *iface_of(struct cw_iface *super)
 {
@@ -107,6 +108,41 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
         iface->lib->ack_async_event(&event);
     }
     return 0;
+}
+
+static int is_broken(const struct cw_verbs_iface *iface, struct ibv_qp *qp)
+{
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+
+    return iface->lib->query_qp(qp, &attr, IBV_QP_STATE, &init) == 0 && attr.qp_state == IBV_QPS_ERR;
+}
+
+/* A peer whose access broke the queue pair may have missed the device's refusal, and repeats its request in vain. */
+static unsigned on_look(struct cw_alarm *alarm)
+{
+    struct cw_verbs_iface *iface = cw_container_of(alarm, struct cw_verbs_iface, look);
+    struct cw_verbs_conn *conn;
+
+    cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
+    {
+        if ((conn->state == CW_VERBS_OPEN || conn->state == CW_VERBS_LEAVING) && !conn->is_broken &&
+            is_broken(iface, conn->qp)) {
+            (void)cw_verbs_sent(iface); /* the device may have told a reason */
+            cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "the device refused a request of it");
+        }
+    }
+    if (!cw_list_empty(&iface->conns)) {
+        cw_verbs_look_for_broken(iface);
+    }
+    return 0;
+}
+
+void cw_verbs_look_for_broken(struct cw_verbs_iface *iface)
+{
+    if (iface->port.breaks_unseen && !cw_alarm_is_set(&iface->look)) {
+        cw_poller_alarm_set_lazy(iface->poller, &iface->look, cw_clock_ns() + LOOK_NS);
+    }
 }
 
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface)
@@ -205,6 +241,7 @@ static void free_iface(struct cw_verbs_iface *iface)
     if (iface->async.fd >= 0) {
         cw_poller_remove(iface->poller, &iface->async);
     }
+    cw_poller_alarm_cancel(iface->poller, &iface->look);
     cw_verbs_ud_close(iface);
     if (iface->srq != NULL) {
         (void)lib->destroy_srq(iface->srq);
@@ -259,6 +296,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     iface->sleeps          = params->wakeup;
     iface->events.fd       = -1;
     iface->async.fd        = -1;
+    iface->look.fire       = on_look;
     iface->key             = cw_random_u64();
     cw_list_init(&iface->conns);
     cw_list_init(&iface->blocked);
