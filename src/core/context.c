@@ -90,7 +90,8 @@ static int is_found(const struct found *found, enum cw_device_class class_id, co
     unsigned i;
 
     for (i = 0; i < found->count; i++) {
-        if (found->list[i].transport->device_class == class_id && cw_device_entry_names(entry, found->list[i].device.name)) {
+        if (found->list[i].transport->device_class == class_id &&
+            cw_device_entry_names(entry, found->list[i].device.name)) {
             return 1;
         }
     }

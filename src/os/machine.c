@@ -5,13 +5,13 @@
 #include "os/machine.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
-#include "base/string.h"
 #include "os/env.h"
 
 #define FILE_MAX ((size_t)1 << 20) /* a file of sysfs says that it has a page, of up to 64 KiB */
@@ -100,7 +100,7 @@ static void read_line(const char *path, char *line, size_t size)
     line[0] = '\0';
     if (cw_file_read(path, FILE_MAX, &text, &length) == UCS_OK) {
         text[strcspn(text, "\n")] = '\0';
-        cw_string_copy(line, size, text);
+        snprintf(line, size, "%s", text);
         free(text);
     }
 }
@@ -146,6 +146,6 @@ void cw_machine_read(struct cw_machine *machine)
     name_cpu(machine);
     read_line("/sys/devices/virtual/dmi/id/product_name", machine->product, sizeof(machine->product));
     if (machine->product[0] == '\0') {
-        cw_string_copy(machine->product, sizeof(machine->product), CW_MACHINE_UNKNOWN);
+        snprintf(machine->product, sizeof(machine->product), "%s", CW_MACHINE_UNKNOWN);
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program of an older or newer API level on this library, unrebuilt (N22-3, N22-10 to N22-24, N22-16, N23-3, N23-20, GEN-5). Its
- * structures have the sizes of that level, each ending where a page begins that may not be touched, so that a read
- * behind what the level has ends the program; and it says "not known" of a memory type by the number that its header
- * has.
+ * A program of an older or newer API level on this library, unrebuilt (N22-3, N22-10 to N22-24, N22-16, N23-3, N23-20,
+ * GEN-5). Its structures have the sizes of that level, each ending where a page begins that may not be touched, so that
+ * a read behind what the level has ends the program; and it says "not known" of a memory type by the number that its
+ * header has.
  * Usage: levels MAJOR MINOR. Status 0: all worked, and the log told exactly the warnings that it must.
  */
 #include <stdio.h>

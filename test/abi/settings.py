@@ -69,8 +69,8 @@ def complaints(options, pairs, by_file):
         else:
             env.update(pairs)
         env["LD_LIBRARY_PATH"] = os.path.abspath(options.lib)
-        result = subprocess.run([os.path.abspath(options.info), "-c", "-w", "-u", "t"], env=env, cwd=directory, text=True, check=False,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        result = subprocess.run([os.path.abspath(options.info), "-c", "-w", "-u", "t"], env=env, cwd=directory,
+                                text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if result.returncode != 0:
         yield "ucx_info ends with status %d" % result.returncode
     for line in result.stdout.splitlines():

@@ -303,7 +303,8 @@ static void test_generic_type(void **state)
 /* ---- many pieces ---- */
 
 #if UCP_API_VERSION >= UCP_VERSION(1, 22)
-/* Puts, then gets, many pieces of that length. The keys go, and so does their array; the others stay (N22-91, N23-34). */
+/* Puts, then gets, many pieces of that length. The keys go, and so does their array; the others stay (N22-91,
+ * N23-34). */
 static void pieces_without_keys(struct cw_pair *pair, struct cw_servant *servant, enum cw_memory kind, size_t length)
 {
     enum { COUNT = 8 };

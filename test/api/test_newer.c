@@ -185,7 +185,8 @@ static void works_with(struct cw_pair *pair, const char *const *settings)
     cw_pair_close(pair);
 }
 
-/* N22-60 to N22-62, N23-50: whatever device that chooses, or none, peers stay reachable (unit.single_device has the choice). */
+/* N22-60 to N22-62, N23-50: whatever device that chooses, or none, peers stay reachable (unit.single_device has the
+ * choice). */
 static void test_n22_61_n22_62_node_local_id(void **state)
 {
     static const char *const ids[] = {"0", "1", "77", "auto"};

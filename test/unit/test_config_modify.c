@@ -235,7 +235,8 @@ static void body_cfg21(void)
     cw_config_free(config);
 }
 
-/* VER-25, N23-51, N23-70: values that releases after 1.16 brought. N22-134: names that programs and their scripts set. */
+/* VER-25, N23-51, N23-70: values that releases after 1.16 brought. N22-134: names that programs and their scripts
+ * set. */
 static void body_ver25(void)
 {
     static const char *const values[][2] = {

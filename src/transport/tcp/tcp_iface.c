@@ -5,12 +5,13 @@
 #include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_transport.h"
 
-#include <limits.h>
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/compiler.h"
 #include "base/log.h"
 #include "base/string.h"
@@ -449,7 +450,7 @@ static size_t tcp_device_address(struct cw_iface *super, const char *device, voi
     if ((local.loopback == 0 && local.num_hosts == 0) || length > max) {
         return 0;
     }
-    memcpy(buffer, bytes, length);
+    cw_bytes_copy_any(buffer, bytes, length);
     return length;
 }
 
