@@ -100,7 +100,7 @@ static void read_line(const char *path, char *line, size_t size)
     line[0] = '\0';
     if (cw_file_read(path, FILE_MAX, &text, &length) == UCS_OK) {
         text[strcspn(text, "\n")] = '\0';
-        snprintf(line, size, "%s", text);
+        (void)snprintf(line, size, "%s", text);
         free(text);
     }
 }
@@ -146,6 +146,6 @@ void cw_machine_read(struct cw_machine *machine)
     name_cpu(machine);
     read_line("/sys/devices/virtual/dmi/id/product_name", machine->product, sizeof(machine->product));
     if (machine->product[0] == '\0') {
-        snprintf(machine->product, sizeof(machine->product), "%s", CW_MACHINE_UNKNOWN);
+        (void)snprintf(machine->product, sizeof(machine->product), CW_MACHINE_UNKNOWN);
     }
 }

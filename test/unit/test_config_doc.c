@@ -50,7 +50,7 @@ static const char intro[] =
     "Files hold lines `NAME = value` or `NAME: value` with the name of the variable; `#` and `;` begin a\n"
     "comment at the start of a line and behind a blank; section headers in brackets are passed over (CFG-6).\n"
     "Behind a line `CPU vendor=`, `CPU model=` or `Product name=` that is not so here, as `ucx_info -s` prints it\n"
-    "(* and ? stand for any letters, the case does not count), the rest of a section is passed over, too (N23-74).\n"
+    "(* and ? stand for any letters, the case does not count), the rest of a section is passed over (N23-74).\n"
     "\n"
     "A malformed value of a setting that has an effect is an error of `ucp_config_read` or `ucp_config_modify` with\n"
     "a line in the log that says what was expected, and which line of which file it stands in (CFG-8); a malformed\n"

@@ -157,11 +157,11 @@ static int create_endpoint(struct cw_link *link, const void *address)
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
         .address = address,
-        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_mode = link->config.error_mode,
         .err_handler = {.cb = on_endpoint_error, .arg = link},
     };
 
-    if (link->config.error_handling) {
+    if (link->config.error_mode != UCP_ERR_HANDLING_MODE_NONE) {
         params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
     }
     ucs_status_t status = ucp_ep_create(link->worker, &params, &link->ep);
@@ -233,7 +233,7 @@ static void close_endpoint(struct cw_link *link)
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
         /* By force only an endpoint with error handling may be closed (CLS-2). */
-        .flags = link->failed && link->config.error_handling ? UCP_EP_CLOSE_FLAG_FORCE : 0,
+        .flags = link->failed && link->config.error_mode != UCP_ERR_HANDLING_MODE_NONE ? UCP_EP_CLOSE_FLAG_FORCE : 0,
     };
     ucs_status_t status = UCS_OK;
     void *request = ucp_ep_close_nbx(link->ep, &param);

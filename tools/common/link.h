@@ -21,7 +21,7 @@ struct cw_link_config {
     uint64_t features;
     ucs_thread_mode_t thread_mode;
     bool sleep;
-    bool error_handling;
+    ucp_err_handling_mode_t error_mode;
     bool share_cpu; /* both sides run on one processor: give it away whenever there is nothing to do */
     unsigned timeout_s;
     ucp_context_h context; /* NULL: a context of its own; otherwise one that lasts longer than the link */

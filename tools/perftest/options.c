@@ -22,14 +22,14 @@
 
 #define MOST_BYTES (UINT64_C(1) << 40)
 
-enum { OPTION_VERIFY = 256, OPTION_PERCENTILES, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY,
+enum { OPTION_PERCENTILES = 256, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY,
        OPTION_JSON, OPTION_SWEEP, OPTION_PATTERN, OPTION_YIELD };
 
-static const char short_options[] = "+:t:s:m:n:w:c:O:i:loBb:R:p:6P:K:hNfvIqd:x:D:W:H:A:T:M:CUr:eE:yz";
+static const char short_options[] = "+:t:s:m:n:w:c:O:i:loBb:R:p:6P:K:hNfvIqd:x:D:W:H:A:T:M:CUr:e::E:yzV";
 
 static const struct option long_options[] = {
     {"help", no_argument, NULL, 'h'},
-    {"verify", no_argument, NULL, OPTION_VERIFY},
+    {"verify", no_argument, NULL, 'V'},
     {"percentiles", no_argument, NULL, OPTION_PERCENTILES},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"library", no_argument, NULL, OPTION_LIBRARY},
@@ -338,6 +338,19 @@ static bool parse_pattern(struct cw_perf_options *options, const char *text)
     return true;
 }
 
+/* A word has to follow the letter at once (N23-80): what stands apart is the host. */
+static bool parse_error_mode(struct cw_perf_options *options, const char *text)
+{
+    static const char *const modes[] = {"none", "peer", "failover", NULL};
+    unsigned index                   = UCP_ERR_HANDLING_MODE_PEER;
+
+    if (text != NULL && !parse_choice("error handling (-e)", text, modes, &index)) {
+        return false;
+    }
+    options->error_mode = (ucp_err_handling_mode_t)index;
+    return true;
+}
+
 static bool parse_place(struct cw_perf_options *options, int letter, const char *value)
 {
     uint64_t number;
@@ -360,8 +373,7 @@ static bool parse_place(struct cw_perf_options *options, int letter, const char 
         options->family = AF_INET6;
         return true;
     case 'e':
-        options->error_handling = true;
-        return true;
+        return parse_error_mode(options, value);
     case 'b':
         if (options->batches == CW_PERF_MAX_BATCH) {
             cw_say_error("more than %d batch files (-b)", CW_PERF_MAX_BATCH);
@@ -427,7 +439,7 @@ static bool parse_one(struct cw_perf_options *options, int letter, const char *v
     case 'I':
         options->extra = true;
         return true;
-    case OPTION_VERIFY:
+    case 'V':
         options->params.verify = true;
         return true;
     case OPTION_PERCENTILES:
@@ -443,8 +455,8 @@ static bool parse_one(struct cw_perf_options *options, int letter, const char *v
 
 static bool allowed_in_batch(int letter)
 {
-    return letter == OPTION_VERIFY || letter == OPTION_USER_MEMORY ||
-           (letter < 256 && strchr("tsnwOEMCUmDiTroHyzB", letter) != NULL);
+    return letter == OPTION_USER_MEMORY ||
+           (letter < 256 && strchr("tsnwOEMCUmDiTroHyzBV", letter) != NULL);
 }
 
 /* The one word is the host. */

@@ -76,7 +76,7 @@ struct cw_perf_options {
     int family; /* AF_INET or AF_INET6 */
     unsigned port;
     const char *cpus; /* NULL: not bound */
-    bool error_handling;
+    ucp_err_handling_mode_t error_mode;
     double rank;
     bool thousands;
     bool final_only;

@@ -63,7 +63,7 @@ struct cw_link_config cw_run_config(const struct cw_perf_run *run)
         .thread_mode = run->params.thread_mode,
         .sleep = run->params.sleep,
         .share_cpu = options->share_cpu,
-        .error_handling = options->error_handling,
+        .error_mode = options->error_mode,
         .timeout_s = options->timeout_s,
     };
 }

@@ -38,6 +38,8 @@ refused -t ucp_am_lat -l -H 2M
 refused -t tag_lat -l -i 8x
 refused -t tag_lat -l -s 99999999999999999999999
 refused -t tag_lat -l -O 99999999
+refused -t tag_lat -l -edoze
+refused -t tag_lat -l -e peer
 refused -t tag_lat -l -R 101
 refused -t tag_lat -l -R half
 refused -t tag_lat -l -E doze
@@ -73,6 +75,11 @@ sized 3072 -t tag_bw -D iov -s 1k,2K -i 4K
 sized 32768 -t tag_bw --sweep 16K:32K
 sized 1048576 -t tag_bw --sweep 512k:1MB
 expect_status 0 "$perftest" -l -n 5 -w 0 -t ucp_am_lat -s 8 -H 1K
+
+# N23-80: a mode follows its letter at once; checks of bytes have a letter, too.
+for mode in -e -enone -epeer -efailover -V; do
+    expect_status 0 "$perftest" -l -n 5 -w 0 -t tag_lat $mode
+done
 
 # Neither test nor batch file: set-up fails (PRF-10).
 expect_status 255 "$perftest" -l
