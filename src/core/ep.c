@@ -155,30 +155,75 @@ static void tell_unwatched(const struct ucp_ep *ep)
     }
 }
 
+static bool is_address(const uint8_t *known, size_t known_length, const void *address, size_t length)
+{
+    return known_length == length && memcmp(known, address, length) == 0;
+}
+
+/* The number of an address for ep->address; the peer keeps it. */
+static ucs_status_t number_address(struct cw_peer *peer, const void *address, size_t length, uint8_t *number_p)
+{
+    struct cw_peer_address **others, *other;
+    unsigned i;
+
+    if (is_address(peer->address, peer->address_length, address, length)) {
+        *number_p = 0;
+        return UCS_OK;
+    }
+    for (i = 0; i < peer->num_others; i++) {
+        if (is_address(peer->others[i]->bytes, peer->others[i]->length, address, length)) {
+            *number_p = (uint8_t)(i + 1);
+            return UCS_OK;
+        }
+    }
+    if (peer->num_others == CW_PEER_OTHERS_MAX) {
+        cw_error("cannot create an endpoint: there are %u addresses of worker %016llx that differ",
+                 1u + peer->num_others, (unsigned long long)peer->link.key);
+        return UCS_ERR_EXCEEDS_LIMIT;
+    }
+    others       = realloc(peer->others, (peer->num_others + 1u) * sizeof(struct cw_peer_address *));
+    peer->others = (others == NULL) ? peer->others : others;
+    other        = malloc(sizeof(*other) + length);
+    if (others == NULL || other == NULL) {
+        free(other);
+        return UCS_ERR_NO_MEMORY;
+    }
+    other->length = (uint16_t)length;
+    memcpy(other->bytes, address, length);
+    peer->others[peer->num_others++] = other;
+    *number_p                        = peer->num_others;
+    return UCS_OK;
+}
+
+void cw_peer_free(struct cw_peer *peer)
+{
+    while (peer->num_others > 0) {
+        free(peer->others[--peer->num_others]);
+    }
+    free(peer->others);
+    free(peer);
+}
+
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
     struct cw_peer *peer = cw_peer_get(worker, peer_uid, address, address_length);
     uint8_t err_mode     = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE);
-    uint8_t *own         = NULL;
+    uint8_t number       = 0;
     ucs_status_t status;
     struct ucp_ep *ep;
 
     if (peer == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    if (address_length != peer->address_length || memcmp(address, peer->address, address_length) != 0) {
-        own = malloc(address_length);
-        if (own == NULL) {
-            return UCS_ERR_NO_MEMORY;
-        }
-        memcpy(own, address, address_length);
+    status = number_address(peer, address, address_length, &number);
+    if (status != UCS_OK) {
+        return status;
     }
     ep = cw_ep_find(worker, peer_uid, peer->next_number);
     if (ep != NULL) {
         status = adopt(ep, params, err_mode);
         if (status != UCS_OK) {
-            free(own);
             return status;
         }
     } else {
@@ -186,9 +231,8 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
         if (ep == NULL) {
             if (peer->references == 0) {
                 cw_hash_remove(&worker->peers, &peer->link);
-                free(peer);
+                cw_peer_free(peer);
             }
-            free(own);
             return UCS_ERR_NO_MEMORY;
         }
         ep->err_mode = err_mode;
@@ -197,7 +241,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
             cw_ep_reap_later(ep);
         }
     }
-    ep->address = own;
+    ep->address = number & CW_PEER_OTHERS_MAX;
     tell_unwatched(ep);
     peer->next_number++;
     *ep_p = ep;
@@ -637,13 +681,12 @@ static void ep_free(struct ucp_ep *ep)
     /* the peer is kept while numbers were given out, so that a later endpoint to it continues the count (CLS-15) */
     if (--peer->references == 0 && peer->next_number == (uint32_t)cw_counter_start) {
         cw_hash_remove(&worker->peers, &peer->link);
-        free(peer);
+        cw_peer_free(peer);
     }
     if (ep->cm != NULL) {
         free(ep->cm->server_address);
         free(ep->cm);
     }
-    free(ep->address);
     free(ep->end);
     if (ep->in_slot) {
         cw_ep_slot_end(ep);

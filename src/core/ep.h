@@ -39,12 +39,22 @@ enum cw_ep_handle {
 
 enum cw_ep_state { CW_EP_IDLE, CW_EP_DIALING, CW_EP_WAITING, CW_EP_OPEN, CW_EP_FAILED };
 
+#define CW_PEER_OTHERS_MAX 63u /* as ucp_ep::address counts */
+
+/* A worker address beside peer->address. */
+struct cw_peer_address {
+    uint16_t length;
+    uint8_t bytes[];
+};
+
 /* Another worker, as known by its address. Shared by all endpoints to it. */
 struct cw_peer {
     struct cw_hash_link link;           /* worker->peers, key: uid */
     uint32_t references;                /* endpoints */
     uint32_t next_number;               /* of the next endpoint that our program creates to it */
     uint16_t address_length;            /* 0: the worker is known from its hello only */
+    struct cw_peer_address **others;    /* addresses that hold other parts of it; NULL: none */
+    uint8_t num_others;
     uint8_t direct;                     /* the program has a key of its memory by which loads and stores reach it */
     uint8_t address[];
 };
@@ -82,6 +92,7 @@ struct ucp_ep {
     uint8_t has_user_data;              /* `user_data` is the program's USER_DATA (N22-50) */
     uint8_t lent    : 1;                /* a handler got it as its reply_ep */
     uint8_t in_slot : 1;                /* the peer opened it: core/ep_slots.h */
+    uint8_t address : 6;                /* that it was made with; 0: peer->address, n: peer->others[n - 1] */
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
@@ -101,8 +112,6 @@ struct ucp_ep {
     struct cw_list owing_link;          /* worker->owing */
     struct cw_hash_link index_link;     /* worker->ep_index */
     uint64_t kept;                      /* core/ep_kept.h: bytes that this process keeps because of the peer */
-    uint8_t *address;                   /* that it was made with, where it is another one than peer->address; else
-                                         * NULL */
     char *end;                          /* how the last connection ended, for the log; NULL: not known */
     /* the state of op/ follows (struct cw_worker_handlers) */
 };
@@ -130,14 +139,17 @@ static inline uint64_t cw_ep_peer_uid(const struct ucp_ep *ep)
 /* The worker address by which the peer is dialled; NULL: not known. */
 static inline const uint8_t *cw_ep_address(const struct ucp_ep *ep)
 {
-    if (ep->address != NULL) {
-        return ep->address;
+    if (ep->address != 0) {
+        return ep->peer->others[ep->address - 1]->bytes;
     }
     return (ep->peer->address_length > 0) ? ep->peer->address : NULL;
 }
 
 /* Finds or makes the record of another worker; the address is copied when there was none (EP-3). NULL: no memory. */
 struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length);
+
+/* It is in no table any more. */
+void cw_peer_free(struct cw_peer *peer);
 
 /* The endpoint of that number to that peer, or NULL. */
 struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t number);

@@ -230,7 +230,7 @@ static void free_peers(struct ucp_worker *worker)
     for (i = 0; worker->peers.count > 0 && i <= worker->peers.mask; i++) {
         while ((link = (worker->peers.buckets == NULL) ? worker->peers.first : worker->peers.buckets[i]) != NULL) {
             cw_hash_remove(&worker->peers, link);
-            free(cw_container_of(link, struct cw_peer, link));
+            cw_peer_free(cw_container_of(link, struct cw_peer, link));
         }
     }
 }

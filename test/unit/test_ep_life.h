@@ -152,7 +152,7 @@ static inline int tear_down(void **state)
     if (link != NULL) {
         assert_int_equal(cw_container_of(link, struct cw_peer, link)->references, 0);
         cw_hash_remove(&worker->peers, link);
-        free(cw_container_of(link, struct cw_peer, link));
+        cw_peer_free(cw_container_of(link, struct cw_peer, link));
     }
     assert_int_equal(worker->peers.count, 0);
     cw_hash_cleanup(&worker->peers);

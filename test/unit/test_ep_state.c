@@ -7,6 +7,8 @@
  */
 #include "test_ep_life.h"
 
+#include <stdio.h>
+
 #include "op/op_ep.h"
 #include "os/clock.h"
 
@@ -22,6 +24,29 @@ static void test_an_idle_endpoint_is_small(void **state)
     (void)state;
     assert_true(sizeof(struct ucp_ep) + sizeof(struct cw_op_ep) <= 416);
     assert_true(sizeof(struct cw_conn) <= 72); /* the head of each connection */
+}
+
+/* N23-16: each endpoint keeps the address that it was made with; equal ones are kept once. */
+static void test_n23_16_endpoints_by_several_addresses(void **state)
+{
+    enum { MOST = 1 + CW_PEER_OTHERS_MAX };
+    const ucp_ep_params_t params = {.field_mask = 0};
+    struct ucp_ep *eps[2 * MOST], *ep = NULL;
+    char address[8];
+    int i;
+
+    (void)state;
+    for (i = 0; i < 2 * MOST; i++) {
+        (void)snprintf(address, sizeof(address), "part%u", i % MOST);
+        assert_int_equal(cw_ep_create(worker, UID, address, strlen(address), &params, &eps[i]), UCS_OK);
+    }
+    assert_int_equal(cw_ep_create(worker, UID, "another", 7, &params, &ep), UCS_ERR_EXCEEDS_LIMIT);
+    assert_null(ep);
+    for (i = 0; i < 2 * MOST; i++) {
+        (void)snprintf(address, sizeof(address), "part%u", i % MOST);
+        assert_memory_equal(cw_ep_address(eps[i]), address, strlen(address));
+    }
+    assert_int_equal(eps[0]->peer->num_others, MOST - 1);
 }
 
 static void test_the_first_operation_connects_and_the_queue_keeps_its_order(void **state)
@@ -468,6 +493,7 @@ int main(void)
         test(cls14_an_open_endpoint_goes_when_both_sides_closed),
         test(cls15_numbers_go_on_after_the_last_endpoint),
         test(dropped_connections_are_closed_by_progress),
+        test(n23_16_endpoints_by_several_addresses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
