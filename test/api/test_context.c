@@ -65,7 +65,7 @@ static void test_lib1_lib2_version(void **state)
     assert_true(minor >= UCP_API_MINOR);
     if (!cw_test_reference()) {
         assert_int_equal(major, 1);
-        assert_int_equal(minor, 22); /* VER-28: programs switch features on it */
+        assert_int_equal(minor, 23); /* VER-28: programs switch features on it */
     }
 }
 
