@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/completion.h"
 #include "base/list.h"
 #include "os/poll.h"
 #include "ucs/type/status.h"
@@ -38,12 +39,6 @@ struct cw_device {
 };
 
 enum cw_device_class { CW_DEVICE_NET, CW_DEVICE_SHM, CW_DEVICE_SELF };
-
-/* The completion of a zcopy send, an access or a flush; the caller owns it, inside a request. Called once, from
- * progress() or from close_conn(). */
-struct cw_completion {
-    void (*done)(struct cw_completion *self, ucs_status_t status);
-};
 
 /* The greatest sizes, in bytes, that the slots of `access` take; 0: the slot cannot be used. `in_order`: puts, atomic
  * operations and packets of a connection take effect at the target in the order in which they were taken, and only
