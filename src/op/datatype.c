@@ -12,14 +12,28 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/completion.h"
+#include "base/list.h"
 #include "op/stage.h"
 
 #define CLASS_DONE        0xff /* finished cursor */
 #define CLASS_DONE_DEVICE 0xfe /* finished cursor of device memory */
 
-/* Generic messages up to this length are packed and unpacked in one call even when they travel in pieces: the packers
- * of some MPI libraries cannot stop inside a structure. */
-#define MAX_COLLECTED ((size_t)64 << 20)
+/* The most that is kept for a type that cannot stop at the end of a piece. */
+#define MAX_KEPT ((size_t)64 << 20)
+
+/* Bytes of a generic type: packed and not sent yet, or received and not unpacked yet. Some may be lent to a transport
+ * for longer than the cursor lives. */
+struct cw_dt_piece {
+    struct cw_completion completion; /* of bytes that are lent */
+    struct cw_completion *sender;
+    struct cw_dt_generic *type;      /* the piece holds it */
+    unsigned lent;                   /* how often */
+    uint8_t orphaned;                /* no cursor has it */
+    size_t begin, end; /* the place of these bytes */
+    size_t capacity;
+    char bytes[];
+};
 
 static struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
 {
@@ -28,9 +42,72 @@ static struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
 
 static void release_generic(struct cw_dt_generic *type)
 {
+    unsigned i;
+
     if (__atomic_sub_fetch(&type->holds, 1, __ATOMIC_ACQ_REL) == 0) {
+        for (i = 0; i < CW_DT_SPARES; i++) {
+            free(type->spares[i]);
+        }
         free(type);
     }
+}
+
+/* Pieces come and go with messages, and the system takes long to give pages, so a type keeps some. */
+static void piece_free(struct cw_dt_piece *piece)
+{
+    struct cw_dt_generic *type = piece->type;
+    unsigned i;
+
+    for (i = 0; i < CW_DT_SPARES && piece != NULL && piece->capacity == CW_DT_PIECE; i++) {
+        piece = __atomic_exchange_n(&type->spares[i], piece, __ATOMIC_ACQ_REL);
+    }
+    free(piece);
+    release_generic(type);
+}
+
+/* No cursor has it any more. */
+static void piece_leave(struct cw_dt_piece *piece)
+{
+    if (piece->lent > 0) {
+        piece->orphaned = 1;
+    } else {
+        piece_free(piece);
+    }
+}
+
+/* The transport does not need some of the bytes any more. */
+static void returned(struct cw_completion *completion, ucs_status_t status)
+{
+    struct cw_dt_piece *piece    = cw_container_of(completion, struct cw_dt_piece, completion);
+    struct cw_completion *sender = piece->sender;
+
+    if (--piece->lent == 0 && piece->orphaned) {
+        piece_free(piece);
+    }
+    sender->done(sender, status);
+}
+
+/* CW_DT_PIECE bytes, or more. */
+static struct cw_dt_piece *piece_new(struct cw_dt_generic *type, size_t capacity)
+{
+    struct cw_dt_piece *piece = NULL;
+    unsigned i;
+
+    for (i = 0; i < CW_DT_SPARES && piece == NULL && capacity == CW_DT_PIECE; i++) {
+        piece = __atomic_exchange_n(&type->spares[i], NULL, __ATOMIC_ACQ_REL);
+    }
+    piece = (piece == NULL) ? malloc(sizeof(*piece) + capacity) : piece;
+    if (piece != NULL) {
+        __atomic_add_fetch(&type->holds, 1, __ATOMIC_RELAXED);
+        piece->completion.done = returned;
+        piece->type            = type;
+        piece->lent            = 0;
+        piece->orphaned        = 0;
+        piece->begin           = 0;
+        piece->end             = 0;
+        piece->capacity        = capacity;
+    }
+    return piece;
 }
 
 static const struct cw_dt_device *device_of(ucp_datatype_t datatype)
@@ -100,10 +177,10 @@ ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, c
         cursor->length  = iov_length(buffer, count);
         return UCS_OK;
     case UCP_DATATYPE_GENERIC:
-        type                  = generic_of(datatype);
+        type = generic_of(datatype);
         __atomic_add_fetch(&type->holds, 1, __ATOMIC_RELAXED);
-        cursor->generic.type      = type;
-        cursor->generic.collected = NULL;
+        cursor->generic.type  = type;
+        cursor->generic.piece = NULL;
         cursor->generic.state = (direction == CW_DT_SEND) ?
                                 type->ops.start_pack(type->context, buffer, count) :
                                 type->ops.start_unpack(type->context, (void *)buffer, count);
@@ -159,7 +236,9 @@ void cw_dt_finish(struct cw_dt_cursor *cursor)
 {
     if (cursor->class_id == UCP_DATATYPE_GENERIC) {
         cursor->generic.type->ops.finish(cursor->generic.state);
-        free(cursor->generic.collected);
+        if (cursor->generic.piece != NULL) {
+            piece_leave(cursor->generic.piece);
+        }
         release_generic(cursor->generic.type);
     } else if (cursor->owns_iov) {
         finish_owned(cursor);
@@ -242,21 +321,119 @@ static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t 
     return result;
 }
 
-/* DT-7: a short count does not mean the end of the data. If a type makes no progress at all, zeros replace the rest, so
- * that the loop ends. */
-static size_t pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
+/* Has the type pack its bytes from `offset` on. A short count does not mean the end of the data (DT-7); but a type may
+ * stop where an item of its data does not fit the rest of `max`. Returns the number of bytes. */
+static size_t pack_from(const struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
 {
     size_t done = 0, part;
 
     while (done < max) {
-        part = cursor->generic.type->ops.pack(cursor->generic.state, cursor->offset + done, dest + done, max - done);
-        if (part == 0 || part > max - done) {
+        part = cursor->generic.type->ops.pack(cursor->generic.state, offset + done, dest + done, max - done);
+        if (part == 0) {
+            break;
+        }
+        if (part > max - done) {
             memset(dest + done, 0, max - done);
             return max;
         }
         done += part;
     }
     return done;
+}
+
+/* Packs the next piece of the data, which begins at `offset`. 0: there is no memory. */
+static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
+{
+    const size_t left         = cursor->length - offset;
+    const size_t length       = (left < CW_DT_PIECE) ? left : CW_DT_PIECE;
+    struct cw_dt_piece *piece = cursor->generic.piece;
+
+    if (piece != NULL && piece->lent > 0) {
+        piece->orphaned = 1;
+        piece       = NULL;
+    }
+    if (piece == NULL) {
+        piece = piece_new(cursor->generic.type, CW_DT_PIECE);
+        cursor->generic.piece = piece;
+        if (piece == NULL) {
+            return 0;
+        }
+    }
+    piece->begin = 0;
+    piece->end   = pack_from(cursor, offset, piece->bytes, length);
+    if (piece->end == 0) { /* it never goes on */
+        memset(piece->bytes, 0, length);
+        piece->end = length;
+    }
+    return piece->end;
+}
+
+static size_t packed(const struct cw_dt_cursor *cursor)
+{
+    const struct cw_dt_piece *piece = cursor->generic.piece;
+
+    return (piece != NULL) ? piece->end - piece->begin : 0;
+}
+
+size_t cw_dt_to_piece_end(const struct cw_dt_cursor *cursor)
+{
+    const size_t left  = cursor->length - cursor->offset;
+    const size_t ready = packed(cursor);
+
+    return (ready > 0) ? ready : (left < CW_DT_PIECE) ? left : CW_DT_PIECE;
+}
+
+struct cw_completion *cw_dt_pack_piece(struct cw_dt_cursor *cursor, size_t max, struct iovec *iov,
+                                       struct cw_completion *completion)
+{
+    size_t ready = packed(cursor);
+
+    ready = (ready > 0) ? ready : fill_piece(cursor, cursor->offset);
+    if (ready == 0) {
+        return NULL;
+    }
+    *iov = (struct iovec){.iov_base = cursor->generic.piece->bytes + cursor->generic.piece->begin,
+                          .iov_len  = (ready < max) ? ready : max};
+    cursor->generic.piece->sender = completion;
+    return &cursor->generic.piece->completion;
+}
+
+void cw_dt_sent_piece(struct cw_dt_cursor *cursor, size_t length, int lent)
+{
+    cursor->generic.piece->begin += length;
+    cursor->generic.piece->lent  += (lent != 0);
+    cursor->offset               += length;
+}
+
+/* Bytes that the type writes to `dest` itself, because they are a whole piece. */
+static size_t pack_straight(const struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
+{
+    return (max >= CW_DT_PIECE || max == cursor->length - offset) ? pack_from(cursor, offset, dest, max) : 0;
+}
+
+/* `max`: not more than is left. If a type makes no progress at all, zeros replace the rest. */
+static void pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
+{
+    size_t done = 0, part;
+
+    while (done < max) {
+        part = packed(cursor);
+        if (part == 0) {
+            done += pack_straight(cursor, cursor->offset + done, dest + done, max - done);
+            part = (done < max) ? fill_piece(cursor, cursor->offset + done) : 0;
+        }
+        if (part == 0) {
+            break;
+        }
+        part = (part < max - done) ? part : max - done;
+        cw_bytes_copy_any(dest + done, cursor->generic.piece->bytes + cursor->generic.piece->begin, part);
+        cursor->generic.piece->begin += part;
+        done                         += part;
+    }
+    if (done < max) {
+        done += pack_from(cursor, cursor->offset + done, dest + done, max - done);
+        memset(dest + done, 0, max - done);
+    }
 }
 
 size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void *dest, size_t max)
@@ -287,45 +464,74 @@ size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
     return cw_dt_pack_nt(cursor, NULL, dest, max);
 }
 
-void cw_dt_pack_ahead(struct cw_dt_cursor *cursor)
+void cw_dt_gather(struct cw_dt_cursor *cursor, size_t total)
 {
-    char *memory;
-
-    if (cursor->class_id != UCP_DATATYPE_GENERIC || cursor->offset > 0 || cursor->length == 0 ||
-        cursor->length > MAX_COLLECTED) {
-        return;
-    }
-    memory = malloc(cursor->length);
-    if (memory == NULL) {
-        return; /* each piece is packed when it is sent */
-    }
-    pack_generic(cursor, memory, cursor->length);
-    cw_dt_finish(cursor);
-    cursor->class_id = UCP_DATATYPE_CONTIG;
-    cursor->contig   = memory;
-    cursor->owns_iov = CW_DT_OWNS;
-}
-
-void cw_dt_collect(struct cw_dt_cursor *cursor, size_t total)
-{
-    if (cursor->class_id == UCP_DATATYPE_GENERIC && total <= MAX_COLLECTED && total <= cursor->length) {
-        cursor->generic.collected = malloc(total);
-        cursor->length            = (cursor->generic.collected != NULL) ? total : cursor->length;
+    if (cursor->class_id == UCP_DATATYPE_GENERIC && total > 0 && total <= cursor->length) {
+        cursor->generic.piece = piece_new(cursor->generic.type, CW_DT_PIECE);
+        cursor->length        = (cursor->generic.piece != NULL) ? total : cursor->length;
     }
 }
 
-static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const void *src, size_t length)
+char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length)
 {
-    const ucp_generic_dt_ops_t *ops = &cursor->generic.type->ops;
+    struct cw_dt_piece *piece = cursor->generic.piece;
 
-    if (cursor->generic.collected == NULL) {
-        return ops->unpack(cursor->generic.state, cursor->offset, src, length);
+    return (piece != NULL && length <= piece->capacity - piece->end) ? piece->bytes + piece->end : NULL;
+}
+
+/* The type has refused a piece because its end lies inside an item of its data: it gets these bytes again, with all
+ * others of the message. */
+static CW_COLD ucs_status_t stop_nowhere(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
+{
+    const size_t left          = cursor->length - offset;
+    struct cw_dt_piece *longer = (left <= MAX_KEPT) ? piece_new(cursor->generic.type, left) : NULL;
+
+    if (longer == NULL) {
+        return UCS_ERR_MESSAGE_TRUNCATED;
     }
-    cw_bytes_copy_any(cursor->generic.collected + cursor->offset, src, length);
-    if (cursor->offset + length < cursor->length) {
-        return UCS_OK;
+    cw_bytes_copy_any(longer->bytes, src, length);
+    longer->end = length;
+    piece_free(cursor->generic.piece);
+    cursor->generic.piece = longer;
+    return UCS_OK;
+}
+
+static ucs_status_t unpack_at(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
+{
+    ucs_status_t status = cursor->generic.type->ops.unpack(cursor->generic.state, offset, src, length);
+
+    return (cw_unlikely(status == UCS_ERR_MESSAGE_TRUNCATED) && cursor->generic.piece != NULL &&
+            offset + length < cursor->length)
+               ? stop_nowhere(cursor, offset, src, length)
+               : status;
+}
+
+static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src, size_t length)
+{
+    struct cw_dt_piece *piece = cursor->generic.piece;
+    const size_t end          = cursor->offset + length;
+    ucs_status_t status       = UCS_OK;
+    size_t part;
+
+    if (piece == NULL || (piece->end == 0 && (length >= CW_DT_PIECE || end == cursor->length))) {
+        return unpack_at(cursor, cursor->offset, src, length);
     }
-    return ops->unpack(cursor->generic.state, 0, cursor->generic.collected, cursor->length);
+    for (; length > 0 && status == UCS_OK; src += part, length -= part) {
+        piece = cursor->generic.piece;
+        part  = piece->capacity - piece->end;
+        part  = (part < length) ? part : length;
+        if (src != piece->bytes + piece->end) {
+            cw_bytes_copy_any(piece->bytes + piece->end, src, part);
+        }
+        piece->end += part;
+        if (piece->end == piece->capacity || end - length + part == cursor->length) {
+            const size_t whole = piece->end;
+
+            piece->end = 0;
+            status     = unpack_at(cursor, end - length + part - whole, piece->bytes, whole);
+        }
+    }
+    return status;
 }
 
 unsigned cw_dt_window(const struct cw_dt_cursor *cursor, size_t max, struct iovec *iov, unsigned max_entries,
@@ -357,21 +563,14 @@ unsigned cw_dt_part(const struct cw_dt_cursor *cursor, size_t offset, size_t len
                     unsigned max_entries)
 {
     struct cw_dt_cursor there = *cursor;
-    char *flat                = cw_dt_flat(cursor);
 
-    if (flat != NULL) {
-        *iov = (struct iovec){.iov_base = flat + offset, .iov_len = length};
+    if (cursor->class_id == UCP_DATATYPE_CONTIG) {
+        *iov = (struct iovec){.iov_base = cursor->contig + offset, .iov_len = length};
         return 1;
     }
     cw_dt_rewind(&there);
     cw_dt_skip(&there, offset);
     return cw_dt_window(&there, length, iov, max_entries, &length);
-}
-
-ucs_status_t cw_dt_deliver(struct cw_dt_cursor *cursor)
-{
-    return (cursor->class_id != UCP_DATATYPE_GENERIC) ? UCS_OK :
-           cursor->generic.type->ops.unpack(cursor->generic.state, 0, cursor->generic.collected, cursor->length);
 }
 
 int cw_dt_fits_iov(const struct cw_dt_cursor *cursor, unsigned max_entries)
@@ -441,9 +640,7 @@ ucs_status_t cw_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context
     if (type == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    type->ops     = *ops;
-    type->context = context;
-    type->holds   = 1;
+    *type         = (struct cw_dt_generic){.ops = *ops, .context = context, .holds = 1};
     *datatype_p   = (ucp_datatype_t)(uintptr_t)type | UCP_DATATYPE_GENERIC;
     return UCS_OK; /* cppcheck-suppress memleak ; the pointer leaves inside the datatype's bits */
 }

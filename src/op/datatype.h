@@ -16,7 +16,9 @@
 #include "mem/copy.h"
 #include "ucp/api/ucp.h"
 
+struct cw_completion;
 struct cw_stage;
+struct cw_dt_piece;
 
 struct cw_dt_cursor {
     size_t length;                /* bytes in all: of the message to send, or the capacity of a receive */
@@ -31,7 +33,7 @@ struct cw_dt_cursor {
         struct {
             struct cw_dt_generic *type; /* the cursor holds it */
             void *state;
-            char *collected;      /* of a receive in pieces: the bytes so far; NULL: each piece is unpacked */
+            struct cw_dt_piece *piece; /* bytes between the type and shorter packets; NULL: there are none */
         } generic;
         struct cw_stage *stage;
     };
@@ -41,11 +43,14 @@ struct cw_dt_cursor {
     uint8_t owns_iov;             /* CW_DT_OWNS, CW_DT_NOTES */
 };
 
+#define CW_DT_SPARES 2u
+
 /* The structure whose address is the handle of a generic datatype. */
 struct cw_dt_generic {
     ucp_generic_dt_ops_t ops;
     void *context;
     uint32_t holds; /* atomic: the program's until it destroys the type, and those of cursors, of any thread */
+    struct cw_dt_piece *spares[CW_DT_SPARES]; /* atomic */
 };
 
 /* Class of memory that is not host memory: a datatype inside the library, which exists during one call. */
@@ -120,14 +125,30 @@ size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
 /* Like cw_dt_pack, to a packet of the ring to which `nt` belongs. NULL: no ring. */
 size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void *dest, size_t max);
 
-/* Prepares a generic message that is sent in pieces: packs all of it into memory of the library, which the cursor then
- * describes. If there is no memory, or the message is very long, each piece is packed when it is sent. Cursors of other
- * classes do not change. */
-void cw_dt_pack_ahead(struct cw_dt_cursor *cursor);
+/* A generic type is asked for, and gets, at least so many bytes in one call, but at the end of a message and where it
+ * stops by itself: types of MPI libraries take long to find an odd place in their data. Bytes of shorter packets pass
+ * through memory of this length. Without memory each packet is packed or unpacked by itself. A type that answers
+ * UCS_ERR_MESSAGE_TRUNCATED to a piece before the end cannot stop there, as structures of MPICH: it gets the same bytes
+ * again with all that follow, if they are not very many. */
+#define CW_DT_PIECE ((size_t)64 << 10)
 
-/* Must be called before the first piece of a message of `total` bytes. A generic type then gets all bytes in one call,
- * if there is memory and the message is not very long. */
-void cw_dt_collect(struct cw_dt_cursor *cursor, size_t total);
+/* The bytes that cw_dt_pack should put into the next packet if packets may be as long as CW_DT_PIECE: then the type
+ * writes into the packet. Generic types only. */
+size_t cw_dt_to_piece_end(const struct cw_dt_cursor *cursor);
+
+/* Packs the next piece of a generic type, unless bytes of the last one are left, and tells where the next bytes lie, at
+ * most `max`. A transport may send them from there; if it does so later it calls the completion that is returned, which
+ * calls `completion`. NULL: there is no memory. */
+struct cw_completion *cw_dt_pack_piece(struct cw_dt_cursor *cursor, size_t max, struct iovec *iov,
+                                       struct cw_completion *completion);
+/* Moves the cursor over bytes that were sent this way. `lent`: the transport has not completed. */
+void cw_dt_sent_piece(struct cw_dt_cursor *cursor, size_t length, int lent);
+
+/* Must be called before the first bytes of a message of `total` bytes that comes in several packets. */
+void cw_dt_gather(struct cw_dt_cursor *cursor, size_t total);
+
+/* Returns where the next bytes of a gathered message may be written, for cw_dt_unpack; NULL: there is no room. */
+char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length);
 
 /* Whether the data lies in memory that has addresses and that the processor can access. */
 static inline int cw_dt_is_memory(const struct cw_dt_cursor *cursor)
@@ -144,21 +165,10 @@ int cw_dt_fits_iov(const struct cw_dt_cursor *cursor, unsigned max_entries);
 unsigned cw_dt_window(const struct cw_dt_cursor *cursor, size_t max, struct iovec *iov, unsigned max_entries,
                       size_t *length_p);
 
-/* Returns where the bytes lie one after the other in their order, also for a generic type that is received in pieces;
- * else NULL. */
-static inline char *cw_dt_flat(const struct cw_dt_cursor *cursor)
-{
-    return (cursor->class_id == UCP_DATATYPE_CONTIG) ? cursor->contig :
-           (cursor->class_id == UCP_DATATYPE_GENERIC) ? cursor->generic.collected : NULL;
-}
-
-/* Like cw_dt_window, for `length` bytes at `offset` of the data, wherever the cursor is. The data must be flat, or all
- * of it must fit `max_entries` (cw_dt_fits_iov at its beginning). */
+/* Like cw_dt_window, for `length` bytes at `offset` of the data, wherever the cursor is. All of the data must fit
+ * `max_entries` (cw_dt_fits_iov at its beginning). */
 unsigned cw_dt_part(const struct cw_dt_cursor *cursor, size_t offset, size_t length, struct iovec *iov,
                     unsigned max_entries);
-
-/* All bytes of a flat message have come, and the cursor was not moved: unpacks them if the type is generic. */
-ucs_status_t cw_dt_deliver(struct cw_dt_cursor *cursor);
 
 /* Moves the cursor over bytes that were transferred without it. */
 void cw_dt_skip(struct cw_dt_cursor *cursor, size_t length);

@@ -48,8 +48,7 @@ struct cw_rndv_recv {
     uint8_t asked;   /* READY COPY was sent, or DONE for a get, and no COPIED came */
     uint8_t copy_failed;
     uint8_t unannounced;   /* begun by cw_rndv_recv_expect */
-    uint8_t is_flat;       /* cw_dt_flat of the cursor is not NULL */
-    uint8_t is_short_list; /* an iov with few entries: the transport can be told any part of it */
+    uint8_t is_placeable;  /* the transport can be told where any part of the message goes */
     uint8_t shown;         /* the owner of the request answers */
     ucs_status_t status;   /* of unpacking */
 };
@@ -140,16 +139,14 @@ static int scheme_of(const struct ucp_ep *ep)
     return ep->worker->context->config->rndv_scheme;
 }
 
-/* Whether the transport may be told where any part of the message goes. */
-static int is_placeable(const struct cw_rndv_recv *receive)
-{
-    return receive->is_flat || receive->is_short_list;
-}
-
-/* The longest piece for the sender. Bytes that the transport cannot place come in packets of ordinary length. */
+/* The longest piece for the sender. Bytes that are not placed come in packets of ordinary length, but in memory that
+ * both sides share. */
 static uint32_t piece_of(const struct cw_rndv_recv *receive)
 {
-    return is_placeable(receive) ? UINT32_MAX : (uint32_t)receive->in.ep->conn->iface->limits.max_bcopy;
+    const struct cw_conn *conn = receive->in.ep->conn;
+
+    return (receive->is_placeable || (!cw_conn_places(conn) && conn->max_whole > 0)) ?
+           UINT32_MAX : (uint32_t)conn->iface->limits.max_bcopy;
 }
 
 static void begin_receiving(struct cw_rndv_recv *receive)
@@ -409,8 +406,7 @@ static struct cw_rndv_recv *receive_new(struct ucp_ep *ep, const struct cw_offer
         free(receive);
         return NULL;
     }
-    receive->is_flat       = cw_dt_flat(cursor) != NULL;
-    receive->is_short_list = cursor->class_id == UCP_DATATYPE_IOV && cw_dt_fits_iov(cursor, CW_PLACE_MAX_IOV);
+    receive->is_placeable = cw_dt_is_memory(cursor) && cw_dt_fits_iov(cursor, CW_PLACE_MAX_IOV);
     cw_list_init(&receive->job.link);
     cw_incoming_add(&receive->in, ep);
     return receive;
@@ -430,7 +426,7 @@ ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer,
         answer(ep, offer->send_id, UCS_OK);
         return (offer->length == 0) ? UCS_OK : UCS_ERR_MESSAGE_TRUNCATED;
     }
-    cw_dt_collect(cursor, offer->length);
+    cw_dt_gather(cursor, offer->length);
     copies = can_copy(ep, offer, cursor);
     if (copies && offer->length <= (ep->worker->progress_depth > 0 ? CALL_BYTES : SHARE_BYTES)) {
         if (read_part(ep, offer, cursor, 0, offer->length) == UCS_OK) {
@@ -523,7 +519,7 @@ static int expects(const struct cw_rndv_recv *receive, uint64_t offset, uint64_t
     return receive != NULL && receive->phase == RECEIVING &&
            length <= receive->offer.length - receive->in.received - receive->reserved &&
            offset <= receive->offer.length && length <= receive->offer.length - offset &&
-           (is_placeable(receive) || offset == receive->in.received);
+           (receive->is_placeable || offset == receive->in.received);
 }
 
 /* All bytes arrived: ends the transfer once the copies to the device have ended. */
@@ -548,9 +544,6 @@ static void received(struct cw_rndv_recv *receive, uint64_t length)
         return;
     }
     if (receive->in.received == receive->offer.length) {
-        if (receive->is_flat) {
-            receive->status = cw_dt_deliver(receive->cursor);
-        }
         finish(receive, receive->in.ep, receive->status);
     }
 }
@@ -561,7 +554,7 @@ static void store(struct cw_rndv_recv *receive, uint64_t offset, const char *pay
     struct iovec iov[CW_PLACE_MAX_IOV];
     unsigned count, i;
 
-    if (!is_placeable(receive)) {
+    if (!receive->is_placeable) {
         if (receive->status == UCS_OK) {
             receive->status = cw_dt_unpack(receive->cursor, payload, length);
         }
@@ -616,7 +609,7 @@ unsigned cw_rndv_recv_place(struct ucp_ep *ep, const void *header, size_t length
     memcpy(&data, header, sizeof(data));
     offset  = le64toh(data.offset);
     receive = find(ep, le64toh(data.receive_id));
-    if (!expects(receive, offset, length) || !is_placeable(receive)) {
+    if (!expects(receive, offset, length) || !receive->is_placeable) {
         return 0;
     }
     receive->reserved += length;

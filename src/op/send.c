@@ -103,6 +103,30 @@ ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn,
     return went(request, length, status);
 }
 
+ucs_status_t cw_send_packed(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
+                            size_t max, enum cw_send_slot slot)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
+    struct cw_completion *completion;
+    ucs_status_t status;
+    struct iovec iov;
+
+    completion = cw_dt_pack_piece(&send->cursor, max, &iov, &send->completion);
+    if (completion == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    status = (slot == CW_SEND_IN_PLACE) ? cw_lane_send_in_place(conn, id, header, &iov, 1, completion) :
+                                          cw_lane_send_zcopy(conn, id, header, header_length, &iov, 1, completion);
+    if (status != UCS_OK && status != UCS_INPROGRESS) {
+        return status;
+    }
+    cw_dt_sent_piece(&send->cursor, iov.iov_len, status == UCS_INPROGRESS);
+    request->ep->turn    += (uint32_t)iov.iov_len;
+    request->outstanding += (status == UCS_INPROGRESS);
+    return UCS_OK;
+}
+
 ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
                             size_t max, enum cw_send_slot slot)
 {

@@ -149,6 +149,10 @@ ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *
 /* As cw_send_memory, on a lane that the caller chooses. */
 ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn, uint8_t id, const void *header,
                                size_t header_length, size_t max, enum cw_send_slot slot);
+/* As cw_send_memory, for a generic type and CW_SEND_ZCOPY or CW_SEND_IN_PLACE: bytes that were packed into memory of
+ * the library. UCS_ERR_NO_MEMORY: there is none, and nothing happened. */
+ucs_status_t cw_send_packed(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
+                            size_t max, enum cw_send_slot slot);
 /* As cw_send_memory, as many bytes as one packet takes. */
 ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length);
 /* The handle of the message's memory for the device of the lane, which can send from it; NULL: there is none. A handle
@@ -171,6 +175,18 @@ static inline void cw_send_drop_mem(struct cw_send *send)
     }
     send->has_mem   = 0;
     send->holds_mem = 0;
+}
+
+/* The length of the next packet of a message in several packets that is copied, with its header: a packet of shared
+ * memory takes a whole piece of a generic type. */
+static inline size_t cw_send_piece(const struct cw_send *send, const struct cw_conn *conn, size_t header)
+{
+    const size_t left = send->cursor.length - send->cursor.offset + header;
+
+    if (send->cursor.class_id == UCP_DATATYPE_GENERIC && conn->max_whole >= CW_DT_PIECE + header) {
+        return cw_dt_to_piece_end(&send->cursor) + header;
+    }
+    return (left < cw_conn_max_piece(conn)) ? left : cw_conn_max_piece(conn);
 }
 
 /* Sends the next `length` bytes out of registered memory, which there must be. The completion of the last packet covers

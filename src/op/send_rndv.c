@@ -131,12 +131,27 @@ static ucs_status_t send_piece_placed(struct cw_request *request)
                                               cw_smaller(piece, send->piece), CW_SEND_PLACED);
 }
 
+/* Sends the next bytes of a generic type on the message lane, so that they come in order. Packets that are not placed
+ * may be longer than those that are copied. */
+static ucs_status_t send_piece_packed(struct cw_request *request)
+{
+    const struct cw_send *send            = cw_request_state(request);
+    const struct cw_limits *limits        = &request->ep->conn->iface->limits;
+    const struct cw_wire_rndv_data header = data_header(send);
+    const int placed                      = send->piece > limits->max_bcopy;
+    const size_t max                      = placed ? cw_smaller(send->piece, limits->max_placed) : CW_DT_PIECE / 2;
+
+    return cw_send_packed(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), max,
+                          placed ? CW_SEND_IN_PLACE : CW_SEND_ZCOPY);
+}
+
 static ucs_status_t send_piece(struct cw_request *request)
 {
     struct cw_send *send           = cw_request_state(request);
     struct cw_conn *conn           = request->ep->conn;
     const struct cw_limits *limits = &conn->iface->limits;
     size_t left                    = send->cursor.length - send->cursor.offset;
+    ucs_status_t status;
 
     if (cw_dt_is_memory(&send->cursor)) {
         if (limits->max_placed > 0 && send->piece > limits->max_bcopy) {
@@ -146,11 +161,20 @@ static ucs_status_t send_piece(struct cw_request *request)
             return send_piece_zcopy(request);
         }
     }
+    if (send->cursor.class_id == UCP_DATATYPE_GENERIC && cw_lane_sends_in_place(conn) &&
+        limits->max_zcopy > CW_DT_PIECE / 2 + sizeof(struct cw_wire_rndv_data)) {
+        status = send_piece_packed(request);
+        if (status != UCS_ERR_NO_MEMORY) {
+            return status;
+        }
+    }
     if (cw_unlikely(send->cursor.class_id == CW_DT_STAGED)) {
         left = cw_stage_complete(send->cursor.stage) - send->cursor.offset;
     }
     left = cw_smaller(left, send->piece) + sizeof(struct cw_wire_rndv_data);
-    return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA, cw_smaller(left, cw_conn_max_piece(conn)), pack_data, send);
+    return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA,
+                              cw_smaller(left, cw_send_piece(send, conn, sizeof(struct cw_wire_rndv_data))), pack_data,
+                              send);
 }
 
 void cw_send_go_on(void *arg)

@@ -101,7 +101,7 @@ ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request
     return status;
 }
 
-static char *place(struct cw_incoming *incoming, size_t length CW_UNUSED)
+static char *place(struct cw_incoming *incoming, size_t length)
 {
     struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
     const struct cw_tag_recv_state *state;
@@ -110,6 +110,9 @@ static char *place(struct cw_incoming *incoming, size_t length CW_UNUSED)
         return desc->data + incoming->received;
     }
     state = cw_request_state(desc->request);
+    if (state->status == UCS_OK && state->cursor.class_id == UCP_DATATYPE_GENERIC) {
+        return cw_dt_piece_place(&state->cursor, length);
+    }
     return (state->status == UCS_OK && state->cursor.class_id == UCP_DATATYPE_CONTIG) ?
            state->cursor.contig + state->cursor.offset : NULL;
 }
@@ -122,7 +125,7 @@ static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t
         if (data != desc->data + incoming->received) {
             cw_bytes_copy_any(desc->data + incoming->received, data, length);
         }
-    } else if (data == place(incoming, length)) {
+    } else if (cw_tag_cursor(desc->request)->class_id == UCP_DATATYPE_CONTIG && data == place(incoming, length)) {
         cw_dt_skip(cw_tag_cursor(desc->request), length);
     } else {
         cw_tag_store(desc->request, data, length);
@@ -517,7 +520,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     }
     desc->request = cw_tag_request_full(match);
     cw_tag_begin(desc->request, tag, total);
-    cw_dt_collect(cw_tag_cursor(desc->request), total);
+    cw_dt_gather(cw_tag_cursor(desc->request), total);
     cw_tag_store(desc->request, payload, length);
     cw_tag_matched(ep->worker, desc);
     return UCS_OK;

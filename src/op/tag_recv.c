@@ -113,7 +113,7 @@ static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv
         return take_announced(request, desc, param);
     }
     if (desc->in.received < desc->in.total) {
-        cw_dt_collect(cw_tag_cursor(request), desc->in.total);
+        cw_dt_gather(cw_tag_cursor(request), desc->in.total);
     }
     cw_tag_store(request, desc->data, desc->in.received);
     cw_tag_matched(request->worker, desc);

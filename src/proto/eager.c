@@ -201,7 +201,7 @@ static ucs_status_t send_next(struct cw_request *request)
     struct cw_conn *conn       = request->ep->conn;
     struct cw_wire_next header = next_header(send);
     size_t left                = send->cursor.length - send->cursor.offset;
-    size_t max                 = cw_conn_max_piece(conn);
+    ucs_status_t status;
 
     if (cw_send_memh(send, conn->iface) != NULL) {
         return send_registered(request, CW_PACKET_NEXT, &header, sizeof(header));
@@ -211,8 +211,14 @@ static ucs_status_t send_next(struct cw_request *request)
                                                              conn->iface->limits.max_placed, CW_SEND_IN_PLACE)
                                             : cw_send_zcopy(request, CW_PACKET_NEXT, &header, sizeof(header));
     }
-    left += sizeof(header);
-    return cw_lane_send_bcopy(conn, CW_PACKET_NEXT, (left < max) ? left : max, pack_next, send);
+    if (send->cursor.class_id == UCP_DATATYPE_GENERIC && cw_lane_sends_in_place(conn)) {
+        status = cw_send_packed(request, CW_PACKET_NEXT, &header, sizeof(header), conn->iface->limits.max_placed,
+                                CW_SEND_IN_PLACE);
+        if (status != UCS_ERR_NO_MEMORY) {
+            return status;
+        }
+    }
+    return cw_lane_send_bcopy(conn, CW_PACKET_NEXT, cw_send_piece(send, conn, sizeof(header)), pack_next, send);
 }
 
 /* Bytes of the first packet. A message that will be received in place needs no copy here, so its first packet is
@@ -250,7 +256,6 @@ static ucs_status_t send_pieces(struct cw_request *request)
     size_t begin;
 
     if (send->phase == CW_SEND_QUEUED) {
-        cw_dt_pack_ahead(&send->cursor);
         send->message = cw_op_ep(request->ep)->next_message_id;
         status        = send_first(request);
         if (status != UCS_OK) {

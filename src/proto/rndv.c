@@ -84,7 +84,6 @@ static ucs_status_t announce_start(struct cw_request *request)
     struct cw_conn *conn                = request->ep->conn;
     const struct cw_protocol_plan *plan = conn->iface->plan;
 
-    cw_dt_pack_ahead(&send->cursor);
     if (cw_iface_grows(conn->iface) && send->force == CW_FORCE_NONE && !plan->rndv_forced &&
         !(send->fast && plan->rndv_fast_min != plan->rndv_min)) {
         cw_lane_grow(conn, send->extra + send->cursor.length);

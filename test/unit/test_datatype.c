@@ -46,6 +46,8 @@ struct backwards {
     size_t unpack_fails_at;
     int started_for_unpack;
     size_t count;
+    size_t item;                /* it stops at multiples of this only; 0: anywhere */
+    size_t least_pack, least_unpack; /* the shortest calls that do not reach the end */
 };
 
 static struct backwards type_state;
@@ -86,6 +88,12 @@ static size_t type_pack(void *state, size_t offset, void *dest, size_t max)
     type->packs++;
     assert_int_equal(offset, type->expected_offset);
     assert_true(max > 0 && offset + max <= type->length);
+    if (offset + max < type->length && max < type->least_pack) {
+        type->least_pack = max;
+    }
+    if (type->item > 0 && offset + max < type->length) {
+        max -= max % type->item;
+    }
     if (offset >= type->pack_stops_at) {
         return 0;
     }
@@ -111,6 +119,12 @@ static ucs_status_t type_unpack(void *state, size_t offset, const void *src, siz
     type->unpacks++;
     assert_int_equal(offset, type->expected_offset);
     assert_true(length > 0 && offset + length <= type->length);
+    if (offset + length < type->length && length < type->least_unpack) {
+        type->least_unpack = length;
+    }
+    if (type->item > 0 && offset + length < type->length && length % type->item > 0) {
+        return UCS_ERR_MESSAGE_TRUNCATED;
+    }
     type->expected_offset += length;
     if (offset + length > type->unpack_fails_at) {
         return UCS_ERR_IO_ERROR;
@@ -483,6 +497,115 @@ static void a_type_that_gives_nothing_or_too_much_is_cut_off(void **state)
     }
 }
 
+/* What travels: packets of one length, or, with 0, as long as the type's pieces, as a ring has them. */
+static void send_packets(char *from, char *wire, size_t length, size_t packet)
+{
+    struct cw_dt_cursor cursor;
+    size_t part;
+
+    assert_int_equal(cw_dt_start(&cursor, generic, from, length, CW_DT_SEND), UCS_OK);
+    while (cursor.offset < length) {
+        part = (packet > 0) ? packet : cw_dt_to_piece_end(&cursor);
+        assert_true(part > 0);
+        part = cw_dt_pack(&cursor, wire + cursor.offset, part);
+        assert_true(part > 0);
+    }
+    assert_int_equal(cursor.offset, length);
+    cw_dt_finish(&cursor);
+}
+
+static ucs_status_t receive_packets(char *to, const char *wire, size_t length, size_t packet)
+{
+    ucs_status_t status = UCS_OK;
+    struct cw_dt_cursor cursor;
+    size_t part, first = 1000;
+
+    assert_int_equal(cw_dt_start(&cursor, generic, to, length, CW_DT_RECV), UCS_OK);
+    cw_dt_gather(&cursor, length);
+    while (cursor.offset < length && status == UCS_OK) {
+        part   = (cursor.offset == 0) ? first : packet;
+        part   = (part < length - cursor.offset) ? part : length - cursor.offset;
+        status = cw_dt_unpack(&cursor, wire + cursor.offset, part);
+    }
+    cw_dt_finish(&cursor);
+    return status;
+}
+
+/* DT-7, DT-8: a type is entered at pieces of at least 64 KiB, one after the other, whatever packets there are, unless
+ * there is no memory. A type that cannot stop everywhere gets the pieces that it can take. */
+static void long_messages_move_in_pieces(void **state)
+{
+    static const size_t packets[] = {0, 1000, 8192, 16400, CW_DT_PIECE, 70000, 200000, 500000};
+    static const size_t items[]   = {0, 1, 21, 4096, 70001};
+    const size_t length           = 300007;
+    char *from = malloc(length), *wire = malloc(length), *to = malloc(length);
+    unsigned i, k, without;
+    size_t byte;
+
+    (void)state;
+    for (byte = 0; byte < length; byte++) {
+        from[byte] = (char)next_random();
+    }
+    for (i = 0; i < sizeof(packets) / sizeof(packets[0]); i++) {
+        for (k = 0; k < sizeof(items) / sizeof(items[0]); k++) {
+            for (without = 0; without < (items[k] > 1 ? 1u : 2u); without++) {
+                type_state = (struct backwards){.pack_stops_at   = SIZE_MAX,
+                                                .unpack_fails_at = SIZE_MAX,
+                                                .length          = length,
+                                                .item            = items[k] < CW_DT_PIECE ? items[k] : 0,
+                                                .least_pack      = SIZE_MAX,
+                                                .least_unpack    = SIZE_MAX};
+                if (without) { /* nor pieces that the type has kept */
+                    cw_dt_destroy(generic);
+                    assert_int_equal(cw_dt_create_generic(&ops, &type_state, &generic), UCS_OK);
+                }
+                refuse     = (int)without;
+                memset(wire, 0, length);
+                send_packets(from, wire, length, packets[i]);
+                type_state.item = items[k];
+                assert_int_equal(receive_packets(to, wire, length, packets[i] > 0 ? packets[i] : CW_DT_PIECE), UCS_OK);
+                refuse = 0;
+                for (byte = 0; byte < length; byte++) {
+                    assert_int_equal(wire[byte], from[length - 1 - byte]);
+                }
+                assert_memory_equal(to, from, length);
+                assert_int_equal(type_state.finishes, 2);
+                if (!without && items[k] <= 1) {
+                    assert_in_range(type_state.least_pack, CW_DT_PIECE, SIZE_MAX);
+                    assert_in_range(type_state.least_unpack, CW_DT_PIECE, SIZE_MAX);
+                }
+            }
+        }
+    }
+    free(from);
+    free(wire);
+    free(to);
+}
+
+/* The error of a piece in the middle is handed on, and so is one that only looks as if the type could not stop. */
+static void an_error_in_the_middle_ends_the_pieces(void **state)
+{
+    const size_t length = 200000;
+    char *wire = calloc(1, length), *to = malloc(length);
+
+    (void)state;
+    type_state.length          = length;
+    type_state.least_unpack    = SIZE_MAX;
+    type_state.unpack_fails_at = 100000;
+    assert_int_equal(receive_packets(to, wire, length, 8192), UCS_ERR_IO_ERROR);
+    assert_int_equal(type_state.unpacks, 2);
+
+    type_state.unpacks = 0;
+    type_state.item    = 21;
+    refuse             = 1;
+    assert_int_equal(receive_packets(to, wire, length, 8192), UCS_ERR_MESSAGE_TRUNCATED);
+    assert_int_equal(type_state.unpacks, 1);
+    refuse = 0;
+    assert_int_equal(type_state.finishes, 2);
+    free(wire);
+    free(to);
+}
+
 /* DT-12: the error is handed on, and the offset goes on so that the rest can be swallowed. */
 static void an_error_of_unpack_is_handed_on(void **state)
 {
@@ -610,6 +733,8 @@ int main(void)
         test(generic_types_are_started_and_finished_once),
         test(a_type_that_gives_nothing_or_too_much_is_cut_off),
         test(an_error_of_unpack_is_handed_on),
+        test(long_messages_move_in_pieces),
+        test(an_error_in_the_middle_ends_the_pieces),
         test(classes_that_do_not_exist_are_refused),
         test(packed_sizes_are_told),
         test(parts_are_named),
