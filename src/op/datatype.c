@@ -161,6 +161,18 @@ static ucs_status_t start_device(struct cw_dt_cursor *cursor, const struct cw_dt
     return (cursor->layout == UCP_DATATYPE_IOV) ? UCS_OK : UCS_ERR_INVALID_PARAM;
 }
 
+/* Of `count` elements that have so many bytes in all. */
+static uint32_t piece_length(size_t length, size_t count)
+{
+    const size_t element = (count > 0 && length % count == 0) ? length / count : 0;
+    size_t whole         = CW_DT_PIECE;
+
+    if (element > 0 && element <= MAX_KEPT / 2) {
+        whole = (CW_DT_PIECE + element - 1) / element * element;
+    }
+    return (uint32_t)whole;
+}
+
 ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, const void *buffer, size_t count,
                          enum cw_dt_direction direction)
 {
@@ -185,6 +197,7 @@ ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, c
                                 type->ops.start_pack(type->context, buffer, count) :
                                 type->ops.start_unpack(type->context, (void *)buffer, count);
         cursor->length        = type->ops.packed_size(cursor->generic.state);
+        cursor->piece_length  = piece_length(cursor->length, count);
         return UCS_OK;
     case CW_DT_DEVICE:
         return start_device(cursor, device_of(datatype), buffer, count);
@@ -345,7 +358,7 @@ static size_t pack_from(const struct cw_dt_cursor *cursor, size_t offset, char *
 static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
 {
     const size_t left         = cursor->length - offset;
-    const size_t length       = (left < CW_DT_PIECE) ? left : CW_DT_PIECE;
+    const size_t length       = (left < cursor->piece_length) ? left : cursor->piece_length;
     struct cw_dt_piece *piece = cursor->generic.piece;
 
     if (piece != NULL && piece->lent > 0) {
@@ -353,7 +366,7 @@ static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
         piece       = NULL;
     }
     if (piece == NULL) {
-        piece = piece_new(cursor->generic.type, CW_DT_PIECE);
+        piece = piece_new(cursor->generic.type, (length < CW_DT_PIECE) ? CW_DT_PIECE : length);
         cursor->generic.piece = piece;
         if (piece == NULL) {
             return 0;
@@ -380,7 +393,7 @@ size_t cw_dt_to_piece_end(const struct cw_dt_cursor *cursor)
     const size_t left  = cursor->length - cursor->offset;
     const size_t ready = packed(cursor);
 
-    return (ready > 0) ? ready : (left < CW_DT_PIECE) ? left : CW_DT_PIECE;
+    return (ready > 0) ? ready : (left < cursor->piece_length) ? left : cursor->piece_length;
 }
 
 struct cw_completion *cw_dt_pack_piece(struct cw_dt_cursor *cursor, size_t max, struct iovec *iov,
@@ -408,7 +421,9 @@ void cw_dt_sent_piece(struct cw_dt_cursor *cursor, size_t length, int lent)
 /* Bytes that the type writes to `dest` itself, because they are a whole piece. */
 static size_t pack_straight(const struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
 {
-    return (max >= CW_DT_PIECE || max == cursor->length - offset) ? pack_from(cursor, offset, dest, max) : 0;
+    const int is_whole = max % cursor->piece_length == 0 || max == cursor->length - offset;
+
+    return is_whole ? pack_from(cursor, offset, dest, max) : 0;
 }
 
 /* `max`: not more than is left. If a type makes no progress at all, zeros replace the rest. */
@@ -467,7 +482,9 @@ size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
 void cw_dt_gather(struct cw_dt_cursor *cursor, size_t total)
 {
     if (cursor->class_id == UCP_DATATYPE_GENERIC && total > 0 && total <= cursor->length) {
-        cursor->generic.piece = piece_new(cursor->generic.type, CW_DT_PIECE);
+        const size_t length = (total < cursor->piece_length) ? total : cursor->piece_length;
+
+        cursor->generic.piece = piece_new(cursor->generic.type, (length < CW_DT_PIECE) ? CW_DT_PIECE : length);
         cursor->length        = (cursor->generic.piece != NULL) ? total : cursor->length;
     }
 }
@@ -513,7 +530,7 @@ static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src,
     ucs_status_t status       = UCS_OK;
     size_t part;
 
-    if (piece == NULL || (piece->end == 0 && (length >= CW_DT_PIECE || end == cursor->length))) {
+    if (piece == NULL || (piece->end == 0 && (length % cursor->piece_length == 0 || end == cursor->length))) {
         return unpack_at(cursor, cursor->offset, src, length);
     }
     for (; length > 0 && status == UCS_OK; src += part, length -= part) {

@@ -41,6 +41,7 @@ struct cw_dt_cursor {
     uint8_t memory_type;          /* ucs_memory_type_t of its bytes, */
     uint8_t layout;               /* and the class of its layout, contiguous or iov */
     uint8_t owns_iov;             /* CW_DT_OWNS, CW_DT_NOTES */
+    uint32_t piece_length;        /* generic: whole elements, CW_DT_PIECE or more */
 };
 
 #define CW_DT_SPARES 2u
@@ -126,7 +127,8 @@ size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
 size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void *dest, size_t max);
 
 /* A generic type is asked for, and gets, at least so many bytes in one call, but at the end of a message and where it
- * stops by itself: types of MPI libraries take long to find an odd place in their data. Bytes of shorter packets pass
+ * stops by itself: types of MPI libraries take long to find an odd place in their data. Calls end between elements,
+ * unless these are very long. Bytes of shorter packets pass
  * through memory of this length. Without memory each packet is packed or unpacked by itself. A type that answers
  * UCS_ERR_MESSAGE_TRUNCATED to a piece before the end cannot stop there, as structures of MPICH: it gets the same bytes
  * again with all that follow, if they are not very many. */

@@ -183,7 +183,7 @@ static inline size_t cw_send_piece(const struct cw_send *send, const struct cw_c
 {
     const size_t left = send->cursor.length - send->cursor.offset + header;
 
-    if (send->cursor.class_id == UCP_DATATYPE_GENERIC && conn->max_whole >= CW_DT_PIECE + header) {
+    if (send->cursor.class_id == UCP_DATATYPE_GENERIC && conn->max_whole >= send->cursor.piece_length + header) {
         return cw_dt_to_piece_end(&send->cursor) + header;
     }
     return (left < cw_conn_max_piece(conn)) ? left : cw_conn_max_piece(conn);
