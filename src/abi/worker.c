@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "abi/call.h"
-#include "base/cell_take.h"
 #include "connect/cm.h"
 #include "connect/connect.h"
 #include "op/am.h"
@@ -130,13 +129,13 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
 /* Checks the inbox itself, as the public call does for a worker without a lock. */
 static CW_INLINE unsigned progress_entered(ucp_worker_h worker)
 {
-    struct cw_consumer *inbox = *worker->inbox;
-    const uint64_t seen       = cw_cell_look(inbox);
+    struct cw_rx *inbox = *worker->inbox;
+    const uint64_t seen       = cw_rx_look(inbox);
 
-    if (cw_likely(cw_cell_is_short(inbox, seen))) {
+    if (cw_likely(cw_rx_is_short(inbox, seen))) {
         return cw_worker_take(worker, inbox, seen);
     }
-    return cw_cell_is_packet(seen) ? cw_worker_take_longer(worker, inbox) : cw_worker_progress(worker);
+    return cw_rx_is_packet(seen) ? cw_worker_take_longer(worker, inbox) : cw_worker_progress(worker);
 }
 
 static CW_APART unsigned progress_locked(ucp_worker_h worker)
@@ -158,13 +157,13 @@ static CW_APART unsigned progress_locked(ucp_worker_h worker)
 
 unsigned ucp_worker_progress(ucp_worker_h worker)
 {
-    struct cw_consumer *inbox = *worker->outer_inbox;
-    const uint64_t seen       = cw_cell_look(inbox);
+    struct cw_rx *inbox = *worker->outer_inbox;
+    const uint64_t seen       = cw_rx_look(inbox);
 
-    if (cw_likely(cw_cell_is_short(inbox, seen))) {
+    if (cw_likely(cw_rx_is_short(inbox, seen))) {
         return cw_worker_take(worker, inbox, seen);
     }
-    if (cw_cell_is_packet(seen)) {
+    if (cw_rx_is_packet(seen)) {
         return cw_worker_take_longer(worker, inbox);
     }
     return cw_unlikely(worker->mt) ? progress_locked(worker) : cw_worker_progress(worker);

@@ -8,7 +8,6 @@
  */
 #include "core/worker.h"
 
-#include "base/cell_take.h"
 #include "core/lane.h"
 
 #define SHORT_NS     UINT64_C(200000) /* from one sleep to the next, with the sleep of a peer in between */
@@ -72,13 +71,13 @@ static void looked(struct cw_sleeps *sleeps, int found)
 }
 
 /* Whether a packet came, or the descriptor became readable. */
-static int look(const struct cw_poller *poller, struct cw_consumer *inbox, uint64_t end_ns)
+static int look(const struct cw_poller *poller, struct cw_rx *inbox, uint64_t end_ns)
 {
     unsigned i;
 
     do {
         for (i = 0; inbox != NULL && i < LOOKS; i++) {
-            if (cw_cell_peek(inbox) != 0) {
+            if (cw_rx_is_packet(cw_rx_look(inbox))) {
                 return 1;
             }
             cw_cpu_relax();
@@ -95,7 +94,7 @@ static int look(const struct cw_poller *poller, struct cw_consumer *inbox, uint6
 static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
 {
     const uint64_t spin_ns    = worker->context->config->wakeup_spin_ns;
-    struct cw_consumer *inbox = (*worker->outer_inbox == worker->no_inbox) ? NULL : *worker->outer_inbox;
+    struct cw_rx *inbox = (*worker->outer_inbox == worker->no_inbox) ? NULL : *worker->outer_inbox;
     ucs_status_t status       = prepare(worker, (inbox == NULL) ? NULL : inbox->conn->iface);
     int found;
 
@@ -107,7 +106,7 @@ static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
     cw_worker_enter(worker);
     note(&worker->sleeps, now_ns);
     looked(&worker->sleeps, found);
-    if (found && ((inbox != NULL && cw_cell_peek(inbox) != 0) || cw_poller_check(worker->poller))) {
+    if (found && ((inbox != NULL && cw_rx_is_packet(cw_rx_look(inbox))) || cw_poller_check(worker->poller))) {
         return UCS_ERR_BUSY; /* cw_poller_check consumed a signal */
     }
     return prepare(worker, NULL);

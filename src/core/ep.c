@@ -79,7 +79,7 @@ static struct ucp_ep *ep_init(struct ucp_ep *ep, struct ucp_worker *worker, stru
                           .number  = number,
                           .state   = CW_EP_IDLE,
                           .in_slot = in_slot != 0,
-                          .cells   = &cw_cell_no_producer};
+                          .tx      = &cw_no_tx};
     cw_list_init(&ep->pending);
     cw_list_init(&ep->inflight);
     cw_list_init(&ep->held);
@@ -438,16 +438,15 @@ static int is_connecting(const struct ucp_ep *ep)
     return ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING;
 }
 
-/* The cells into which the core may write short packets; none where the plan sends nothing short, or where a trace
- * records packets. */
-static struct cw_producer *find_cells(const struct ucp_ep *ep)
+/* Where the core may write short packets; nowhere if the plan sends none of them, or where a trace records packets. */
+static struct cw_tx *find_tx(const struct ucp_ep *ep)
 {
     const struct cw_iface *iface = (ep->conn == NULL) ? NULL : ep->conn->iface;
 
-    if (iface == NULL || !cw_iface_has_cells(iface) || ep->worker->trace != NULL) {
-        return &cw_cell_no_producer;
+    if (iface == NULL || !cw_iface_has_fastpath(iface) || ep->worker->trace != NULL) {
+        return &cw_no_tx;
     }
-    return (iface->plan->short_end > CW_CELL_SHORT) ? cw_lane_cells(ep->conn) : &cw_cell_no_producer;
+    return (iface->plan->short_end > CW_CELL_FEW) ? cw_lane_tx(ep->conn) : &cw_no_tx;
 }
 
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
@@ -466,7 +465,7 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
     worker->num_connecting -= (unsigned)is_connecting(ep);
     worker->num_waiting    -= (unsigned)(ep->state == CW_EP_WAITING);
     ep->state               = (uint8_t)state;
-    ep->cells               = (state == CW_EP_OPEN) ? find_cells(ep) : &cw_cell_no_producer;
+    ep->tx                  = (state == CW_EP_OPEN) ? find_tx(ep) : &cw_no_tx;
     worker->num_connecting += (unsigned)is_connecting(ep);
     worker->num_waiting    += (unsigned)(state == CW_EP_WAITING);
     if (worker->num_waiting == 0) {

@@ -17,7 +17,6 @@
 #ifndef CW_CORE_EP_H
 #define CW_CORE_EP_H
 
-#include "base/byte_ring.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "core/lane.h"
@@ -75,7 +74,7 @@ struct ucp_ep {
     struct ucp_worker *worker;
     struct cw_conn *conn;               /* the message lane; NULL unless DIALING or OPEN */
     struct cw_lanes *lanes;             /* further lanes (core/lanes.h); NULL: none were wanted yet */
-    struct cw_producer *cells;          /* takes short packets while OPEN, if the transport has cells */
+    struct cw_tx *tx;                  /* takes short packets while OPEN, if the transport has a fast path */
     struct cw_list pending;             /* requests that wait for the connection or for room, in order */
     struct cw_list inflight;            /* requests taken by the transport or waiting for the peer's answer */
     struct cw_list held;                /* requests that wait for the peer's credit, and what must not overtake these;

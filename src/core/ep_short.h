@@ -13,13 +13,13 @@
  * room. */
 static CW_INLINE bool cw_ep_takes_few(const struct ucp_ep *ep, size_t length)
 {
-    return cw_cell_can_put_few(ep->cells, length) && cw_list_empty(&ep->pending);
+    return cw_tx_takes(ep->tx, length) && cw_list_empty(&ep->pending);
 }
 
 /* Sends a packet at once; it cannot fail. */
 static CW_INLINE void cw_ep_send_few(struct ucp_ep *ep, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
-    cw_cell_put_few(ep->cells, id, header, payload, length);
+    cw_tx_put(ep->tx, id, header, payload, length);
 }
 
 /* Tries to send a packet. False: nothing was sent, since the plan sends so many bytes another way, the endpoint is not

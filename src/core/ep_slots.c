@@ -48,7 +48,7 @@ static void make_tombstone(struct ucp_worker *worker, struct cw_ep_slots *slots,
 {
     *tombstone = (struct ucp_ep){.worker         = worker,
                                  .peer           = &slots->nobody,
-                                 .cells          = &cw_cell_no_producer,
+                                 .tx             = &cw_no_tx,
                                  .state          = CW_EP_FAILED,
                                  .handle         = CW_HANDLE_RETIRED,
                                  .error_reported = 1,

@@ -199,17 +199,17 @@ static inline void cw_lane_abandon(struct cw_conn *lane)
     }
 }
 
-/* ---- short packets without a slot (base/cell.h) ---- */
+/* ---- short packets without a slot (transport/fastpath.h) ---- */
 
-static inline int cw_iface_has_cells(const struct cw_iface *iface)
+static inline int cw_iface_has_fastpath(const struct cw_iface *iface)
 {
     return iface->transport->fastpath != NULL;
 }
 
-/* NULL: this lane has no cells. Only where the interface has cells. */
-static inline struct cw_producer *cw_lane_cells(struct cw_conn *lane)
+/* Only where the interface has a fast path. */
+static inline struct cw_tx *cw_lane_tx(struct cw_conn *lane)
 {
-    return lane->iface->transport->fastpath->cells(lane);
+    return lane->iface->transport->fastpath->tx(lane);
 }
 
 /* ---- interfaces ---- */

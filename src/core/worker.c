@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/byte_ring.h"
-#include "base/cell_take.h"
 #include "base/counter.h"
 #include "base/log.h"
 #include "core/ep.h"
@@ -27,7 +25,7 @@
 #define BUSY_ROUNDS_PER_POLL 128u
 /* Packets taken from an inbox in one round, and the rounds with packets after which the other interfaces are looked
  * at. */
-#define CELLS_PER_ROUND   15u /* and the first one */
+#define TAKES_PER_ROUND   15u /* and the first one */
 #define ROUNDS_PER_IFACES 16u
 _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter is one of the former");
 /* While idle rounds are short, one in this many reads the clock. */
@@ -273,10 +271,10 @@ static void find_inbox(struct ucp_worker *worker)
     unsigned i;
 
     worker->packet   = worker->handlers->upcalls->packet;
-    worker->no_inbox = &cw_cell_no_consumer;
+    worker->no_inbox = &cw_no_rx;
     worker->inbox    = &worker->no_inbox;
     for (i = 0; i < worker->num_ifaces && worker->trace == NULL; i++) {
-        if (cw_iface_has_cells(worker->ifaces[i])) {
+        if (cw_iface_has_fastpath(worker->ifaces[i])) {
             worker->inbox = &worker->ifaces[i]->inbox;
         }
     }
@@ -513,7 +511,7 @@ static CW_APART unsigned busy(struct ucp_worker *worker, unsigned count)
 
 unsigned cw_worker_progress(struct ucp_worker *worker)
 {
-    struct cw_consumer *inbox = *worker->inbox;
+    struct cw_rx *inbox = *worker->inbox;
     const struct cw_iface *idle;
     unsigned count = 0, i;
 
@@ -522,14 +520,14 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     }
     worker->progress_depth = 1;
     worker->round++;
-    idle = (cw_cell_peek(inbox) == 0 && !cw_cell_should_tell(inbox)) ? inbox->conn->iface : NULL;
+    idle = cw_rx_is_quiet(inbox) ? inbox->conn->iface : NULL;
     for (i = 0; i < worker->num_progressed; i++) {
         if (worker->ifaces[i] != idle) {
             count += cw_iface_progress(worker->ifaces[i]);
         }
     }
     if (count == 0) {
-        cw_cell_fetch(*worker->inbox);
+        cw_rx_fetch(*worker->inbox);
         worker->idle_rounds++;
         count = poll_idle(worker);
     } else if (worker->round % ROUNDS_PER_IFACES == 0) {
@@ -542,23 +540,23 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     return count;
 }
 
-/* Hands up one packet. Its cell stays unchanged until the producer is told. To be followed by cw_cell_look_next. */
-static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
+/* Hands up one packet. Its bytes stay unchanged until the producer is told. To be followed by cw_rx_next. */
+static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen)
 {
-    const void *data = cw_cell_pass(inbox, seen);
+    const void *data = cw_rx_take(inbox, seen);
 
-    worker->packet(inbox->conn, cw_cell_id(seen), data, seen >> 16);
+    worker->packet(inbox->conn, cw_rx_id(seen), data, seen >> 16);
 }
 
 /* Takes the packets behind the first one. */
-static CW_APART unsigned take_more(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
+static CW_APART unsigned take_more(const struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen)
 {
     unsigned count = 0;
 
     do {
         take_packet(worker, inbox, seen);
-        seen = cw_cell_look_next(inbox);
-    } while (++count < CELLS_PER_ROUND && cw_cell_is_short(inbox, seen));
+        seen = cw_rx_next(inbox);
+    } while (++count < TAKES_PER_ROUND && cw_rx_is_short(inbox, seen));
     return count;
 }
 
@@ -585,7 +583,7 @@ static CW_INLINE unsigned taken(struct ucp_worker *worker, unsigned count)
     return count;
 }
 
-unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
+unsigned cw_worker_take(struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen)
 {
     unsigned count = 1;
 
@@ -594,17 +592,17 @@ unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, ui
     }
     worker->progress_depth = 1;
     worker->round++;
-    cw_cell_answering(inbox->answers);
+    cw_tx_answers(inbox->answers);
     take_packet(worker, inbox, seen);
-    seen = cw_cell_look_next(inbox);
-    if (cw_cell_is_short(inbox, seen)) {
+    seen = cw_rx_next(inbox);
+    if (cw_rx_is_short(inbox, seen)) {
         count += take_more(worker, inbox, seen);
     }
     return taken(worker, count);
 }
 
 /* The transport takes this packet and those behind it. */
-unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_consumer *inbox)
+unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_rx *inbox)
 {
     struct cw_iface *iface = inbox->conn->iface;
 

@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <stdbool.h>
 
-#include "base/cell.h"
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/idmap.h"
@@ -104,10 +103,10 @@ struct ucp_worker {
     unsigned num_ifaces;
     unsigned num_progressed;            /* num_ifaces, and 1 more for an interface behind these by which only socket
                                          * addresses are met (cw_worker_cm_iface) */
-    struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`; also
+    struct cw_rx **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`; also
                                          * `no_inbox` where packets are traced */
-    struct cw_consumer **outer_inbox;   /* `inbox`, for a caller outside the worker; `no_inbox` if calls take a lock */
-    struct cw_consumer *no_inbox;
+    struct cw_rx **outer_inbox;   /* `inbox`, for a caller outside the worker; `no_inbox` if calls take a lock */
+    struct cw_rx *no_inbox;
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
     uint32_t moment;                    /* when the counters were last published, in units of CW_MOMENT_SHIFT: the age
@@ -186,10 +185,10 @@ void cw_worker_try_yield(struct ucp_worker *worker, uint64_t ticks);
 /* For the caller of progress, when worker->yield_policy.due is set; the worker is not entered. */
 void cw_worker_yield(struct ucp_worker *worker);
 
-/* A round of progress for this packet, which is short (cw_cell_is_short), and those behind it. */
-unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen);
-/* As cw_worker_take, for a packet that does not lie in its cell. */
-unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_consumer *inbox);
+/* A round of progress for this packet, which is short (cw_rx_is_short), and those behind it. */
+unsigned cw_worker_take(struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen);
+/* As cw_worker_take, for a packet that is not short. */
+unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_rx *inbox);
 
 /* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). Leaves the lock while it looks
  * for packets before the sleep (core/arm.c). */

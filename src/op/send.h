@@ -227,8 +227,8 @@ ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wi
                                   const void *parts, size_t length);
 void cw_send_device_end(struct cw_send *send);
 
-/* send_list.c: for an open endpoint with no pending requests. The length of a list that may go into a cell or the byte
- * area; SIZE_MAX: the list cannot go this way. */
+/* send_list.c: for an open endpoint with no pending requests. The length of a list that may be sent without a
+ * request; SIZE_MAX: it may not. */
 size_t cw_send_list_length(const struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count);
 /* Sends a list of that length; 0: there is no room. */
 int cw_send_list(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_iov_t *iov, size_t count, size_t length);

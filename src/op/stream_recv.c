@@ -13,6 +13,8 @@
 #include "op/op.h"
 #include "wire/packet.h"
 
+#define SHORT_BYTES 56u /* packets up to this length have segments of their own kind */
+
 #define SHARED_SEGMENT 4096u
 #define MAX_SHARED     512u     /* so that little room is lost at the end */
 
@@ -123,7 +125,7 @@ static inline struct cw_stream_segment *append(struct cw_stream *stream, size_t 
 
 static CW_APART struct cw_stream_segment *new_short_segment(struct cw_stream *stream)
 {
-    struct cw_stream_segment *segment = segment_new(CW_CELL_SHORT);
+    struct cw_stream_segment *segment = segment_new(SHORT_BYTES - sizeof(uint64_t));
 
     if (segment != NULL) {
         segment->state = (stream->spare == NULL) ? CW_STREAM_USED : CW_STREAM_PLAIN;
@@ -132,7 +134,7 @@ static CW_APART struct cw_stream_segment *new_short_segment(struct cw_stream *st
     return segment;
 }
 
-/* Returns a segment for a packet of one cell; NULL: no memory. */
+/* Returns a segment for a short packet; NULL: no memory. */
 static CW_INLINE struct cw_stream_segment *get_short_segment(struct cw_stream *stream)
 {
     struct cw_stream_segment *segment = stream->spare;
@@ -259,11 +261,11 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
     struct cw_wire_stream_data header;
     struct cw_stream_segment *segment;
 
-    if (stream != NULL && cw_list_empty(&stream->receives) && length > sizeof(header) && length <= CW_CELL_DATA &&
+    if (stream != NULL && cw_list_empty(&stream->receives) && length > sizeof(header) && length <= SHORT_BYTES &&
         cw_likely(cw_ep_has_user(ep))) {
         memcpy(&header, data, sizeof(header));
         if (cw_likely(le64toh(header.offset) == stream->arrived &&
-                      stream->arrived - stream->told <= CW_STREAM_WINDOW - CW_CELL_DATA &&
+                      stream->arrived - stream->told <= CW_STREAM_WINDOW - SHORT_BYTES &&
                       stream->segments < CW_STREAM_SEGMENTS && cw_worker_has(worker, UCP_FEATURE_STREAM))) {
             segment = get_short_segment(stream);
             if (cw_likely(segment != NULL)) {

@@ -17,7 +17,7 @@
 #include "os/poll.h"
 #include "ucs/type/status.h"
 
-struct cw_consumer;
+struct cw_rx;
 struct cw_config;
 struct cw_conn;
 struct cw_domain;
@@ -219,11 +219,11 @@ struct cw_iface {
     uint8_t told;                           /* set by the core: UCX_PROTO_INFO was obeyed */
     uint8_t left_out;                       /* set by the core: the worker's address had no room for it */
     uint8_t stirred;                        /* cw_iface_stir; progress sets it to 0 before it looks for events */
-    /* The cells that the core may empty by itself instead of calling `progress`, as long as they hold short packets and
-     * the producer needs no notice; `progress` has nothing else to do then. While `progress` would find nothing the
-     * member may name cells that are always empty. It may change at any time. Only for transports with `fastpath`;
-     * &cw_cell_no_consumer: none. */
-    struct cw_consumer *inbox;
+    /* From where the core may take short packets by itself instead of calling `progress`, as long as the producer
+     * needs no notice; `progress` has nothing else to do then. While `progress` would find nothing this may be a place
+     * that is always empty. It may change at any time. Only for transports with `fastpath`;
+     * &cw_no_rx: none. */
+    struct cw_rx *inbox;
 };
 
 struct cw_conn {

@@ -31,7 +31,7 @@ struct cw_visit {
     int fd;
     int memory_fd;
     void *memory;
-    struct cw_producer tx;
+    struct cw_tx tx;
 };
 
 #define CELLS_SIZE shm_whole_pages(sizeof(struct cw_cell) << CELL_SHIFT)

@@ -55,15 +55,15 @@ static struct shm_conn *end_of(int other)
     return (ep->state != CW_EP_OPEN || conn == NULL) ? NULL : shm_conn_of(conn);
 }
 
-static void put(struct cw_producer *tx, unsigned kind, uint8_t id, const uint8_t *data, size_t length)
+static void put(struct cw_tx *tx, unsigned kind, uint8_t id, const uint8_t *data, size_t length)
 {
     size_t long_length = (kind == LONGER) ? CW_CELL_DATA + 1 + length * 61 : length;
 
     if (kind == SLOT) {
         length = (length < CW_CELL_SLOT) ? length : CW_CELL_SLOT;
-        if (cw_cell_can_put_few(tx, 0)) {
+        if (cw_tx_takes(tx, 0)) {
             memcpy(tx->cell->slots[tx->slot], data, length);
-            cw_cell_publish_slot(tx, tx->cell, tx->slot, length, id);
+            cw_tx_publish_slot(tx, tx->cell, tx->slot, length, id);
         }
     } else if (long_length <= tx->num_bytes / 4 && shm_has_room(tx, long_length)) {
         char *to = shm_reserve(tx, long_length);
@@ -104,7 +104,7 @@ static void do_own(unsigned what, size_t length)
 static void one(unsigned kind, unsigned first, unsigned second, const uint8_t *data, size_t length)
 {
     struct shm_conn *end = end_of(kind & 0x80);
-    struct cw_consumer *rx;
+    struct cw_rx *rx;
     uint64_t word = 0;
     uint64_t at;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Model of a ring of cells in shared memory (src/base/cell.h) on processors of weak order, for SPIN.
+ * Model of a ring of cells in shared memory (src/transport/fastpath.h) on processors of weak order, for SPIN.
  *
  * A producer sends MESSAGES packets through CELLS cells of PIECES packets each, the second of them in the open cell; a
  * consumer reads them and tells how far it is. Two places hold a cell's bytes, two words publish them.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets that share a cell (base/cell.h), both sides in one process, mixed with those that have one of their own and
- * those in the byte area: all arrive once, in order and intact; and whatever the producer writes, the consumer reads
- * inside of the ring only, and no more than a slot of it.
+ * Packets that share a cell (transport/fastpath.h), both sides in one process, mixed with those that have one of their
+ * own and those in the byte area: all arrive once, in order and intact; and whatever the producer writes, the consumer
+ * reads inside of the ring only, and no more than a slot of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,8 +23,8 @@
 
 struct ring {
     struct shm_ring_control control;
-    struct cw_producer producer;
-    struct cw_consumer consumer;
+    struct cw_tx producer;
+    struct cw_rx consumer;
     uint32_t attention;
     unsigned bells;
     uint64_t sent;
@@ -33,7 +33,7 @@ struct ring {
     char *bytes;
 };
 
-static void ring_bell(struct cw_producer *producer)
+static void ring_bell(struct cw_tx *producer)
 {
     struct ring *ring = (struct ring *)(void *)((char *)producer - offsetof(struct ring, producer));
 
@@ -83,10 +83,10 @@ static void fill(uint64_t n, char *payload, size_t length)
 }
 
 /* Sends a packet without looking for room; 0: no room is known. */
-static int put_now(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload, size_t length)
+static int put_now(struct cw_tx *producer, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
-    if (cw_cell_can_put_few(producer, length)) {
-        cw_cell_put_few(producer, id, header, payload, length);
+    if (cw_tx_takes(producer, length)) {
+        cw_tx_put(producer, id, header, payload, length);
         return 1;
     }
     if (length <= CW_CELL_FEW || !cw_cell_is_next(producer)) {
@@ -145,23 +145,23 @@ static int is_next(const struct ring *ring, const char *data, uint32_t length)
 /* The length of the payload; -1: there is nothing. -2: it is damaged. */
 static long receive(struct ring *ring)
 {
-    const uint64_t seen   = cw_cell_peek(&ring->consumer);
-    const uint32_t length = cw_cell_length(seen);
+    const uint64_t seen   = shm_cell_peek(&ring->consumer);
+    const uint32_t length = cw_rx_length(seen);
     int good;
 
     if (seen == 0) {
         return -1;
     }
-    good = cw_cell_id(seen) == id_of(ring->received) && length >= sizeof(uint64_t) && length <= 1024;
+    good = cw_rx_id(seen) == id_of(ring->received) && length >= sizeof(uint64_t) && length <= 1024;
     if (good && length <= CW_CELL_DATA) {
-        good = is_next(ring, cw_cell_pass(&ring->consumer, seen), length);
-        cw_cell_passed(&ring->consumer);
+        good = is_next(ring, cw_rx_take(&ring->consumer, seen), length);
+        cw_rx_passed(&ring->consumer);
     } else if (good) {
         good = is_next(ring, shm_data(&ring->consumer, length), length);
         shm_advance(&ring->consumer, length);
     }
     ring->received++;
-    if (cw_cell_should_tell(&ring->consumer)) {
+    if (cw_rx_should_tell(&ring->consumer)) {
         shm_tell(&ring->consumer);
     }
     return good ? (long)length - (long)sizeof(uint64_t) : -2;
@@ -212,10 +212,10 @@ static void payload_is_aligned(void **state)
     (void)state;
     for (i = 0; i < 6; i++) {
         assert_int_equal(put(ring, 8), 1);
-        seen = cw_cell_look(&ring->consumer);
-        assert_true(cw_cell_is_short(&ring->consumer, seen));
-        data = cw_cell_pass(&ring->consumer, seen);
-        cw_cell_passed(&ring->consumer);
+        seen = cw_rx_look(&ring->consumer);
+        assert_true(cw_rx_is_short(&ring->consumer, seen));
+        data = cw_rx_take(&ring->consumer, seen);
+        cw_rx_passed(&ring->consumer);
         assert_true((uintptr_t)data % 8 == 0);
         assert_true(is_next(ring, data, 16));
         ring->received++;
@@ -321,10 +321,10 @@ static void bytes_of_the_last_lap_are_no_packets(void **state)
             assert_true(shm_has_room(&ring->producer, CW_CELL_DATA));
             memcpy(&seen, data, sizeof(seen));
             assert_true(put_now(&ring->producer, 1, seen, data, sizeof(data)));
-            seen = cw_cell_peek(&ring->consumer);
-            assert_int_equal(cw_cell_length(seen), CW_CELL_DATA);
-            (void)cw_cell_pass(&ring->consumer, seen);
-            cw_cell_passed(&ring->consumer);
+            seen = shm_cell_peek(&ring->consumer);
+            assert_int_equal(cw_rx_length(seen), CW_CELL_DATA);
+            (void)cw_rx_take(&ring->consumer, seen);
+            cw_rx_passed(&ring->consumer);
             shm_tell(&ring->consumer);
         }
         for (i = 0; i < 12; i++) {
@@ -414,14 +414,14 @@ static void a_lying_producer_makes_nobody_read_outside(void **state)
             }
             ring->consumer.cell->more[0] = (next_random() & 3) ? ring->consumer.cell->more[0] : CW_CELL_OVER;
         }
-        seen   = (round & 2) ? cw_cell_look(&ring->consumer) : cw_cell_peek(&ring->consumer);
-        length = cw_cell_length(seen);
-        if (cw_cell_is_packet(seen) && length <= CW_CELL_DATA) {
+        seen   = (round & 2) ? cw_rx_look(&ring->consumer) : shm_cell_peek(&ring->consumer);
+        length = cw_rx_length(seen);
+        if (cw_rx_is_packet(seen) && length <= CW_CELL_DATA) {
             behind += ring->consumer.slot != 0;
-            data    = cw_cell_pass(&ring->consumer, seen);
+            data    = cw_rx_take(&ring->consumer, seen);
             assert_true(data >= (const char *)ring->cells);
             assert_true(data + length <= (const char *)end);
-            cw_cell_passed(&ring->consumer);
+            cw_rx_passed(&ring->consumer);
         } else {
             cw_cell_advance(&ring->consumer);
         }

@@ -26,8 +26,8 @@ struct ring {
     char *memory;
     size_t cells_size;
     size_t bytes_size;
-    struct cw_producer producer;
-    struct cw_consumer consumer;
+    struct cw_tx producer;
+    struct cw_rx consumer;
     uint64_t sent;
     uint64_t received;
     uint64_t seed;
@@ -81,7 +81,7 @@ static void ring_free(struct ring *ring)
 /* Both sides as if so many cells had gone through. */
 static void ring_forward(struct ring *ring, uint64_t cells, uint64_t bytes)
 {
-    const struct cw_producer was    = ring->producer;
+    const struct cw_tx was    = ring->producer;
     struct shm_ring_control *control = was.control;
     uint64_t i, count                = UINT64_C(1) << was.cell_shift;
 
@@ -148,20 +148,20 @@ static int send_packet(struct ring *ring, size_t length, size_t max)
 /* The length of the packet, or -1 when there is none. */
 static long receive_packet(struct ring *ring)
 {
-    uint64_t word = cw_cell_peek(&ring->consumer);
+    uint64_t word = shm_cell_peek(&ring->consumer);
     uint32_t length;
 
     if (word == 0) {
         return -1;
     }
-    length = cw_cell_length(word);
-    if (cw_cell_id(word) != packet_id(ring, ring->received) || length > ring->bytes_size ||
+    length = cw_rx_length(word);
+    if (cw_rx_id(word) != packet_id(ring, ring->received) || length > ring->bytes_size ||
         !packet_is(ring, ring->received, shm_data(&ring->consumer, length), length)) {
         fail_msg("packet %llu of %u bytes is damaged", (unsigned long long)ring->received, length);
     }
     ring->received++;
     shm_advance(&ring->consumer, length);
-    if (cw_cell_should_tell(&ring->consumer)) {
+    if (cw_rx_should_tell(&ring->consumer)) {
         shm_tell(&ring->consumer);
     }
     return (long)length;
@@ -202,12 +202,12 @@ static void an_empty_ring_has_nothing(void **state)
 
     (void)state;
     ring_new(&ring, 4, 4096);
-    assert_true(cw_cell_peek(&ring.consumer) == 0);
+    assert_true(shm_cell_peek(&ring.consumer) == 0);
     assert_int_equal(receive_packet(&ring), -1);
     assert_true(shm_has_room(&ring.producer, 0));
     assert_true(shm_has_room(&ring.producer, 4096));
     assert_false(shm_has_room(&ring.producer, 4097));
-    assert_false(cw_cell_should_tell(&ring.consumer));
+    assert_false(cw_rx_should_tell(&ring.consumer));
     ring_free(&ring);
 }
 
@@ -376,9 +376,9 @@ static void no_packet_has_the_word_zero(void **state)
         assert_true(cw_cell_word(lap, 0, 0) != 0);
         assert_true(cw_cell_word(lap, 0, 0) >> 48 == lap);
     }
-    assert_int_equal(cw_cell_length(cw_cell_word(0xffff, UINT32_MAX, 0)), UINT32_MAX);
-    assert_int_equal(cw_cell_id(cw_cell_word(0xffff, 0, 0xff)), 0xff);
-    assert_int_equal(cw_cell_id(cw_cell_word(0, UINT32_MAX, 0)), 0);
+    assert_int_equal(cw_rx_length(cw_cell_word(0xffff, UINT32_MAX, 0)), UINT32_MAX);
+    assert_int_equal(cw_rx_id(cw_cell_word(0xffff, 0, 0xff)), 0xff);
+    assert_int_equal(cw_rx_id(cw_cell_word(0, UINT32_MAX, 0)), 0);
 }
 
 /* Numbers that a hostile consumer may tell: near the truth, behind it, far ahead, anything. */
@@ -499,8 +499,8 @@ static void a_lying_producer_makes_nobody_read_outside(void **state)
             word = cw_cell_word(shm_lap(cw_cell_num_read(&ring.consumer), 4), (uint32_t)(word % 5000), (uint8_t)word);
         }
         cell->control = word;
-        word          = cw_cell_peek(&ring.consumer);
-        length        = cw_cell_length(word);
+        word          = shm_cell_peek(&ring.consumer);
+        length        = cw_rx_length(word);
         if (word != 0 && length <= 4096) {
             data = shm_data(&ring.consumer, length);
             check_inside(&ring, data, length);
@@ -544,22 +544,22 @@ static void *race_produce(void *arg)
 static void *race_consume(void *arg)
 {
     struct race *race             = arg;
-    struct cw_consumer *consumer = &race->ring.consumer;
+    struct cw_rx *consumer = &race->ring.consumer;
     uint32_t length;
     uint64_t word, n;
 
     for (n = 0; n < race->packets; n++) {
-        while ((word = cw_cell_peek(consumer)) == 0) {
+        while ((word = shm_cell_peek(consumer)) == 0) {
             sched_yield();
         }
-        length = cw_cell_length(word);
-        if (length != race_length(race, n) || cw_cell_id(word) != packet_id(&race->ring, n) ||
+        length = cw_rx_length(word);
+        if (length != race_length(race, n) || cw_rx_id(word) != packet_id(&race->ring, n) ||
             !packet_is(&race->ring, n, shm_data(consumer, length), length)) {
             race->damaged++;
             length = (uint32_t)race_length(race, n); /* goes on in step, so that the producer comes to its end */
         }
         shm_advance(consumer, length);
-        if (cw_cell_should_tell(consumer)) {
+        if (cw_rx_should_tell(consumer)) {
             shm_tell(consumer);
         }
     }
@@ -587,8 +587,8 @@ static void areas_change_at_any_packet(void **state)
         }
         for (i = next_random() % 20; i > 0 && send_packet(&ring, 17 * i + wide, 17 * i + wide); i--) {
         }
-        for (i = next_random() % 20; i > 0 && (word = cw_cell_peek(&ring.consumer)) != 0; i--) {
-            if (cw_cell_length(word) > CW_CELL_DATA) {
+        for (i = next_random() % 20; i > 0 && (word = shm_cell_peek(&ring.consumer)) != 0; i--) {
+            if (cw_rx_length(word) > CW_CELL_DATA) {
                 word &= SHM_WIDE;
                 shm_consumer_use(&ring.consumer, areas[word != 0], sizes[word != 0], word);
             }
@@ -623,7 +623,7 @@ static void two_threads_agree(void **state)
         assert_int_equal(pthread_join(producer, NULL), 0);
         assert_int_equal(pthread_join(consumer, NULL), 0);
         assert_int_equal(race.damaged, 0);
-        assert_true(cw_cell_peek(&race.ring.consumer) == 0);
+        assert_true(shm_cell_peek(&race.ring.consumer) == 0);
         ring_free(&race.ring);
     }
 }

@@ -82,8 +82,8 @@ static inline size_t shm_memory_size(uint32_t cell_shift, uint32_t num_bytes, ui
 
 struct shm_conn {
     struct cw_conn super;
-    struct cw_producer tx;
-    struct cw_consumer rx;
+    struct cw_tx tx;
+    struct cw_rx rx;
     uint8_t state;
     uint8_t blocked;                /* a send was answered CW_AGAIN */
     uint8_t hangup;                 /* the socket ended; the ring may still hold packets */
@@ -149,7 +149,7 @@ struct shm_iface {
     uint64_t place_id;              /* the machine and name space in which the token is valid */
     uint32_t cell_shift;
     uint32_t num_bytes;
-    struct cw_consumer quiet;       /* the inbox while progress has no ring to look at: of this connection ... */
+    struct cw_rx quiet;       /* the inbox while progress has no ring to look at: of this connection ... */
     struct cw_conn quiet_conn;
     struct cw_cell quiet_cell;      /* ... and its cell, which is always empty */
 };
@@ -279,7 +279,7 @@ unsigned cw_shm_cool(struct cw_alarm *alarm);
 /* Sets the inbox anew after a change in iface->open, or of what is to be done there: the core takes packets itself only
  * while all of it allows that. */
 void cw_shm_inbox(struct shm_iface *iface);
-struct cw_producer *cw_shm_cells(struct cw_conn *conn);
+struct cw_tx *cw_shm_tx(struct cw_conn *conn);
 /* Ends the sends that the core makes itself, because a condition holds that only the transport handles. */
 static inline void shm_no_cells(struct shm_conn *conn)
 {

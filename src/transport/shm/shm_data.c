@@ -21,7 +21,7 @@ static inline uint32_t wants_attention(const struct shm_conn *conn)
 
 /* The consumer sets its flag, then looks into the ring; the producer fills the ring, then looks at the flag. Each has a
  * full fence between both steps, so at least one of them sees the other's store. */
-static CW_COLD void ring_doorbell(struct cw_producer *tx)
+static CW_COLD void ring_doorbell(struct cw_tx *tx)
 {
     struct shm_conn *conn    = cw_container_of(tx, struct shm_conn, tx);
     const uint32_t attention = wants_attention(conn);
@@ -45,10 +45,10 @@ void cw_shm_inbox(struct shm_iface *iface)
     const int alone = iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0 && !iface->open[0]->hangup;
     const int quiet = iface->num_hot == 0 && !iface->armed; /* then cw_shm_progress has no work */
 
-    iface->super.inbox = alone ? &iface->open[0]->rx : quiet ? &iface->quiet : &cw_cell_no_consumer;
+    iface->super.inbox = alone ? &iface->open[0]->rx : quiet ? &iface->quiet : &cw_no_rx;
 }
 
-struct cw_producer *cw_shm_cells(struct cw_conn *super)
+struct cw_tx *cw_shm_tx(struct cw_conn *super)
 {
     struct shm_conn *conn = shm_conn_of(super);
 
@@ -206,7 +206,7 @@ static CW_COLD int change_area(struct shm_conn *conn, uint64_t wide)
 /* Takes a packet in the byte area; 0: its length is impossible. */
 static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
 {
-    const uint32_t length = cw_cell_length(word);
+    const uint32_t length = cw_rx_length(word);
 
     if (cw_unlikely((word & SHM_WIDE) != conn->rx.wide) && !change_area(conn, word & SHM_WIDE)) {
         cw_shm_conn_broken(conn, UCS_ERR_IO_ERROR);
@@ -218,7 +218,7 @@ static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
         cw_shm_conn_broken(conn, UCS_ERR_IO_ERROR);
         return 0;
     }
-    conn->super.iface->upcalls->packet(&conn->super, cw_cell_id(word), shm_data(&conn->rx, length), length);
+    conn->super.iface->upcalls->packet(&conn->super, cw_rx_id(word), shm_data(&conn->rx, length), length);
     shm_advance(&conn->rx, length);
     return 1;
 }
@@ -229,20 +229,20 @@ static CW_APART unsigned receive(const struct cw_upcalls *upcalls, struct shm_co
     unsigned count = 0;
     const void *data;
 
-    cw_cell_answering(&conn->tx);
+    cw_tx_answers(&conn->tx);
     do {
         count++;
-        if (cw_likely(cw_cell_length(word) <= CW_CELL_DATA)) {
-            data = cw_cell_pass(&conn->rx, word);
-            upcalls->packet(&conn->super, cw_cell_id(word), data, cw_cell_length(word));
-            cw_cell_passed(&conn->rx);
+        if (cw_likely(cw_rx_length(word) <= CW_CELL_DATA)) {
+            data = cw_rx_take(&conn->rx, word);
+            upcalls->packet(&conn->super, cw_rx_id(word), data, cw_rx_length(word));
+            cw_rx_passed(&conn->rx);
         } else if (!receive_longer(conn, word)) {
             break;
         }
-        if (cw_unlikely(cw_cell_should_tell(&conn->rx))) {
+        if (cw_unlikely(cw_rx_should_tell(&conn->rx))) {
             tell(conn);
         }
-    } while (count < PACKETS_PER_ROUND && (word = cw_cell_peek(&conn->rx)) != 0);
+    } while (count < PACKETS_PER_ROUND && (word = shm_cell_peek(&conn->rx)) != 0);
     return count;
 }
 
@@ -296,10 +296,10 @@ static CW_APART unsigned progress_all(struct shm_iface *iface)
     }
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
-        if (cw_unlikely(cw_cell_should_tell(&conn->rx))) {
+        if (cw_unlikely(cw_rx_should_tell(&conn->rx))) {
             tell(conn); /* of the packets that the core has taken */
         }
-        word = cw_cell_peek(&conn->rx);
+        word = shm_cell_peek(&conn->rx);
         if (word != 0) {
             /* a connection that breaks is replaced by the last one, which is looked at in the next round */
             count += receive(iface->super.upcalls, conn, word);
@@ -323,11 +323,11 @@ unsigned cw_shm_progress(struct cw_iface *super)
 
     if (cw_likely(iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0)) {
         conn = iface->open[0];
-        word = cw_cell_peek(&conn->rx);
-        if (word != 0 && !cw_cell_should_tell(&conn->rx)) {
+        word = shm_cell_peek(&conn->rx);
+        if (word != 0 && !cw_rx_should_tell(&conn->rx)) {
             return receive(super->upcalls, conn, word);
         }
-        if (cw_likely(!conn->hangup && !cw_cell_should_tell(&conn->rx))) {
+        if (cw_likely(!conn->hangup && !cw_rx_should_tell(&conn->rx))) {
             return 0;
         }
     } else if (iface->num_hot == 0 && !iface->armed) {
@@ -354,7 +354,7 @@ ucs_status_t cw_shm_arm(struct cw_iface *super)
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fences in ring_doorbell and cw_shm_tell */
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
-        if (cw_cell_peek(&conn->rx) != 0 || conn->hangup ||
+        if (shm_cell_peek(&conn->rx) != 0 || conn->hangup ||
             (conn->blocked && has_wanted_room(conn))) {
             disarm(iface);
             return UCS_ERR_BUSY;

@@ -115,7 +115,7 @@ static void cool(struct shm_iface *iface, struct shm_conn *conn)
     } else if (conn->heat == SHM_HOT) {
         conn->heat = SHM_COOLING;
         set_flag(conn);
-    } else if (cw_cell_peek(&conn->rx) == 0) {
+    } else if (shm_cell_peek(&conn->rx) == 0) {
         conn->heat = SHM_COLD;
         swap(iface, conn, --iface->num_hot);
         cw_shm_inbox(iface);

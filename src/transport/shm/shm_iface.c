@@ -36,7 +36,7 @@ static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
 #define SHM_LINE_NS     14
 
 /* The byte area holds eight packets of the greatest size: its reader tells only after a quarter of it
- * (cw_cell_should_tell), and one packet may have to skip nearly its own length at the end of the area. */
+ * (cw_rx_should_tell), and one packet may have to skip nearly its own length at the end of the area. */
 static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
 {
     size_t segment = config->posix_seg_size;
@@ -96,9 +96,9 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->nt_copies       = cw_tuning_follows(&params->config->tuning, CW_TUNING_NT_COPY);
     iface->stalls          = cw_tuning_follows(&params->config->tuning, CW_TUNING_STALLS);
     iface->quiet_conn      = (struct cw_conn){.iface = &iface->super};
-    iface->quiet           = (struct cw_consumer){.cell = &iface->quiet_cell, .most = CW_CELL_MOST,
+    iface->quiet           = (struct cw_rx){.cell = &iface->quiet_cell, .most = CW_CELL_MOST,
                                                   .conn = &iface->quiet_conn,
-                                                  .answers = &cw_cell_no_producer};
+                                                  .answers = &cw_no_tx};
     cw_shm_inbox(iface);
     iface->listener.fd     = -1;
     iface->listener.ready  = cw_shm_accept_ready;
@@ -193,7 +193,7 @@ static const struct cw_transport_copies shm_copies = {
 };
 
 static const struct cw_transport_fastpath shm_fastpath = {
-    .cells = cw_shm_cells,
+    .tx = cw_shm_tx,
 };
 
 const struct cw_transport cw_shm_transport = {

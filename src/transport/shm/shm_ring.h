@@ -2,7 +2,7 @@
 /*
  * A ring in memory shared by one producer and one consumer process. Two parts: cells of one cache line, with a control
  * word and small packets, so that such a packet costs one line transfer; and a byte area for larger ones, in the order
- * of the cells. The functions for cells alone are in base/cell.h.
+ * of the cells. The functions for cells alone are in shm_cell.h.
  *
  * The consumer trusts nothing that it reads: positions are its own counters; only length and id come from the peer,
  * and they are checked. Each side has private counters; struct shm_ring_control has the values that it tells the other.
@@ -14,9 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/byte_ring.h"
-#include "base/cell_take.h"
 #include "base/compiler.h"
+#include "transport/shm/shm_bytes.h"
 
 struct shm_ring_control {
     /* written by the consumer; the producer reads it when it has no more room, or at each send if the consumer may
@@ -50,13 +49,13 @@ static inline struct cw_cell *shm_cell_at(struct cw_cell *cells, uint64_t cell_c
 }
 
 /* Starts at the beginning, or as if these numbers of cells and bytes had gone through. */
-static inline void shm_producer_init(struct cw_producer *producer, struct cw_cell *cells, uint32_t cell_shift,
+static inline void shm_producer_init(struct cw_tx *producer, struct cw_cell *cells, uint32_t cell_shift,
                                      char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
                                      uint64_t cell_count, uint64_t byte_count)
 {
     const uint64_t num_cells = UINT64_C(1) << cell_shift;
 
-    *producer = (struct cw_producer){.cell       = shm_cell_at(cells, cell_count, cell_shift),
+    *producer = (struct cw_tx){.cell       = shm_cell_at(cells, cell_count, cell_shift),
                                       .fetch_from = cells,
                                       .stamp      = cw_cell_word(shm_lap(cell_count, cell_shift), 0, 0),
                                       .lap_count  = cell_count & ~(num_cells - 1),
@@ -68,13 +67,13 @@ static inline void shm_producer_init(struct cw_producer *producer, struct cw_cel
     cw_cell_set_limit(producer, cell_count + num_cells);
 }
 
-static inline void shm_consumer_init(struct cw_consumer *consumer, struct cw_cell *cells, uint32_t cell_shift,
+static inline void shm_consumer_init(struct cw_rx *consumer, struct cw_cell *cells, uint32_t cell_shift,
                                      char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
                                      uint64_t cell_count, uint64_t byte_count)
 {
     const uint64_t num_cells = UINT64_C(1) << cell_shift;
 
-    *consumer = (struct cw_consumer){.cell       = shm_cell_at(cells, cell_count, cell_shift),
+    *consumer = (struct cw_rx){.cell       = shm_cell_at(cells, cell_count, cell_shift),
                                       .stamp      = shm_lap(cell_count, cell_shift) * CW_CELL_LAP,
                                       .lap_count  = cell_count & ~(num_cells - 1),
                                       .byte_count = byte_count, .bytes_told = byte_count,
@@ -89,7 +88,7 @@ static inline void shm_consumer_init(struct cw_consumer *consumer, struct cw_cel
  * areas, and each packet tells in which one it lies, so the producer may change at any packet.
  */
 /* Changes the area, from the next packet on. */
-static inline void shm_producer_use(struct cw_producer *producer, char *bytes, uint32_t num_bytes, uint64_t wide)
+static inline void shm_producer_use(struct cw_tx *producer, char *bytes, uint32_t num_bytes, uint64_t wide)
 {
     producer->bytes     = bytes;
     producer->num_bytes = num_bytes;
@@ -97,7 +96,7 @@ static inline void shm_producer_use(struct cw_producer *producer, char *bytes, u
     cw_nt_new_memory(&producer->nt);
 }
 
-static inline void shm_consumer_use(struct cw_consumer *consumer, char *bytes, uint32_t num_bytes, uint64_t wide)
+static inline void shm_consumer_use(struct cw_rx *consumer, char *bytes, uint32_t num_bytes, uint64_t wide)
 {
     consumer->bytes     = bytes;
     consumer->num_bytes = num_bytes;
@@ -108,7 +107,7 @@ static inline void shm_consumer_use(struct cw_consumer *consumer, char *bytes, u
 
 /* Reads the position that the consumer has told. A peer that tells a wrong one only harms itself: at worst its own
  * unread packets are overwritten. */
-static inline void shm_look(struct cw_producer *producer)
+static inline void shm_look(struct cw_tx *producer)
 {
     const uint64_t num_cells = UINT64_C(1) << producer->cell_shift;
     const uint64_t sent      = cw_cell_num_sent(producer);
@@ -121,13 +120,13 @@ static inline void shm_look(struct cw_producer *producer)
 }
 
 /* Whether a packet of this length has room, by the last known position of the consumer. */
-static inline int shm_has_room_known(struct cw_producer *producer, uint64_t length)
+static inline int shm_has_room_known(struct cw_tx *producer, uint64_t length)
 {
     return cw_cell_is_free(producer) && (length <= CW_CELL_DATA || cw_byte_ring_free(producer, length));
 }
 
 /* Whether a packet of this length has room; reads the consumer's position only if the last known one leaves no room. */
-static inline int shm_has_room(struct cw_producer *producer, uint64_t length)
+static inline int shm_has_room(struct cw_tx *producer, uint64_t length)
 {
     if (cw_likely(shm_has_room_known(producer, length))) {
         return 1;
@@ -137,7 +136,7 @@ static inline int shm_has_room(struct cw_producer *producer, uint64_t length)
 }
 
 /* The memory for a packet of at most `length` bytes, for which there is room. */
-static inline void *shm_reserve(struct cw_producer *producer, uint64_t length)
+static inline void *shm_reserve(struct cw_tx *producer, uint64_t length)
 {
     if (length <= CW_CELL_DATA) {
         return producer->cell->data;
@@ -146,7 +145,7 @@ static inline void *shm_reserve(struct cw_producer *producer, uint64_t length)
 }
 
 /* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but of the same kind (cell or not). */
-static inline void shm_publish(struct cw_producer *producer, uint64_t length, uint8_t id)
+static inline void shm_publish(struct cw_tx *producer, uint64_t length, uint8_t id)
 {
     if (length > CW_CELL_DATA) {
         cw_byte_ring_taken(producer, length);
@@ -155,7 +154,7 @@ static inline void shm_publish(struct cw_producer *producer, uint64_t length, ui
 }
 
 /* The bytes of the packet at the consumer's position. */
-static inline const void *shm_data(const struct cw_consumer *consumer, uint32_t length)
+static inline const void *shm_data(const struct cw_rx *consumer, uint32_t length)
 {
     if (length <= CW_CELL_DATA) {
         return consumer->cell->data;
@@ -163,7 +162,7 @@ static inline const void *shm_data(const struct cw_consumer *consumer, uint32_t 
     return consumer->bytes + cw_byte_ring_place(consumer->byte_count, length, consumer->num_bytes);
 }
 
-static inline void shm_advance(struct cw_consumer *consumer, uint32_t length)
+static inline void shm_advance(struct cw_rx *consumer, uint32_t length)
 {
     if (length > CW_CELL_DATA) {
         consumer->byte_count += cw_byte_ring_needed(consumer->byte_count, length, consumer->num_bytes);
@@ -175,7 +174,7 @@ static inline void shm_advance(struct cw_consumer *consumer, uint32_t length)
     cw_cell_advance(consumer);
 }
 
-static inline void shm_tell(struct cw_consumer *consumer)
+static inline void shm_tell(struct cw_rx *consumer)
 {
     const uint64_t read = cw_cell_num_read(consumer);
 

@@ -40,7 +40,7 @@
 #define SMALL_BYTES 4096u
 
 /* Has the producer read the consumer's position after a few more packets, earlier than it needs to. */
-static void look_early(struct cw_producer *producer)
+static void look_early(struct cw_tx *producer)
 {
     if (producer->cell_limit - cw_cell_num_sent(producer) > SMALL_CELLS) {
         cw_cell_set_limit(producer, cw_cell_num_sent(producer) + SMALL_CELLS);
@@ -51,7 +51,7 @@ static void look_early(struct cw_producer *producer)
 }
 
 /* Has the consumer tell its position after a few more packets, earlier than it needs to. */
-static void tell_early(struct cw_consumer *consumer)
+static void tell_early(struct cw_rx *consumer)
 {
     if (consumer->tell_at - cw_cell_num_read(consumer) > SMALL_CELLS) {
         cw_cell_tell_at(consumer, cw_cell_num_read(consumer) + SMALL_CELLS);
@@ -62,7 +62,7 @@ static void tell_early(struct cw_consumer *consumer)
 }
 
 /* Whether the consumer has told that it read everything. Its number is checked. */
-static int is_drained(struct cw_producer *producer)
+static int is_drained(struct cw_tx *producer)
 {
     shm_look(producer);
     return producer->cell_limit - cw_cell_num_sent(producer) == UINT64_C(1) << producer->cell_shift &&
@@ -87,7 +87,7 @@ void cw_shm_trim_later(struct shm_conn *conn)
 }
 
 /* Gives all pages back but that of the next cell. */
-static void give_back(struct cw_producer *ring)
+static void give_back(struct cw_tx *ring)
 {
     char *const cells = (char *)ring->cells, *const end = (char *)ring->cells_end;
     char *const next  = cells + (((char *)ring->cell - cells) & ~(ptrdiff_t)(SHM_PAGE - 1));

@@ -2,11 +2,11 @@
 /*
  * Packets in the byte area of a ring, without a transport.
  */
-#include "base/byte_ring.h"
+#include "transport/shm/shm_bytes.h"
 
 /* The lines are fetched during idle time, unless the copy does not need their contents, or the consumer would ask for
  * them before they are written (docs/why/shared-memory.md, short-messages.md). */
-void cw_byte_ring_fetch_ahead(struct cw_producer *producer, uint64_t length)
+void cw_byte_ring_fetch_ahead(struct cw_tx *producer, uint64_t length)
 {
     uint64_t at;
     char *place;
@@ -22,7 +22,7 @@ void cw_byte_ring_fetch_ahead(struct cw_producer *producer, uint64_t length)
     }
 }
 
-void cw_byte_ring_send(struct cw_producer *producer, uint8_t id, uint64_t length)
+void cw_byte_ring_send(struct cw_tx *producer, uint8_t id, uint64_t length)
 {
     CW_PROBE(send_short, CW_CELL_TRANSPORT, length, 0);
     cw_byte_ring_taken(producer, length);

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Rare steps of cells: the end of a lap, the end of the cells known to be free, and telling the producer. Called
- * by the inline functions of cell.h and by the transport.
+ * by the inline functions of fastpath.h and by the transport.
  */
-#include "base/cell_take.h"
+#include "transport/shm/shm_cell.h"
 
 #include <stddef.h>
 
-static struct cw_cell nothing;
-
-struct cw_producer cw_cell_no_producer;
-struct cw_consumer cw_cell_no_consumer = {.cell = &nothing, .answers = &cw_cell_no_producer};
-
 /* As many cells as are known to be free, in this lap. */
-static void set_stop(struct cw_producer *producer)
+static void set_stop(struct cw_tx *producer)
 {
     const uint64_t known = producer->cell_limit - cw_cell_num_sent(producer);
     const uint64_t lap   = (uint64_t)(producer->cells_end - producer->cell);
@@ -21,13 +16,13 @@ static void set_stop(struct cw_producer *producer)
     producer->stop = producer->cell + ((known < lap) ? known : lap);
 }
 
-void cw_cell_set_limit(struct cw_producer *producer, uint64_t limit)
+void cw_cell_set_limit(struct cw_tx *producer, uint64_t limit)
 {
     producer->cell_limit = limit;
     set_stop(producer);
 }
 
-CW_APART int cw_cell_go_on(struct cw_producer *producer)
+CW_APART int cw_cell_go_on(struct cw_tx *producer)
 {
     ptrdiff_t i;
 
@@ -44,7 +39,7 @@ CW_APART int cw_cell_go_on(struct cw_producer *producer)
     return producer->cell != producer->stop;
 }
 
-CW_APART int cw_cell_close(struct cw_producer *producer)
+CW_APART int cw_cell_close(struct cw_tx *producer)
 {
     __atomic_store_n(&producer->cell->more[producer->slot - 1], CW_CELL_OVER, __ATOMIC_RELEASE);
     producer->slot = 0;
@@ -52,7 +47,7 @@ CW_APART int cw_cell_close(struct cw_producer *producer)
     return producer->cell != producer->stop;
 }
 
-void cw_cell_tell_at(struct cw_consumer *consumer, uint64_t count)
+void cw_cell_tell_at(struct cw_rx *consumer, uint64_t count)
 {
     const uint64_t lap  = (uint64_t)(consumer->cells_end - consumer->cell);
     const uint64_t read = cw_cell_num_read(consumer);
@@ -62,7 +57,7 @@ void cw_cell_tell_at(struct cw_consumer *consumer, uint64_t count)
     consumer->turn    = consumer->cell + ((count > read && count - read < lap) ? count - read : lap);
 }
 
-CW_APART void cw_cell_turn(struct cw_consumer *consumer)
+CW_APART void cw_rx_turn(struct cw_rx *consumer)
 {
     if (consumer->cell == consumer->cells_end) {
         consumer->cell       = consumer->cells;
@@ -72,8 +67,8 @@ CW_APART void cw_cell_turn(struct cw_consumer *consumer)
     cw_cell_tell_at(consumer, consumer->tell_at);
 }
 
-CW_APART uint64_t cw_cell_look_behind(struct cw_consumer *consumer)
+CW_APART uint64_t shm_cell_look_behind(struct cw_rx *consumer)
 {
     cw_cell_advance(consumer);
-    return cw_cell_look(consumer);
+    return cw_rx_look(consumer);
 }

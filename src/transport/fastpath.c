@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What endpoints and workers have whose transport has no fast path.
+ */
+#include "transport/transport.h"
+
+static struct cw_cell nothing;
+
+struct cw_tx cw_no_tx;
+struct cw_rx cw_no_rx = {.cell = &nothing, .answers = &cw_no_tx};
