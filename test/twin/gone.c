@@ -5,7 +5,7 @@
  * killed, the peer's endpoint closed) and by operation. ERR, EP-17. The peer is a process of its own.
  */
 #define _GNU_SOURCE
-#include "twin.h"
+#include "gone.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -20,9 +20,7 @@ enum {
     LARGE         = 4 << 20,
     FEATURES      = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_STREAM,
     DIALLING      = 200, /* rounds of progress while the peer makes none */
-    ADDRESS_BYTES = 4096,
-    AM_ID         = 3,
-    TAG           = 7
+    ADDRESS_BYTES = 4096
 };
 
 enum moment { BEFORE, UNUSED, DIALLED, UNDER_WAY, LATER };
@@ -178,32 +176,38 @@ static void die(enum way way)
     }
 }
 
+ucs_status_ptr_t gone_post(const char *what, ucp_ep_h of, const struct gone_area *area, size_t length,
+                           const ucp_request_param_t *param)
+{
+    ucp_rkey_h key;
+
+    if (strcmp(what, "tag") == 0) {
+        return ucp_tag_send_nbx(of, area->memory, length, GONE_TAG, param);
+    }
+    if (strcmp(what, "sync") == 0) {
+        return ucp_tag_send_sync_nbx(of, area->memory, length, GONE_TAG, param);
+    }
+    if (strcmp(what, "am") == 0) {
+        return ucp_am_send_nbx(of, GONE_AM_ID, NULL, 0, area->memory, length, param);
+    }
+    if (strcmp(what, "stream") == 0) {
+        return ucp_stream_send_nbx(of, area->memory, length, param);
+    }
+    if (strcmp(what, "flush") == 0) {
+        return ucp_ep_flush_nbx(of, param);
+    }
+    /* the process ends with the key; destroying it under an operation is another matter */
+    twin_need(ucp_ep_rkey_unpack(of, area->key, &key) == UCS_OK, "ucp_ep_rkey_unpack");
+    return strcmp(what, "put") == 0 ? ucp_put_nbx(of, area->memory, length, area->remote, key, param)
+                                    : ucp_get_nbx(of, area->memory, length, area->remote, key, param);
+}
+
 static ucs_status_ptr_t post(const char *what, const struct card *other, size_t length)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucp_rkey_h key;
-    ucs_status_ptr_t result;
+    const struct gone_area area     = {.memory = memory, .key = other->key, .remote = other->memory};
 
-    if (strcmp(what, "tag") == 0) {
-        return ucp_tag_send_nbx(ep, memory, length, TAG, &param);
-    }
-    if (strcmp(what, "sync") == 0) {
-        return ucp_tag_send_sync_nbx(ep, memory, length, TAG, &param);
-    }
-    if (strcmp(what, "am") == 0) {
-        return ucp_am_send_nbx(ep, AM_ID, NULL, 0, memory, length, &param);
-    }
-    if (strcmp(what, "stream") == 0) {
-        return ucp_stream_send_nbx(ep, memory, length, &param);
-    }
-    if (strcmp(what, "flush") == 0) {
-        return ucp_ep_flush_nbx(ep, &param);
-    }
-    twin_need(ucp_ep_rkey_unpack(ep, other->key, &key) == UCS_OK, "ucp_ep_rkey_unpack");
-    result = strcmp(what, "put") == 0 ? ucp_put_nbx(ep, memory, length, other->memory, key, &param)
-                                      : ucp_get_nbx(ep, memory, length, other->memory, key, &param);
-    /* the process ends with the key; destroying it under an operation is another matter */
-    return result;
+    return gone_post(what, ep, &area, length, &param);
 }
 
 /* Until the handler ran. An orderly close is told to nobody. */
@@ -216,14 +220,14 @@ static void notice(struct twin_pair *alone, enum way way)
     }
 }
 
-static void one(const char *what, enum moment moment, enum way way)
+static void one(const struct twin_scenario *scenario)
 {
-    static const char *const moments[] = {"before", "unused", "dialled", "under way", "later"},
-                             *const ways[] = {"destroyed", "killed", "closed", "forced"};
+    const enum moment moment = scenario->moment;
+    const enum way way       = scenario->way;
     struct twin_pair alone;
     struct card mine = {0}, other = {0};
     ucs_status_ptr_t posted;
-    ucs_status_t status;
+    ucs_status_t status, later, closed;
     int i;
 
     open_worker(&mine);
@@ -235,21 +239,25 @@ static void one(const char *what, enum moment moment, enum way way)
     }
     status = connect_to(&other);
     if (status != UCS_OK) {
-        twin_tell("%s, %s %s: create %s", what, ways[way], moments[moment], twin_status(status));
+        twin_tell("%s: create %s", scenario->name, twin_status(status));
         return;
     }
     if (moment == UNUSED) {
         die(way);
     } else if (moment >= UNDER_WAY) {
         order(PROGRESS);
-        twin_need(ends(post("get", &other, SMALL)) == UCS_OK, "connecting");
+        status = ends(post("get", &other, SMALL));
+        if (status != UCS_OK) {
+            twin_tell("%s: connecting %s", scenario->name, twin_status(status));
+            return;
+        }
         order(STOP);
     }
     if (moment == LATER) {
         die(way);
         notice(&alone, way);
     }
-    posted = post(what, &other, moment == UNDER_WAY ? LARGE : SMALL);
+    posted = post(scenario->what, &other, moment == UNDER_WAY ? LARGE : SMALL);
     if (moment == DIALLED || moment == UNDER_WAY) {
         for (i = 0; i < DIALLING; i++) {
             ucp_worker_progress(worker);
@@ -258,51 +266,59 @@ static void one(const char *what, enum moment moment, enum way way)
     }
     status = ends(posted);
     notice(&alone, way);
-    twin_tell("%s, %s %s: %s, told %s%s, then %s, close %s", what, ways[way], moments[moment], twin_status(status),
-              told > 0 ? twin_status(told_status) : "nothing", told > 1 ? " twice" : "",
-              twin_status(ends(post("tag", &other, SMALL))), twin_status(ends(ucp_ep_close_nb(ep, 1))));
+    later  = ends(post("tag", &other, SMALL));
+    closed = ends(ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH));
+    twin_tell("%s: %s, told %s%s, then %s, close %s", scenario->name, twin_status(status),
+              told > 0 ? twin_status(told_status) : "nothing", told > 1 ? " twice" : "", twin_status(later),
+              twin_status(closed));
 }
 
-/* Each in two new processes, which know nothing of those before. */
-static void each(const char *what, enum moment moment, enum way way)
+/* In two new processes, which know nothing of those before. */
+static void between_two(const struct twin_scenario *scenario)
 {
-    int ends_of[2], status;
-    pid_t origin = fork();
+    int ends_of[2];
 
-    if (origin != 0) {
-        waitpid(origin, &status, 0);
-        if (WIFSIGNALED(status)) {
-            twin_tell("%s, moment %d, way %d: died of signal %d", what, moment, way, WTERMSIG(status));
-        }
-        return;
+    if (scenario->moment < UNDER_WAY) { /* nobody answers; a connection may take its time */
+        setenv("UCX_CONNECT_TIMEOUT", "2s", 1);
     }
-    alarm(60);
     twin_need(socketpair(AF_UNIX, SOCK_STREAM, 0, ends_of) == 0, "a socket");
     peer = fork();
     wire = ends_of[peer == 0];
     close(ends_of[peer != 0]);
     if (peer == 0) {
-        play_peer(moment >= UNDER_WAY);
+        alarm(TWIN_SCENARIO_SECONDS);
+        play_peer(scenario->moment >= UNDER_WAY);
     }
-    one(what, moment, way);
+    one(scenario);
     kill(peer, SIGKILL);
-    _exit(0);
+}
+
+static void add(struct twin_scenario *list, size_t *count, const char *what, enum moment moment, enum way way)
+{
+    static const char *const moments[] = {"before", "unused", "dialled", "under way", "later"},
+                             *const ways[] = {"destroyed", "killed", "closed", "forced"};
+    struct twin_scenario *scenario = &list[(*count)++];
+
+    *scenario = (struct twin_scenario){.run = between_two, .what = what, .moment = (int)moment, .way = (int)way};
+    snprintf(scenario->name, sizeof(scenario->name), "%s, %s %s", what, ways[way], moments[moment]);
 }
 
 static void all(enum moment moment)
 {
     static const char *const operations[] = {"tag", "sync", "am", "stream", "put", "get", "flush"};
-    size_t i;
+    struct twin_scenario list[2 * TWIN_COUNT(operations) + 3];
+    size_t count = 0, i;
 
     for (i = 0; i < TWIN_COUNT(operations); i++) {
-        each(operations[i], moment, DESTROYED);
-        each(operations[i], moment, KILLED);
+        add(list, &count, operations[i], moment, DESTROYED);
+        add(list, &count, operations[i], moment, KILLED);
     }
     if (moment >= UNDER_WAY) {
-        each("tag", moment, CLOSED);
-        each("get", moment, CLOSED);
-        each("tag", moment, FORCED);
+        add(list, &count, "tag", moment, CLOSED);
+        add(list, &count, "get", moment, CLOSED);
+        add(list, &count, "tag", moment, FORCED);
     }
+    twin_each(list, count);
 }
 
 static void before(void)

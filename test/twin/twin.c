@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CASE_SECONDS = 120, SETTLE_ROUNDS = 300, BUSY_ROUNDS = 20000, SLEEP_NS = 1000000 };
+enum { CASE_SECONDS = 120, AT_ONCE = 8, SETTLE_ROUNDS = 300, BUSY_ROUNDS = 20000, SLEEP_NS = 1000000 };
 
 static const char *current;
 static FILE *report;
@@ -256,6 +256,41 @@ ucs_status_t twin_wait(struct twin_pair *pair, ucs_status_ptr_t result)
     return status;
 }
 
+static void reap(const struct twin_scenario *list, size_t count)
+{
+    size_t i;
+    int status;
+    pid_t pid = wait(&status);
+
+    for (i = 0; i < count; i++) {
+        if (list[i].pid == pid && WIFSIGNALED(status)) {
+            twin_tell("%s: died of signal %d", list[i].name, WTERMSIG(status));
+        }
+    }
+}
+
+void twin_each(struct twin_scenario *list, size_t count)
+{
+    size_t begun, ended = 0;
+
+    for (begun = 0; begun < count; begun++) {
+        if (begun - ended == AT_ONCE) {
+            reap(list, begun);
+            ended++;
+        }
+        list[begun].pid = fork();
+        if (list[begun].pid == 0) {
+            alarm(TWIN_SCENARIO_SECONDS);
+            list[begun].run(&list[begun]);
+            _exit(0);
+        }
+        twin_need(list[begun].pid > 0, "a process");
+    }
+    for (; ended < count; ended++) {
+        reap(list, count);
+    }
+}
+
 static void run(const struct twin_case *one)
 {
     int status;
@@ -295,7 +330,8 @@ int main(int argc, char **argv)
 {
     static const struct twin_case *const lists[] = {
         twin_config_cases, twin_context_cases, twin_worker_cases, twin_ep_cases,  twin_listen_cases, twin_gone_cases,
-        twin_memory_cases, twin_tag_cases,     twin_stream_cases, twin_am_cases, twin_rma_cases,    twin_old_cases};
+        twin_gone_here_cases, twin_memory_cases, twin_tag_cases, twin_stream_cases, twin_am_cases, twin_rma_cases,
+        twin_old_cases};
     size_t i, k;
     int out;
 

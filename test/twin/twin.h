@@ -11,15 +11,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 #include <ucp/api/ucp.h>
 
-enum { TWIN_SECONDS = 5, TWIN_FILL = 0xee };
+enum { TWIN_SECONDS = 5, TWIN_SCENARIO_SECONDS = 60, TWIN_FILL = 0xee };
 
 /* One process each: what crashes or hangs costs its own lines only. */
 struct twin_case {
     const char *name;
     void (*run)(void);
+};
+
+/* A part of a case that sleeps most of its time, in a process of its own. */
+struct twin_scenario {
+    void (*run)(const struct twin_scenario *scenario);
+    const char *what;
+    int moment, way;
+    char name[64]; /* what its lines begin with */
+    pid_t pid;
 };
 
 /* A member of a structure, to see whether a query filled it. */
@@ -41,8 +51,8 @@ struct twin_mask {
 };
 
 extern const struct twin_case twin_config_cases[], twin_context_cases[], twin_worker_cases[], twin_ep_cases[],
-    twin_listen_cases[], twin_gone_cases[], twin_memory_cases[], twin_tag_cases[], twin_stream_cases[],
-    twin_am_cases[], twin_rma_cases[], twin_old_cases[];
+    twin_listen_cases[], twin_gone_cases[], twin_gone_here_cases[], twin_memory_cases[], twin_tag_cases[],
+    twin_stream_cases[], twin_am_cases[], twin_rma_cases[], twin_old_cases[];
 
 /* A line of the report: the name of the case is put before it. */
 void twin_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -51,6 +61,9 @@ const char *twin_status(ucs_status_t status);
 const char *twin_pointer_status(ucs_status_ptr_t result);
 /* Ends the case: without `what` nothing else can be told. */
 void twin_need(bool condition, const char *what);
+
+/* Runs the scenarios, several at a time. */
+void twin_each(struct twin_scenario *list, size_t count);
 
 /* Tells which members are no longer full of TWIN_FILL. */
 void twin_tell_filled(const char *what, ucs_status_t status, const void *object, const struct twin_field *fields,

@@ -3,15 +3,20 @@
 """Runs the program `twin` on the system's libucp and on ours and compares what it told.
 
     twin.py --program FILE --lib DIRECTORY --other DIRECTORY [--known FILE]... [--tls LIST] [--only WORD] [--print]
-            [--under COMMAND]
+            [--under COMMAND] [--other-tls LIST] [--set NAME=VALUE]... [--table FILE --section NAME [--write]]
 
 COMMAND, with its arguments, runs the program: "sh bench/with_libc.sh FOLDER" for a library that wants a newer C
 library.
 
+--other-tls and --set are for what the other one does not have: it uses the first, ours alone gets the second.
+
+A table, for the cases gone.*, has lines `CASE: HOW: WHAT, ...: THE OTHER'S => OURS`, one answer if both are equal, in sections [NAME]. Ours must
+be there, as one of those with " or " between them; what the other one answers at times is the list's matter.
+
 A difference is a line `CASE: WHAT: THE OTHER'S => OURS`, and a failure unless an entry of the list of known differences
 is found in it: REGEX, two blanks or more, and the reason.
 
-Status: 0, 1 for a difference that the list does not know.
+Status: 0, 1 for a difference that the list does not know, or an answer of ours that the table does not have.
 """
 
 import argparse
@@ -24,11 +29,12 @@ import sys
 BY_NAME = ("config.values", "config.defaults")
 
 
-def told(options, directory):
+def told(options, directory, tls, settings):
     """What the program tells on the library of a directory: {case: its lines}."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("UCX_", "LD_"))}
-    env.update({"LD_LIBRARY_PATH": directory, "UCX_TLS": options.tls, "UCX_LOG_LEVEL": "fatal",
+    env.update({"LD_LIBRARY_PATH": directory, "UCX_TLS": tls, "UCX_LOG_LEVEL": "fatal",
                 "UCX_WARN_UNUSED_ENV_VARS": "n", "UCX_HANDLE_ERRORS": "none"})
+    env.update(setting.split("=", 1) for setting in settings)
     command = shlex.split(options.under) + [options.program] + ([options.only] if options.only else [])
     result = subprocess.run(command, env=env, text=True,
                             errors="replace", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -70,6 +76,63 @@ def differences(theirs, ours):
                 yield "%s: %s%s => %s" % (name, begin, *answers)
 
 
+def answers_of(cases):
+    """{(case, how, what): answer} of lines `WHAT, HOW: ANSWER`"""
+    result = {}
+    for name, lines in cases.items():
+        for line in lines if name.startswith("gone.") else []:
+            match = re.match(r"([^,:]+), ([^:]+): (.*)", line)
+            if match:
+                result[name, match.group(2), match.group(1)] = re.sub(
+                    r"^(\w+), told \1, then \1, close \1$", r"\1 throughout", match.group(3))
+    return result
+
+
+def section_lines(path, section):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    match = re.search(r"^\[%s\]\n(.*?)(?=^\[|\Z)" % re.escape(section), text, re.M | re.S)
+    return text, match
+
+
+def table_of(theirs, ours):
+    rows = {}
+    for key in sorted(ours):
+        name, how, what = key
+        other = theirs.get(key, "nothing")
+        answer = ours[key] if other == ours[key] else "%s => %s" % (other, ours[key])
+        rows.setdefault((name, how, answer), []).append(what)
+    return "".join("%s: %s: %s: %s\n" % (name, how, ", ".join(whats), answer)
+                   for (name, how, answer), whats in rows.items())
+
+
+def write_table(path, section, theirs, ours):
+    text, match = section_lines(path, section)
+    lines = table_of(answers_of(theirs), answers_of(ours))
+    if match:
+        text = text[:match.start(1)] + lines + "\n" * (match.end(1) < len(text)) + text[match.end(1):]
+    else:
+        text += "\n[%s]\n%s" % (section, lines)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def not_in_table(path, section, ours):
+    match = section_lines(path, section)[1]
+    expected = {}
+    for line in match.group(1).splitlines() if match else []:
+        if line.strip():
+            name, how, whats, answer = line.split(": ", 3)
+            for what in whats.split(", "):
+                expected[name, how, what] = answer.split(" => ")[-1].split(" or ")
+    found = answers_of(ours)
+    for key in sorted(set(expected) | set(found)):
+        if found.get(key, "nothing") not in expected.get(key, []):
+            name, how, what = key
+            yield "%s: %s, %s: %s, and not %s" % (name, what, how, found.get(key, "nothing"),
+                                                  " or ".join(expected.get(key, ["in the table"])))
+
+
 def known_differences(paths):
     lines = []
     for path in paths:
@@ -85,10 +148,16 @@ def main():
     parser.add_argument("--known", action="append", default=[])
     parser.add_argument("--only")
     parser.add_argument("--tls", default="all")
+    parser.add_argument("--other-tls", metavar="LIST")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings")
+    parser.add_argument("--table", metavar="FILE")
+    parser.add_argument("--section", metavar="NAME")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--under", default="", metavar="COMMAND")
     parser.add_argument("--print", action="store_true", dest="show")
     options = parser.parse_args()
-    ours, theirs = told(options, options.lib), told(options, options.other)
+    ours = told(options, options.lib, options.tls, options.settings)
+    theirs = told(options, options.other, options.other_tls or options.tls, [])
     if options.show:
         for name, lines in ours.items():
             print("\n".join("  %s: %s" % (name, line) for line in lines))
@@ -96,6 +165,12 @@ def main():
     for line in differences(theirs, ours):
         total += 1
         if not any(pattern.search(line) for pattern in known):
+            unknown += 1
+            print(line)
+    if options.table and options.write:
+        write_table(options.table, options.section, theirs, ours)
+    elif options.table:
+        for line in not_in_table(options.table, options.section, ours):
             unknown += 1
             print(line)
     print("%d lines of %d cases, %d differ, %d of them unknown" %
