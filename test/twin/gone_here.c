@@ -307,4 +307,5 @@ static void second_worker(void)
     twin_each(list, count);
 }
 
-const struct twin_case twin_gone_here_cases[] = {{"gone.own", own_worker}, {"gone.second", second_worker}, {NULL, NULL}};
+const struct twin_case twin_gone_here_cases[] = {
+    {"gone.own", own_worker}, {"gone.second", second_worker}, {NULL, NULL}};

@@ -10,8 +10,9 @@ library.
 
 --other-tls and --set are for what the other one does not have: it uses the first, ours alone gets the second.
 
-A table, for the cases gone.*, has lines `CASE: HOW: WHAT, ...: THE OTHER'S => OURS`, one answer if both are equal, in sections [NAME]. Ours must
-be there, as one of those with " or " between them; what the other one answers at times is the list's matter.
+A table has, for the cases gone.*, lines `CASE: HOW: WHAT, ...: THE OTHER'S => OURS`, one answer if both are equal, in
+sections [NAME]. Ours must be there, as one of those with " or " between them; what the other one answers at times is
+the list's matter.
 
 A difference is a line `CASE: WHAT: THE OTHER'S => OURS`, and a failure unless an entry of the list of known differences
 is found in it: REGEX, two blanks or more, and the reason.
