@@ -73,7 +73,7 @@ static void open_worker(struct card *mine)
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                    .length     = LARGE};
     ucp_address_t *address;
-    void *key;
+    void *key = NULL;
 
     memory         = calloc(1, LARGE);
     params.address = memory;

@@ -98,7 +98,7 @@ static void open_area(void)
                                    .length     = LARGE};
     ucp_mem_h region;
     size_t length;
-    void *key;
+    void *key = NULL;
 
     area.memory    = calloc(2, LARGE);
     params.address = (char *)area.memory + LARGE;
