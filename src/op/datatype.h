@@ -128,10 +128,9 @@ size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void 
 
 /* A generic type is asked for, and gets, at least so many bytes in one call, but at the end of a message and where it
  * stops by itself: types of MPI libraries take long to find an odd place in their data. Calls end between elements,
- * unless these are very long. Bytes of shorter packets pass
- * through memory of this length. Without memory each packet is packed or unpacked by itself. A type that answers
- * UCS_ERR_MESSAGE_TRUNCATED to a piece before the end cannot stop there, as structures of MPICH: it gets the same bytes
- * again with all that follow, if they are not very many. */
+ * unless these are very long. Bytes of shorter packets pass through memory of this length; without memory each packet
+ * is packed or unpacked by itself. A type that answers UCS_ERR_MESSAGE_TRUNCATED to a piece before the end cannot stop
+ * there, as structures of MPICH: it gets the same bytes again with all that follow, if they are not very many. */
 #define CW_DT_PIECE ((size_t)64 << 10)
 
 /* The bytes that cw_dt_pack should put into the next packet if packets may be as long as CW_DT_PIECE: then the type
