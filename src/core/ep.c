@@ -160,10 +160,40 @@ static bool is_address(const uint8_t *known, size_t known_length, const void *ad
     return known_length == length && memcmp(known, address, length) == 0;
 }
 
-/* The number of an address for ep->address; the peer keeps it. */
-static ucs_status_t number_address(struct cw_peer *peer, const void *address, size_t length, uint8_t *number_p)
+/* The place of a further address that no endpoint uses any more, or of a new one; NULL: all are in use, or there is no
+ * memory. */
+static struct cw_peer_address **other_place(const struct ucp_worker *worker, struct cw_peer *peer)
 {
-    struct cw_peer_address **others, *other;
+    struct cw_peer_address **others;
+    uint64_t used = 0;
+    struct ucp_ep *ep;
+    unsigned i;
+
+    if (peer->num_others < CW_PEER_OTHERS_MAX) {
+        others = realloc(peer->others, (peer->num_others + 1u) * sizeof(struct cw_peer_address *));
+        if (others == NULL) {
+            return NULL;
+        }
+        peer->others                     = others;
+        peer->others[peer->num_others++] = NULL;
+        return &peer->others[peer->num_others - 1];
+    }
+    cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
+        used |= (ep->peer == peer) ? UINT64_C(1) << ep->address : 0;
+    }
+    for (i = 0; i < CW_PEER_OTHERS_MAX; i++) {
+        if (!(used & (UINT64_C(1) << (i + 1)))) {
+            return &peer->others[i];
+        }
+    }
+    return NULL;
+}
+
+/* The number of an address for ep->address; the peer keeps it. */
+static ucs_status_t number_address(const struct ucp_worker *worker, struct cw_peer *peer, const void *address,
+                                   size_t length, uint8_t *number_p)
+{
+    struct cw_peer_address **place, *other;
     unsigned i;
 
     if (is_address(peer->address, peer->address_length, address, length)) {
@@ -171,27 +201,28 @@ static ucs_status_t number_address(struct cw_peer *peer, const void *address, si
         return UCS_OK;
     }
     for (i = 0; i < peer->num_others; i++) {
-        if (is_address(peer->others[i]->bytes, peer->others[i]->length, address, length)) {
+        other = peer->others[i];
+        if (other != NULL && is_address(other->bytes, other->length, address, length)) {
             *number_p = (uint8_t)(i + 1);
             return UCS_OK;
         }
     }
-    if (peer->num_others == CW_PEER_OTHERS_MAX) {
-        cw_error("cannot create an endpoint: there are %u addresses of worker %016llx that differ",
-                 1u + peer->num_others, (unsigned long long)peer->link.key);
-        return UCS_ERR_EXCEEDS_LIMIT;
-    }
-    others       = realloc(peer->others, (peer->num_others + 1u) * sizeof(struct cw_peer_address *));
-    peer->others = (others == NULL) ? peer->others : others;
-    other        = malloc(sizeof(*other) + length);
-    if (others == NULL || other == NULL) {
-        free(other);
+    other = malloc(sizeof(*other) + length);
+    if (other == NULL) {
         return UCS_ERR_NO_MEMORY;
+    }
+    place = other_place(worker, peer);
+    if (place == NULL) {
+        free(other);
+        cw_error("cannot create an endpoint: endpoints to worker %016llx use %u addresses that differ",
+                 (unsigned long long)peer->link.key, 1u + peer->num_others);
+        return UCS_ERR_EXCEEDS_LIMIT;
     }
     other->length = (uint16_t)length;
     memcpy(other->bytes, address, length);
-    peer->others[peer->num_others++] = other;
-    *number_p                        = peer->num_others;
+    free(*place);
+    *place    = other;
+    *number_p = (uint8_t)(place - peer->others + 1);
     return UCS_OK;
 }
 
@@ -216,7 +247,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
     if (peer == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    status = number_address(peer, address, address_length, &number);
+    status = number_address(worker, peer, address, address_length, &number);
     if (status != UCS_OK) {
         return status;
     }

@@ -438,7 +438,7 @@ static const char *announced(const char *text, const struct operation *op, char 
 {
     const int is_flat = op->to != GPU || world.is_named;
     const int known   = op->to != HOST || world.knobs.on_demand;
-    const int can     = op->data != LIST && (op->from != GPU || world.is_named);
+    const int can     = op->data == CONTIG && (op->from != GPU || world.is_named);
     char title[128];
 
     if (strstr(text, "announced message") == NULL) {

@@ -67,7 +67,7 @@ CW_APART void cw_rx_turn(struct cw_rx *consumer)
     cw_cell_tell_at(consumer, consumer->tell_at);
 }
 
-CW_APART uint64_t shm_cell_look_behind(struct cw_rx *consumer)
+CW_APART uint64_t cw_shm_cell_look_behind(struct cw_rx *consumer)
 {
     cw_cell_advance(consumer);
     return cw_rx_look(consumer);

@@ -84,14 +84,14 @@ static CW_INLINE void cw_cell_send(struct cw_tx *producer, uint8_t id, size_t le
 }
 
 /* cw_rx_look of the next packet, or 0 when there is none. Goes on behind a cell that is said to be over. */
-uint64_t shm_cell_look_behind(struct cw_rx *consumer);
+uint64_t cw_shm_cell_look_behind(struct cw_rx *consumer);
 
 static inline uint64_t shm_cell_peek(struct cw_rx *consumer)
 {
     uint64_t seen = cw_rx_look(consumer);
 
     if (cw_unlikely(seen == CW_CELL_OVER && consumer->slot != 0)) {
-        seen = shm_cell_look_behind(consumer);
+        seen = cw_shm_cell_look_behind(consumer);
     }
     return (seen < CW_CELL_LAP) ? seen : 0;
 }
