@@ -53,7 +53,7 @@ static void release_generic(struct cw_dt_generic *type)
 }
 
 /* Pieces come and go with messages, and the system takes long to give pages, so a type keeps some. */
-static void piece_free(struct cw_dt_piece *piece)
+static CW_APART void piece_free(struct cw_dt_piece *piece)
 {
     struct cw_dt_generic *type = piece->type;
     unsigned i;
