@@ -202,7 +202,7 @@ static ucs_status_t number_address(const struct ucp_worker *worker, struct cw_pe
     }
     for (i = 0; i < peer->num_others; i++) {
         other = peer->others[i];
-        if (other != NULL && is_address(other->bytes, other->length, address, length)) {
+        if (is_address(other->bytes, other->length, address, length)) {
             *number_p = (uint8_t)(i + 1);
             return UCS_OK;
         }

@@ -363,7 +363,7 @@ static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
 
     if (piece != NULL && piece->lent > 0) {
         piece->orphaned = 1;
-        piece       = NULL;
+        piece           = NULL;
     }
     if (piece == NULL) {
         piece = piece_new(cursor->generic.type, (length < CW_DT_PIECE) ? CW_DT_PIECE : length);

@@ -141,15 +141,6 @@ static ucs_status_t access_start(struct cw_request *request)
 const struct cw_protocol cw_proto_get_access = {.query = access_query, .start = access_start};
 
 /* A get that the system copies between the processes in the attempt, at every length (op/cma.h). */
-static int cma_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
-{
-    row->cost  = CW_COST_SYSTEM;
-    row->fixed = 1;
-    row->way   = "copy between processes";
-    row->why   = "the system copies, whatever the owner does";
-    return (ask->remote & CW_REMOTE_COPIES) != 0;
-}
-
 static ucs_status_t cma_start(struct cw_request *request)
 {
     struct cw_get *get        = cw_request_state(request);
@@ -159,7 +150,7 @@ static ucs_status_t cma_start(struct cw_request *request)
     return status;
 }
 
-const struct cw_protocol cw_proto_get_cma = {.query = cma_query, .start = cma_start, .at_once = 1};
+const struct cw_protocol cw_proto_get_cma = {.query = cw_proto_copies_query, .start = cma_start, .at_once = 1};
 
 /*
  * A get that asks the owner. The owner's library sends the bytes to a receive of op/rndv_recv.h, which owns the request

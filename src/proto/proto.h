@@ -14,6 +14,8 @@ extern const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATION
 
 /* The row of single packets with a header of that length whose data are not copied; eager.c. */
 int cw_proto_zcopy_row(const struct cw_protocol_ask *ask, size_t header, struct cw_protocol_row *row);
+/* The query of a put or get that the system copies; put.c. */
+int cw_proto_copies_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row);
 
 extern const struct cw_protocol cw_proto_short;
 extern const struct cw_protocol cw_proto_rendezvous;

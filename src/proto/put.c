@@ -148,7 +148,7 @@ static ucs_status_t access_start(struct cw_request *request)
 const struct cw_protocol cw_proto_put_access = {.query = access_query, .start = access_start};
 
 /* A put that the system copies between the processes in the attempt, at every length (op/cma.h). */
-static int cma_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+int cw_proto_copies_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->cost  = CW_COST_SYSTEM;
     row->fixed = 1;
@@ -167,7 +167,7 @@ static ucs_status_t cma_start(struct cw_request *request)
     return status;
 }
 
-const struct cw_protocol cw_proto_put_cma = {.query = cma_query, .start = cma_start, .at_once = 1};
+const struct cw_protocol cw_proto_put_cma = {.query = cw_proto_copies_query, .start = cma_start, .at_once = 1};
 
 /* A put that is announced; the owner's library receives it in place (docs/change/long-messages.md, op/send_rndv.c). */
 static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)

@@ -696,3 +696,17 @@ void cw_user_request_free(struct cw_user_request *request)
     free(request->base);
     request->base = NULL;
 }
+
+const char *cw_transport_of(ucp_ep_h ep)
+{
+    static ucp_transport_entry_t entry;
+    ucp_ep_attr_t attr;
+
+    memset(&attr, 0xff, sizeof(attr));
+    attr.field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS;
+    attr.transports.entries = &entry;
+    attr.transports.num_entries = 1;
+    attr.transports.entry_size = sizeof(entry);
+    assert_int_equal(ucp_ep_query(ep, &attr), UCS_OK);
+    return attr.transports.num_entries == 1 ? entry.transport_name : "none";
+}

@@ -237,6 +237,9 @@ void cw_fd_barrier(int fd, ucp_worker_h worker);
 /* Sends own address, receives the other's and makes an endpoint to it. */
 ucp_ep_h cw_fd_connect(int fd, struct cw_side *side, const struct cw_pair_config *config);
 
+/* The endpoint's only transport, as ep_query names it; "none". */
+const char *cw_transport_of(ucp_ep_h ep);
+
 /* All that the library writes to stdout and stderr between start and end lands in the text. */
 int cw_capture_start(int saved[2]);
 void cw_capture_end(int file, const int saved[2], char *text, size_t room);

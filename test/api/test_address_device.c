@@ -43,21 +43,6 @@ static ucp_ep_h ep_to(ucp_worker_h worker, const ucp_address_t *address)
     return ep;
 }
 
-static const char *transport_of(ucp_ep_h ep)
-{
-    ucp_transport_entry_t entry;
-    ucp_ep_attr_t attr;
-
-    memset(&attr, 0xff, sizeof(attr));
-    attr.field_mask             = UCP_EP_ATTR_FIELD_TRANSPORTS;
-    attr.transports.entries     = &entry;
-    attr.transports.num_entries = 1;
-    attr.transports.entry_size  = sizeof(entry);
-    assert_int_equal(ucp_ep_query(ep, &attr), UCS_OK);
-    assert_int_equal(attr.transports.num_entries, 1);
-    return entry.transport_name;
-}
-
 static void close_ep(struct cw_pair *pair, ucp_ep_h ep)
 {
     ucp_request_param_t param = cw_param_none();
@@ -77,7 +62,7 @@ static void goes_by(struct cw_pair *pair, uint64_t more, const char *device, con
     ucp_worker_release_address(pair->rx->worker, attr.address);
     cw_pair_ping_on(pair, ep, 1);
     if (transport != NULL) {
-        assert_string_equal(transport_of(ep), transport);
+        assert_string_equal(cw_transport_of(ep), transport);
     }
     close_ep(pair, ep);
 }
@@ -207,11 +192,11 @@ static void test_n23_16_beside_each_other(void **state)
     assert_true(lo.address_length < whole.address_length && memory.address_length < whole.address_length);
     for (int i = 0; i < 6; i++) {
         eps[i] = ep_to(pair->tx->worker, i % 3 == 0 ? whole.address : i % 3 == 1 ? lo.address : memory.address);
-        assert_string_equal(transport_of(eps[i]), i % 3 == 1 ? "tcp" : "posix"); /* that it would take */
+        assert_string_equal(cw_transport_of(eps[i]), i % 3 == 1 ? "tcp" : "posix"); /* that it would take */
     }
     for (int i = 5; i >= 0; i--) {
         cw_pair_ping_on(pair, eps[i], (ucp_tag_t)i);
-        assert_string_equal(transport_of(eps[i]), i % 3 == 1 ? "tcp" : "posix");
+        assert_string_equal(cw_transport_of(eps[i]), i % 3 == 1 ? "tcp" : "posix");
     }
     for (int i = 0; i < 6; i++) {
         close_ep(pair, eps[i]);

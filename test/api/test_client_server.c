@@ -109,7 +109,7 @@ static void flow_receive(struct flow *flow, ucp_worker_h worker, ucp_ep_h ep)
 /* ERR-21: shared memory also with error handling, and where it is allowed. */
 static void check_transport(ucp_ep_h ep, bool same_worker)
 {
-    const char *name = cs_transport(ep);
+    const char *name = cw_transport_of(ep);
 
     if (cw_test_reference()) {
         return;

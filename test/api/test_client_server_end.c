@@ -697,7 +697,7 @@ static void converse(ucp_ep_h ep)
         assert_int_equal(cs_wait(send, "send"), UCS_OK);
         cw_pattern_check(in, sizeof(in), (uint64_t)i);
         if (i == 5 && !cw_test_reference()) {
-            assert_int_equal(strcmp(cs_transport(ep), "tcp") == 0, !cw_test_tls_has("shm"));
+            assert_int_equal(strcmp(cw_transport_of(ep), "tcp") == 0, !cw_test_tls_has("shm"));
         }
     }
 }

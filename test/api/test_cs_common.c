@@ -310,17 +310,3 @@ void cs_talk(ucp_ep_h from, ucp_worker_h to, size_t length)
     free(out);
     free(in);
 }
-
-const char *cs_transport(ucp_ep_h ep)
-{
-    static ucp_transport_entry_t entry;
-    ucp_ep_attr_t attr;
-
-    memset(&attr, 0xff, sizeof(attr));
-    attr.field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS;
-    attr.transports.entries = &entry;
-    attr.transports.num_entries = 1;
-    attr.transports.entry_size = sizeof(entry);
-    assert_int_equal(ucp_ep_query(ep, &attr), UCS_OK);
-    return attr.transports.num_entries == 1 ? entry.transport_name : "none";
-}

@@ -73,7 +73,5 @@ void cs_part(struct cs_couple *couple);
 ucs_status_ptr_t cs_send(ucp_ep_h ep, const void *data, size_t length, ucp_tag_t tag);
 /* A tagged message arrives whole. */
 void cs_talk(ucp_ep_h from, ucp_worker_h to, size_t length);
-/* The endpoint's only transport, as ep_query names it. */
-const char *cs_transport(ucp_ep_h ep);
 
 #endif

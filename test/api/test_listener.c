@@ -185,8 +185,8 @@ static void test_cs2_listens_whatever_the_settings_allow(void **state)
         if (reaches) {
             cs_talk(ep, cs_workers[2], 100000);
             cs_talk(server, cs_workers[3], 100000);
-            assert_null(strstr(cs_transport(ep), "tcp"));
-            assert_null(strstr(cs_transport(server), "tcp"));
+            assert_null(strstr(cw_transport_of(ep), "tcp"));
+            assert_null(strstr(cw_transport_of(server), "tcp"));
             assert_int_equal(errors.count, 0);
         } else {
             assert_int_equal(cs_wait(cs_send(ep, "12345678", 8, 1), "send"), UCS_ERR_UNREACHABLE);

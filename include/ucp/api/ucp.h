@@ -333,7 +333,7 @@ typedef struct ucp_worker_attr {
     size_t            max_debug_string;          /**< Bytes that hold any text of ucp_request_query(). */
     const char       *address_device_name;       /**< In: the address is to hold what this device contributes alone, by
                                                   *   its whole name as `ucx_info -d` prints it, "eth0" or "memory";
-                                                  *   NULL: all devices (N23-10). Endpoints to it use no other device
+                                                  *   NULL: all devices. Endpoints to it use no other device
                                                   *   of this worker, unless its own endpoint to them came first. */
 } ucp_worker_attr_t;
 
