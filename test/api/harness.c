@@ -240,7 +240,7 @@ void cw_side_destroy(struct cw_side *side)
     side->ep = NULL;
 }
 
-void *cw_worker_address(ucp_worker_h worker, size_t *length)
+void *cw_test_worker_address(ucp_worker_h worker, size_t *length)
 {
     ucp_worker_attr_t attr;
     void *copy;
@@ -290,7 +290,7 @@ static ucp_ep_h ep_from_blob(ucp_worker_h worker, const void *blob, size_t lengt
 ucp_ep_h cw_side_connect(struct cw_side *side, ucp_worker_h target, const struct cw_pair_config *config)
 {
     size_t length;
-    void *blob = cw_worker_address(target, &length);
+    void *blob = cw_test_worker_address(target, &length);
     ucp_ep_h ep = ep_from_blob(side->worker, blob, length, config);
 
     free(blob);
@@ -300,7 +300,7 @@ ucp_ep_h cw_side_connect(struct cw_side *side, ucp_worker_h target, const struct
 ucp_ep_h cw_fd_connect(int fd, struct cw_side *side, const struct cw_pair_config *config)
 {
     size_t length;
-    void *blob = cw_worker_address(side->worker, &length);
+    void *blob = cw_test_worker_address(side->worker, &length);
     uint64_t wire = length;
     ucp_ep_h ep;
 

@@ -147,7 +147,7 @@ void cw_side_open(struct cw_side *side, const struct cw_pair_config *config);
 void cw_side_destroy(struct cw_side *side);
 ucp_ep_h cw_side_connect(struct cw_side *side, ucp_worker_h target, const struct cw_pair_config *config);
 /* Returns a malloc'ed copy of the worker's address at its length. */
-void *cw_worker_address(ucp_worker_h worker, size_t *length);
+void *cw_test_worker_address(ucp_worker_h worker, size_t *length);
 void cw_pair_open(struct cw_pair *pair, const struct cw_pair_config *config);
 /* Closes the endpoints in flush mode, both at once, then destroys everything. Workers of mode MULTI let others in. */
 void cw_pair_close(struct cw_pair *pair);

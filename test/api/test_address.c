@@ -38,7 +38,7 @@ static void test_adr1_self_delimiting(void **state)
     void *blob;
 
     cw_pair_open(pair, &config);
-    blob = cw_worker_address(pair->rx->worker, &length);
+    blob = cw_test_worker_address(pair->rx->worker, &length);
     for (int tail = 0; tail < 2; tail++) { /* the length is not passed: what follows may be anything */
         for (int shift = 0; shift < 8; shift++) {
             ucp_request_param_t param = cw_param_none();
@@ -104,7 +104,7 @@ static void test_r14_lengths(void **state)
         struct cw_pair_config config = {.features = UCP_FEATURE_TAG | (i % 2 == 0 ? 0 : UCP_FEATURE_WAKEUP)};
 
         cw_side_open(&sides[i], &config);
-        blobs[i] = cw_worker_address(sides[i].worker, &lengths[i]);
+        blobs[i] = cw_test_worker_address(sides[i].worker, &lengths[i]);
         assert_true(lengths[i] > 0 && lengths[i] <= 1024); /* ADR-5 */
         assert_true(lengths[i] == lengths[i % 2]);
         for (int k = 0; k < i; k++) { /* ADR-4, ADR-7 */
@@ -152,7 +152,7 @@ static void test_adr3_net_only(void **state)
     ucp_request_param_t param = cw_param_none();
 
     cw_pair_open(pair, &config);
-    blob = cw_worker_address(pair->rx->worker, &full);
+    blob = cw_test_worker_address(pair->rx->worker, &full);
     memset(&attr, 0xff, sizeof(attr));
     attr.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
     attr.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
@@ -178,7 +178,7 @@ static void test_adr6_used_before_the_owner_made_any_call(void **state)
     void *blob;
 
     cw_pair_open(pair, NULL);
-    blob = cw_worker_address(pair->rx->worker, &length);
+    blob = cw_test_worker_address(pair->rx->worker, &length);
     for (int i = 0; i < 10; i++) { /* any number of times, early and late */
         assert_int_equal(create_from(pair->tx->worker, blob, &eps[i]), UCS_OK);
         cw_pair_ping_on(pair, eps[i], (ucp_tag_t)i);
@@ -226,7 +226,7 @@ static void test_abu24_damaged_blobs_do_not_crash(void **state)
 
     cw_test_skip_reference("about one of ten aborts it");
     cw_pair_open(pair, &config);
-    blob = cw_worker_address(pair->rx->worker, &length);
+    blob = cw_test_worker_address(pair->rx->worker, &length);
     for (long round = 0; round < rounds; round++) {
         uint64_t dice = cw_random_next(&seed);
         int changes = 1 + (int)(dice % 4);

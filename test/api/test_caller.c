@@ -250,7 +250,7 @@ static void test_err13_close_inside_the_error_handler(void **state)
 
     cw_test_need_two_workers();
     cw_pair_open(pair, &alone);
-    address = cw_worker_address(pair->rx->worker, &length);
+    address = cw_test_worker_address(pair->rx->worker, &length);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;

@@ -33,7 +33,7 @@ static void member_expect_ok(const struct member *member, int peer, ucs_status_t
 static void member_connect(struct member *member)
 {
     size_t length;
-    void *blob = cw_worker_address(member->side.worker, &length);
+    void *blob = cw_test_worker_address(member->side.worker, &length);
     uint64_t wire = length;
 
     cw_fd_write(member->fd, &wire, sizeof(wire));

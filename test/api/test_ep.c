@@ -125,7 +125,7 @@ static void test_ep4_unreachable(void **state)
     ucp_config_release(config);
     worker_params.field_mask = 0;
     assert_int_equal(ucp_worker_create(lonely.context, &worker_params, &lonely.worker), UCS_OK);
-    blob = cw_worker_address(pair->rx->worker, &length);
+    blob = cw_test_worker_address(pair->rx->worker, &length);
     memset(&ep_params, 0xff, sizeof(ep_params));
     ep_params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
     ep_params.address = blob;
@@ -205,7 +205,7 @@ static void test_ep9_adoption_with_another_error_mode(void **state)
     pair->tx->ep = cw_side_connect(pair->tx, pair->rx->worker, NULL);
     ping_over(pair, pair->tx->ep, pair->rx->worker, 1);
     cw_pair_settle(pair);
-    blob = cw_worker_address(pair->tx->worker, &length);
+    blob = cw_test_worker_address(pair->tx->worker, &length);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
     params.address = blob;
@@ -233,7 +233,7 @@ static void test_ep1_error_mode_that_does_not_exist(void **state)
     void *blob;
 
     cw_pair_open(pair, NULL);
-    blob = cw_worker_address(pair->rx->worker, &length);
+    blob = cw_test_worker_address(pair->rx->worker, &length);
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         memset(&params, 0xff, sizeof(params));
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
@@ -314,7 +314,7 @@ static void test_ep12_no_loopback_pairs(void **state)
     void *blob;
 
     cw_pair_open(pair, NULL);
-    blob = cw_worker_address(pair->tx->worker, &length);
+    blob = cw_test_worker_address(pair->tx->worker, &length);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_FLAGS;
     params.address = blob;
@@ -390,7 +390,7 @@ static void test_ep14_silent_endpoints_are_cheap(void **state)
     cw_pair_open(pair, NULL);
     ping_over(pair, pair->tx->ep, pair->rx->worker, 1);
     memset(eps, 1, (size_t)count * sizeof(*eps)); /* its pages are there before the measurement */
-    blob = cw_worker_address(pair->rx->worker, &length);
+    blob = cw_test_worker_address(pair->rx->worker, &length);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
     params.address = blob;
@@ -462,7 +462,7 @@ static void test_ep2_creation_makes_no_system_call(void **state)
         skip(); /* which makes system calls when it likes */
     }
     cw_pair_open(pair, NULL);
-    blob = cw_worker_address(pair->rx->worker, &length);
+    blob = cw_test_worker_address(pair->rx->worker, &length);
     snprintf(text, sizeof(text), "%zu", length);
     cw_remote_start(&remote, "creator", text);
     cw_fd_write(remote.fd, blob, length);
@@ -533,7 +533,7 @@ static void test_ep17_peer_is_gone_before_creation(void **state)
 
     cw_test_need_two_workers();
     cw_pair_open(pair, &config);
-    blob = cw_worker_address(pair->rx->worker, &length);
+    blob = cw_test_worker_address(pair->rx->worker, &length);
     cw_side_destroy(pair->rx);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;

@@ -111,7 +111,7 @@ static int doomed(int fd, const char *argument)
     void *blob;
 
     cw_side_open(&side, &config);
-    blob = cw_worker_address(side.worker, &size);
+    blob = cw_test_worker_address(side.worker, &size);
     length = size;
     cw_fd_write(fd, &length, sizeof(length));
     cw_fd_write(fd, blob, size);
@@ -310,7 +310,7 @@ static void *address_of(ucp_worker_h worker)
 {
     size_t length;
 
-    return cw_worker_address(worker, &length);
+    return cw_test_worker_address(worker, &length);
 }
 
 static void settle(struct cw_pair *pair)

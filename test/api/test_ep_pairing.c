@@ -127,7 +127,7 @@ static void test_ep12_no_loopback_pairs_two_by_two(void **state)
     void *blob;
 
     cw_pair_open(pair, &config);
-    blob = cw_worker_address(pair->tx->worker, &length);
+    blob = cw_test_worker_address(pair->tx->worker, &length);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_FLAGS;
     params.address = blob;
@@ -165,7 +165,7 @@ static void test_ep8_unadopted_connection_shows_in_poll(void **state)
     eps[0] = cw_side_connect(pair->tx, pair->rx->worker, NULL);
     send = stream_send(eps[0], &out);
     cw_pair_settle(pair);
-    blob = cw_worker_address(pair->tx->worker, &length);
+    blob = cw_test_worker_address(pair->tx->worker, &length);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_USER_DATA;
     params.address = blob;

@@ -11,7 +11,7 @@
 static ucp_ep_h create(struct cw_pair *pair, ucp_ep_params_t *params)
 {
     size_t length;
-    void *blob = cw_worker_address(pair->rx->worker, &length);
+    void *blob = cw_test_worker_address(pair->rx->worker, &length);
     ucp_ep_h ep = NULL;
 
     params->field_mask |= UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;

@@ -146,7 +146,7 @@ static void test_a_connection_that_fails_is_told(void **state)
     cw_test_need_two_workers();
     cw_test_skip_reference("as above");
     cw_side_open(&gone, &config);
-    address = cw_worker_address(gone.worker, &length);
+    address = cw_test_worker_address(gone.worker, &length);
     cw_side_destroy(&gone);
     cw_side_open(&side, &config);
     memset(&params, 0xff, sizeof(params));

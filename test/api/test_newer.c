@@ -37,7 +37,7 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 static ucp_ep_h create(struct cw_pair *pair, ucp_ep_params_t *params)
 {
     size_t length;
-    void *address = cw_worker_address(pair->rx->worker, &length);
+    void *address = cw_test_worker_address(pair->rx->worker, &length);
     ucp_ep_h ep;
 
     params->field_mask |= UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;

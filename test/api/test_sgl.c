@@ -492,7 +492,7 @@ static ucp_ep_h another_ep(struct cw_pair *pair)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     size_t length;
-    void *address = cw_worker_address(pair->rx->worker, &length);
+    void *address = cw_test_worker_address(pair->rx->worker, &length);
     ucp_ep_h ep;
 
     params.address = address;

@@ -315,7 +315,7 @@ static void peer_is_gone(struct cw_pair *pair, bool late)
     void *blob;
 
     cw_pair_open(pair, late ? &no_eps : &stream_config);
-    blob = cw_worker_address(pair->tx->worker, &length);
+    blob = cw_test_worker_address(pair->tx->worker, &length);
     if (late) {
         pair->tx->ep = cw_side_connect(pair->tx, pair->rx->worker, NULL);
     }

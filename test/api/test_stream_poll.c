@@ -24,7 +24,7 @@ static ucp_ep_h connect_with_data(struct cw_side *side, ucp_worker_h target, voi
     ucp_ep_params_t params;
     size_t length;
     ucp_ep_h ep;
-    void *blob = cw_worker_address(target, &length);
+    void *blob = cw_test_worker_address(target, &length);
 
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_USER_DATA;

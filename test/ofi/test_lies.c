@@ -119,7 +119,7 @@ static void test_lie(void **state)
     (void)state;
     cw_side_open(&sides[0], &config);
     cw_side_open(&sides[1], &config);
-    address        = cw_worker_address(sides[1].worker, &length);
+    address        = cw_test_worker_address(sides[1].worker, &length);
     params.address = address;
     assert_int_equal(ucp_ep_create(sides[0].worker, &params, &ep), UCS_OK);
     while (!exchange(ep, sides[0].worker, sides[1].worker, round)) {

@@ -42,7 +42,7 @@ static int live(int fd, const char *argument)
     char data[64];
 
     cw_side_open(&side, &peer_mode);
-    address = cw_worker_address(side.worker, &length);
+    address = cw_test_worker_address(side.worker, &length);
     cw_fd_write(fd, &length, sizeof(length));
     cw_fd_write(fd, address, length);
     free(address);
