@@ -186,6 +186,20 @@ void cw_shm_give_back(void *ptr, size_t size)
     }
 }
 
+void cw_shm_populate(void *ptr, size_t size)
+{
+#ifdef MADV_POPULATE_WRITE
+    const int error = errno;
+
+    if (madvise(ptr, size, MADV_POPULATE_WRITE) != 0) {
+        errno = error; /* an older kernel */
+    }
+#else
+    (void)ptr;
+    (void)size;
+#endif
+}
+
 void cw_shm_unmap(void *ptr, size_t size)
 {
     (void)munmap(ptr, size);

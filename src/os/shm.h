@@ -38,6 +38,9 @@ int cw_shm_is_strict(void);
  * touched again. Does nothing where all pages are to be reserved. */
 void cw_shm_give_back(void *ptr, size_t size);
 
+/* Takes the pages of the range now, all at once, if the system can do that; else when they are touched. */
+void cw_shm_populate(void *ptr, size_t size);
+
 void cw_shm_unmap(void *ptr, size_t size);
 
 /* Ends what cw_shm_show began: unmaps the memory and closes its descriptor. */

@@ -4,7 +4,7 @@
  */
 #include "transport/transport.h"
 
-static struct cw_cell nothing;
+static struct cw_line nothing;
 
 struct cw_tx cw_no_tx;
-struct cw_rx cw_no_rx = {.cell = &nothing, .answers = &cw_no_tx};
+struct cw_rx cw_no_rx = {.line = &nothing, .answers = &cw_no_tx};

@@ -25,21 +25,15 @@
 #include "transport/shm/shm.h"
 #include "wire/packet.h"
 
-enum { CELL_SHIFT = 6, NUM_BYTES = 1 << 16, SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, MAX_FDS = 8 };
+enum { NUM_BYTES = 1 << 16, SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, MAX_FDS = 8 };
 
 struct cw_visit {
     int fd;
     int memory_fd;
     void *memory;
-    struct cw_tx tx;
+    struct shm_tx tx;
+    struct shm_rx rx;
 };
-
-#define CELLS_SIZE shm_whole_pages(sizeof(struct cw_cell) << CELL_SHIFT)
-
-static size_t ring_size(uint32_t cell_shift, uint32_t num_bytes)
-{
-    return shm_memory_size(cell_shift, num_bytes, 0);
-}
 
 /* -1: the listener's queue is full. */
 static int try_call(void)
@@ -115,9 +109,9 @@ static struct first good_first(void)
     struct first first    = {.greeting = {.magic        = {'C', 'W', 'S', '1'},
                                           .version      = SHM_VERSION,
                                           .hello_length = CW_HELLO_LENGTH,
-                                          .cell_shift   = CELL_SHIFT,
-                                          .num_bytes    = NUM_BYTES,
-                                          .memory_size  = ring_size(CELL_SHIFT, NUM_BYTES)}};
+                                          .first_bytes  = NUM_BYTES,
+                                          .ring_bytes   = NUM_BYTES,
+                                          .memory_size  = shm_memory_size(NUM_BYTES)}};
 
     cw_hello_encode(&hello, first.hello);
     return first;
@@ -147,7 +141,6 @@ static struct cw_visit *open_visit_with(struct first first)
     const int memory   = new_memory(size, SEALS);
     struct shm_ring_control *control;
     struct shm_greeting reply;
-    struct cw_cell *cells;
 
     visit.fd     = call();
     visit.memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
@@ -155,9 +148,9 @@ static struct cw_visit *open_visit_with(struct first first)
     send_fds(visit.fd, &first, sizeof(first), &memory, 1);
     visit.memory_fd = memory;
     control  = ((struct shm_shared *)visit.memory)->rings;
-    cells    = (struct cw_cell *)(void *)((char *)visit.memory + shm_whole_pages(sizeof(struct shm_shared)));
-    shm_producer_init(&visit.tx, cells, CELL_SHIFT, (char *)cells + 2 * CELLS_SIZE + SHM_BYTES_LEAD, NUM_BYTES,
-                      control, 0, 0);
+    control[0].done = control[1].done = shm_position(1, 0);
+    cw_shm_tx_init(&visit.tx, shm_ring_memory(visit.memory, NUM_BYTES, 0), NUM_BYTES, NUM_BYTES, control, 1);
+    cw_shm_rx_init(&visit.rx, shm_ring_memory(visit.memory, NUM_BYTES, 1), NUM_BYTES, NUM_BYTES, control + 1, 1);
     cw_server_until(has_reply, &visit.fd);
     cw_check(recv(visit.fd, &reply, sizeof(reply), 0) == sizeof(reply) && reply.accepted);
     return &visit;
@@ -170,7 +163,8 @@ static struct cw_visit *open_visit(void)
 
 static void send_packet(struct cw_visit *visit, uint8_t id, const void *data, size_t length)
 {
-    if (shm_has_room(&visit->tx, length)) {
+    cw_shm_tx_look(&visit->tx);
+    if (shm_has_room_known(&visit->tx, length)) {
         memcpy(shm_reserve(&visit->tx, length), data, length);
         shm_publish(&visit->tx, length, id);
     }
@@ -183,7 +177,7 @@ static int visit_ended(struct cw_visit *visit)
 
 static void leave(struct cw_visit *visit)
 {
-    (void)munmap(visit->memory, ring_size(CELL_SHIFT, NUM_BYTES));
+    (void)munmap(visit->memory, shm_memory_size(NUM_BYTES));
     (void)close(visit->memory_fd);
     (void)close(visit->fd);
 }
@@ -219,20 +213,19 @@ static void shown_out_with_memory(struct first first, size_t size, int seals)
 static void wrong_sizes(void)
 {
     static const struct {
-        uint32_t cell_shift;
-        uint32_t num_bytes;
-    } sizes[] = {{40, NUM_BYTES}, {0xffffffff, NUM_BYTES}, {SHM_MAX_CELL_SHIFT + 1, NUM_BYTES}, {CELL_SHIFT, 0},
-                 {CELL_SHIFT, 3}, {CELL_SHIFT, NUM_BYTES + 1}, {CELL_SHIFT, 0x80000000}, {CELL_SHIFT, 0xffffffff},
-                 {CELL_SHIFT, SHM_MIN_BYTES}};
+        uint32_t first_bytes;
+        uint32_t ring_bytes;
+    } sizes[] = {{0, NUM_BYTES}, {64, NUM_BYTES}, {NUM_BYTES - 64, NUM_BYTES}, {2 * NUM_BYTES, NUM_BYTES},
+                 {0xffffffff, NUM_BYTES}, {NUM_BYTES, 0}, {0, 0}, {NUM_BYTES, 3}, {NUM_BYTES, NUM_BYTES + 1},
+                 {NUM_BYTES, 0x80000000}, {NUM_BYTES, 0xffffffff}, {SHM_MIN_BYTES, SHM_MIN_BYTES}};
     struct first first;
     size_t i;
 
     for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         first                      = good_first();
-        first.greeting.cell_shift  = sizes[i].cell_shift;
-        first.greeting.num_bytes   = sizes[i].num_bytes;
-        first.greeting.memory_size = (sizes[i].cell_shift > 30) ? 4096 :
-                                     ring_size(sizes[i].cell_shift, sizes[i].num_bytes);
+        first.greeting.first_bytes = sizes[i].first_bytes;
+        first.greeting.ring_bytes  = sizes[i].ring_bytes;
+        first.greeting.memory_size = shm_memory_size(sizes[i].ring_bytes);
         shown_out_with_memory(first, 4096, SEALS);
     }
     first                      = good_first();
@@ -480,27 +473,30 @@ static void body_packets(void *argument)
 
 /* ---- the ring ---- */
 
-static void body_control_words(void *argument)
+static void body_words(void *argument)
 {
-    static const uint32_t lengths[] = {NUM_BYTES + 1, 2 * NUM_BYTES, 0x7fffffff, 0x80000000, 0xffffffff};
+    static const uint32_t lengths[] = {NUM_BYTES - 1, NUM_BYTES + 1, 2 * NUM_BYTES, 0x7fffffff, 0x80000000, 0xffffffff};
     struct cw_visit *visit;
-    size_t i;
+    size_t i, line;
 
     (void)argument;
     cw_strangers_begin();
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         cw_visit_begins();
         visit = open_visit();
-        __atomic_store_n(&visit->tx.cells[0].control, cw_cell_word(1, lengths[i], CW_PACKET_TAG_EAGER),
+        __atomic_store_n(&visit->tx.base->word,
+                         shm_stamp(1) + ((uint64_t)lengths[i] << 16) + (CW_PACKET_TAG_EAGER << 8) + 1,
                          __ATOMIC_RELEASE);
         cw_server_until(fd_ended, &visit->fd);
         leave(visit);
         cw_visit_is_over(1);
     }
-    cw_visit_begins(); /* in an area that was not offered */
+    cw_visit_begins(); /* short packets up to the end of the ring and beyond */
     visit = open_visit();
-    __atomic_store_n(&visit->tx.cells[0].control, cw_cell_word(1, 100, CW_PACKET_TAG_EAGER) | SHM_WIDE,
-                     __ATOMIC_RELEASE);
+    for (line = NUM_BYTES / SHM_LINE + 1; line > 0; line--) {
+        __atomic_store_n(&visit->tx.base[line - 1].word, shm_stamp(1) + (8 << 16) + (CW_PACKET_CREDIT << 8) + 1,
+                         __ATOMIC_RELEASE);
+    }
     cw_server_until(fd_ended, &visit->fd);
     leave(visit);
     cw_visit_is_over(1);
@@ -511,7 +507,7 @@ static void body_control_words(void *argument)
  * are zeros. */
 static void body_memory_goes(void *argument)
 {
-    const off_t size = (off_t)ring_size(CELL_SHIFT, NUM_BYTES);
+    const off_t size = (off_t)shm_memory_size(NUM_BYTES);
     char packet[100] = {0};
     struct cw_visit *visit;
     int round, i;
@@ -557,8 +553,8 @@ static void body_counters(void *argument)
         visit = open_visit();
         back  = (struct shm_ring_control *)visit->memory + 1;
         for (i = 0; i < 300; i++) {
-            back->cells_done      = (round % 2) ? cw_random(&seed) : 0 - (uint64_t)i;
-            back->bytes_done      = (round % 3) ? cw_random(&seed) : 0 - (uint64_t)i * 1000;
+            back->done            = (round % 2) ? cw_random(&seed) :
+                                    shm_position((uint32_t)(i % 3), (uint32_t)cw_random(&seed) % (2 * NUM_BYTES));
             back->consumer_sleeps = (uint32_t)cw_random(&seed);
             back->producer_waits  = (uint32_t)cw_random(&seed);
             ((struct shm_ring_control *)visit->memory)->producer_waits = 1;
@@ -593,7 +589,7 @@ static void body_deaf(void *argument)
     struct shm_ring_control *back;
     struct cw_visit *visit;
     unsigned bytes = 0, i;
-    uint64_t end;
+    uint64_t end, seen;
     char byte;
 
     (void)argument;
@@ -616,7 +612,11 @@ static void body_deaf(void *argument)
             cw_server_progress();
             cw_check(cw_now_ns() < end);
         }
-        back->cells_done = i;
+        while ((seen = shm_peek(&visit->rx)) != 0) {
+            cw_check(cw_rx_length(seen) <= CW_LINE_DATA);
+            (void)cw_rx_take(&visit->rx.fast, seen);
+        }
+        cw_shm_rx_tell(&visit->rx);
     }
     while (recv(visit->fd, &byte, sizeof(byte), MSG_DONTWAIT) == 1) {
         bytes++;
@@ -660,7 +660,7 @@ static void test_packets(void **state)
 static void test_control_words(void **state)
 {
     (void)state;
-    cw_child_must_pass(body_control_words, NULL, "impossible control words");
+    cw_child_must_pass(body_words, NULL, "impossible control words");
 }
 
 static void test_memory_goes(void **state)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A peer on the same machine, whose hands are in the memory of the rings while the library sends and receives. The
- * input is a row of kind, two numbers of a byte, and bytes: a well-formed packet of any id, in a slot of an open cell,
- * a cell of its own, or the byte area; a control word, or that of a slot, of any contents, where one is looked for
- * next; bytes anywhere in the memory (counters, claim pairs, cells, areas); and what the library's own program does
+ * input is a row of kind, two numbers of a byte, and bytes: a well-formed packet of any id, in a slot of an open line,
+ * a line of its own, or several; a word, or that of a slot, of any contents, where one is looked for next; bytes
+ * anywhere in the memory (counters, claim pairs, rings); and what the library's own program does
  * meanwhile. Both ends are this process', so each of them is the victim of what lies in the other one's ring.
  */
 #include "fuzz.h"
@@ -55,17 +55,20 @@ static struct shm_conn *end_of(int other)
     return (ep->state != CW_EP_OPEN || conn == NULL) ? NULL : shm_conn_of(conn);
 }
 
-static void put(struct cw_tx *tx, unsigned kind, uint8_t id, const uint8_t *data, size_t length)
+static void put(struct shm_tx *tx, unsigned kind, uint8_t id, const uint8_t *data, size_t length)
 {
-    size_t long_length = (kind == LONGER) ? CW_CELL_DATA + 1 + length * 61 : length;
+    size_t long_length = (kind == LONGER) ? CW_LINE_DATA + 1 + length * 61 : length;
 
     if (kind == SLOT) {
-        length = (length < CW_CELL_SLOT) ? length : CW_CELL_SLOT;
-        if (cw_tx_takes(tx, 0)) {
-            memcpy(tx->cell->slots[tx->slot], data, length);
-            cw_tx_publish_slot(tx, tx->cell, tx->slot, length, id);
+        length = (length < CW_LINE_SLOT) ? length : CW_LINE_SLOT;
+        if (cw_tx_takes(&tx->fast, 0)) {
+            memcpy(tx->fast.line->slots[tx->fast.slot], data, length);
+            cw_tx_publish_slot(&tx->fast, tx->fast.line, tx->fast.slot, length, id);
         }
-    } else if (long_length <= tx->num_bytes / 4 && shm_has_room(tx, long_length)) {
+        return;
+    }
+    cw_shm_tx_look(tx);
+    if (shm_has_room_known(tx, long_length)) {
         char *to = shm_reserve(tx, long_length);
 
         memset(to, 0, long_length);
@@ -104,7 +107,7 @@ static void do_own(unsigned what, size_t length)
 static void one(unsigned kind, unsigned first, unsigned second, const uint8_t *data, size_t length)
 {
     struct shm_conn *end = end_of(kind & 0x80);
-    struct cw_rx *rx;
+    struct shm_rx *rx;
     uint64_t word = 0;
     uint64_t at;
 
@@ -119,17 +122,13 @@ static void one(unsigned kind, unsigned first, unsigned second, const uint8_t *d
     case PACKET:
     case LONGER: /* as the other end sends */
         put(&shm_conn_of((&end->super == ep->conn) ? ep->loop_conn : ep->conn)->tx, kind, (uint8_t)first, data,
-            (length < CW_CELL_DATA) ? length : CW_CELL_DATA);
+            (length < CW_LINE_DATA) ? length : CW_LINE_DATA);
         break;
     case WORD: /* the lap is right if the input has 0 there */
-        if (rx->cell < rx->cells_end) {
-            __atomic_store_n(&rx->cell->control, word ^ rx->stamp, __ATOMIC_RELEASE);
-        }
+        __atomic_store_n(&rx->fast.line->word, word ^ rx->fast.stamp, __ATOMIC_RELEASE);
         break;
     case SLOT_WORD:
-        if (rx->cell < rx->cells_end) {
-            __atomic_store_n(&rx->cell->more[first % (CW_CELL_SLOTS - 1)], (uint32_t)word, __ATOMIC_RELEASE);
-        }
+        __atomic_store_n(&rx->fast.line->more[first % (CW_LINE_SLOTS - 1)], (uint32_t)word, __ATOMIC_RELEASE);
         break;
     case POKE:
         at = (first * UINT64_C(256) + second) * ((first & 1) ? 8 : end->memory_size / 65536);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ring of transport/shm/shm_ring.h, both sides in one process: packets of every length arrive once, in order and
- * intact; a producer is never stuck; and whatever the other side writes into the shared memory, nobody leaves it. The
- * memory lies between guard zones.
+ * intact, up to three of a few bytes in a line; a producer is never stuck; bytes of older laps are never taken for
+ * packets; and whatever the other side writes into the shared memory, nobody leaves it. The memory lies between guard
+ * zones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,165 +22,221 @@
 
 #define GUARD      4096u
 #define GUARD_BYTE 0xc3
+#define HEADER     ((uint32_t)sizeof(uint64_t))
 
 struct ring {
+    struct shm_ring_control control;
+    struct shm_tx tx;
+    struct shm_rx rx;
+    uint32_t attention;
+    unsigned bells;
     char *memory;
-    size_t cells_size;
-    size_t bytes_size;
-    struct cw_tx producer;
-    struct cw_rx consumer;
+    uint32_t most;
+    uint32_t limit;             /* a lap may grow to this */
+    int words;                  /* payload is words of laps to come, such as a ring itself has */
     uint64_t sent;
     uint64_t received;
     uint64_t seed;
 };
 
-/* guard | control | guard | cells | guard | bytes | guard */
-static void ring_new(struct ring *ring, uint32_t cell_shift, uint32_t num_bytes)
+static void ring_bell(struct cw_tx *tx)
 {
-    struct shm_ring_control *control;
-    struct cw_cell *cells;
-    char *bytes;
+    struct ring *ring = (struct ring *)(void *)((char *)tx - offsetof(struct ring, tx.fast));
 
-    *ring            = (struct ring){.cells_size = sizeof(struct cw_cell) << cell_shift, .bytes_size = num_bytes};
-    ring->seed       = next_random();
-    ring->memory     = aligned_alloc(64, 4 * GUARD + sizeof(*control) + ring->cells_size + ring->bytes_size);
-    assert_non_null(ring->memory);
-    memset(ring->memory, GUARD_BYTE, 4 * GUARD + sizeof(*control) + ring->cells_size + ring->bytes_size);
-    control = (struct shm_ring_control *)(void *)(ring->memory + GUARD);
-    cells   = (struct cw_cell *)(void *)(ring->memory + 2 * GUARD + sizeof(*control));
-    bytes   = (char *)cells + ring->cells_size + GUARD;
-    memset(control, 0, sizeof(*control));
-    memset(cells, 0, ring->cells_size);
-    memset(bytes, 0, ring->bytes_size);
-    shm_producer_init(&ring->producer, cells, cell_shift, bytes, num_bytes, control, 0, 0);
-    shm_consumer_init(&ring->consumer, cells, cell_shift, bytes, num_bytes, control, 0, 0);
+    ring->bells++;
 }
 
-static void check_guard(const char *guard)
+/* guard | ring | a line | guard */
+static struct ring *ring_new(uint32_t first, uint32_t most, uint32_t lap)
 {
-    size_t i;
+    struct ring *ring = aligned_alloc(64, (sizeof(*ring) + 63) & ~(size_t)63);
+    const size_t size = 2 * GUARD + most + SHM_LINE;
 
-    for (i = 0; i < GUARD; i++) {
-        assert_int_equal((unsigned char)guard[i], GUARD_BYTE);
-    }
+    assert_non_null(ring);
+    *ring        = (struct ring){.most = most, .limit = first, .seed = next_random()};
+    ring->memory = aligned_alloc(GUARD, (size + GUARD - 1) & ~(size_t)(GUARD - 1));
+    assert_non_null(ring->memory);
+    memset(ring->memory, GUARD_BYTE, size);
+    memset(ring->memory + GUARD, 0, most + SHM_LINE);
+    ring->control.done = shm_position(lap, 0);
+    cw_shm_tx_init(&ring->tx, ring->memory + GUARD, first, most, &ring->control, lap);
+    cw_shm_rx_init(&ring->rx, ring->memory + GUARD, first, most, &ring->control, lap);
+    ring->tx.fast.attention = &ring->attention;
+    ring->tx.fast.bell      = ring_bell;
+    return ring;
 }
 
 static void check_guards(const struct ring *ring)
 {
-    check_guard(ring->memory);
-    check_guard(ring->memory + GUARD + sizeof(struct shm_ring_control));
-    check_guard((char *)ring->consumer.cells + ring->cells_size);
-    check_guard(ring->consumer.bytes + ring->bytes_size);
+    size_t i;
+
+    for (i = 0; i < GUARD; i++) {
+        assert_int_equal((unsigned char)ring->memory[i], GUARD_BYTE);
+        assert_int_equal((unsigned char)ring->memory[GUARD + ring->most + SHM_LINE + i], GUARD_BYTE);
+    }
 }
 
 static void ring_free(struct ring *ring)
 {
     check_guards(ring);
     free(ring->memory);
+    free(ring);
 }
 
-/* Both sides as if so many cells had gone through. */
-static void ring_forward(struct ring *ring, uint64_t cells, uint64_t bytes)
+static uint32_t sent_at(const struct ring *ring)
 {
-    const struct cw_tx was    = ring->producer;
-    struct shm_ring_control *control = was.control;
-    uint64_t i, count                = UINT64_C(1) << was.cell_shift;
+    return shm_offset(ring->tx.base, ring->tx.fast.line);
+}
 
-    shm_producer_init(&ring->producer, was.cells, was.cell_shift, was.bytes, was.num_bytes, control, cells, bytes);
-    shm_consumer_init(&ring->consumer, was.cells, was.cell_shift, was.bytes, was.num_bytes, control, cells, bytes);
-    control->cells_done = cells;
-    control->bytes_done = bytes;
-    for (i = (cells < count) ? 0 : cells - count; i < cells; i++) { /* what the last round left behind */
-        shm_cell_at(ring->producer.cells, i, ring->producer.cell_shift)->control =
-            cw_cell_word(shm_lap(i, ring->producer.cell_shift), 8, 7);
-    }
+static uint32_t read_at(const struct ring *ring)
+{
+    return shm_offset(ring->rx.base, ring->rx.fast.line);
 }
 
 /* Packet number n of a ring: its id follows from n, its length is given, its bytes from both. */
-static uint8_t packet_id(const struct ring *ring, uint64_t n)
+static uint8_t id_of(const struct ring *ring, uint64_t n)
 {
     return (uint8_t)mix(ring->seed + n);
 }
 
-static void packet_fill(const struct ring *ring, uint64_t n, char *data, size_t length)
+static uint64_t word_of(const struct ring *ring, uint64_t n, size_t length, size_t i)
 {
-    uint64_t word = mix(ring->seed ^ (n << 20) ^ length);
-    size_t i;
+    const uint32_t lap = (uint32_t)(n / 16 + i);
 
-    for (i = 0; i + 8 <= length; i += 8, word += 0x9e3779b97f4a7c15u) {
-        memcpy(data + i, &word, 8);
+    if (ring->words) { /* of some lap to come, as a short, a long, a last or an open packet has it */
+        return shm_stamp(lap) + (((uint64_t)(i % 3 == 0 ? 8 : i % 3 == 1 ? 300 : UINT32_MAX)) << 16) + 0x105;
     }
-    memcpy(data + i, &word, length - i);
+    return mix(ring->seed ^ (n << 20) ^ length) + i * 0x9e3779b97f4a7c15u;
 }
 
-static int packet_is(const struct ring *ring, uint64_t n, const char *data, size_t length)
+static void fill(const struct ring *ring, uint64_t n, char *data, size_t length)
 {
-    uint64_t word = mix(ring->seed ^ (n << 20) ^ length);
+    uint64_t word;
     size_t i;
 
-    for (i = 0; i + 8 <= length; i += 8, word += 0x9e3779b97f4a7c15u) {
-        if (memcmp(data + i, &word, 8) != 0) {
+    for (i = 0; i < length; i += sizeof(word)) {
+        word = word_of(ring, n, length, i / sizeof(word));
+        memcpy(data + i, &word, (length - i < sizeof(word)) ? length - i : sizeof(word));
+    }
+}
+
+static int is_packet(const struct ring *ring, uint64_t n, const char *data, size_t length)
+{
+    uint64_t word;
+    size_t i;
+
+    for (i = 0; i < length; i += sizeof(word)) {
+        word = word_of(ring, n, length, i / sizeof(word));
+        if (memcmp(data + i, &word, (length - i < sizeof(word)) ? length - i : sizeof(word)) != 0) {
             return 0;
         }
     }
-    return memcmp(data + i, &word, length - i) == 0;
+    return 1;
+}
+
+static int has_room(struct ring *ring, size_t length)
+{
+    if (shm_has_room_here(&ring->tx, length)) {
+        return 1;
+    }
+    cw_shm_tx_look(&ring->tx);
+    if (!shm_has_room_here(&ring->tx, length) && ring->tx.wants_more) {
+        (void)cw_shm_tx_grow(&ring->tx, length, ring->limit);
+    }
+    return shm_has_room_known(&ring->tx, length) ||
+           (cw_shm_tx_grow(&ring->tx, length, ring->limit) && shm_has_room_known(&ring->tx, length));
 }
 
 /* As a transport sends: reserves `max`, writes `length`, which may mean another place. */
-static int send_packet(struct ring *ring, size_t length, size_t max)
+static int push(struct ring *ring, size_t length, size_t max)
 {
     char *data, *place;
 
-    if (!shm_has_room(&ring->producer, max)) {
+    if (!has_room(ring, max)) {
         return 0;
     }
-    data = shm_reserve(&ring->producer, max);
-    packet_fill(ring, ring->sent, data, length);
-    place = shm_reserve(&ring->producer, length);
+    data = shm_reserve(&ring->tx, max);
+    fill(ring, ring->sent, data, length);
+    place = shm_reserve(&ring->tx, length);
     if (place != data) {
         memmove(place, data, length);
     }
-    shm_publish(&ring->producer, length, packet_id(ring, ring->sent));
-    cw_byte_ring_fetch_ahead(&ring->producer, length);
+    shm_publish(&ring->tx, length, id_of(ring, ring->sent));
+    cw_shm_tx_fetch_ahead(&ring->tx, length);
     ring->sent++;
     return 1;
 }
 
-/* The length of the packet, or -1 when there is none. */
-static long receive_packet(struct ring *ring)
+/* As the core does: a packet of a few bytes, where room is known. */
+static int put(struct ring *ring, size_t length)
 {
-    uint64_t word = shm_cell_peek(&ring->consumer);
-    uint32_t length;
+    char data[2 * HEADER];
+    uint64_t header;
 
-    if (word == 0) {
+    if (length < HEADER || !cw_tx_takes(&ring->tx.fast, length - HEADER)) {
+        return 0;
+    }
+    fill(ring, ring->sent, data, length);
+    memcpy(&header, data, HEADER);
+    cw_tx_put(&ring->tx.fast, id_of(ring, ring->sent), header, data + HEADER, length - HEADER);
+    ring->sent++;
+    return 1;
+}
+
+static int send(struct ring *ring, size_t length)
+{
+    return put(ring, length) || push(ring, length, length);
+}
+
+static void tell_if_due(struct ring *ring)
+{
+    if (cw_rx_should_tell(&ring->rx.fast)) {
+        cw_shm_rx_tell(&ring->rx);
+    }
+}
+
+/* The length of the packet; -1: there is none; -2: it is not as it was sent. */
+static long receive(struct ring *ring)
+{
+    const uint64_t seen   = shm_peek(&ring->rx);
+    const uint32_t length = cw_rx_length(seen);
+    int good;
+
+    if (seen == 0) {
+        tell_if_due(ring);
         return -1;
     }
-    length = cw_rx_length(word);
-    if (cw_rx_id(word) != packet_id(ring, ring->received) || length > ring->bytes_size ||
-        !packet_is(ring, ring->received, shm_data(&ring->consumer, length), length)) {
-        fail_msg("packet %llu of %u bytes is damaged", (unsigned long long)ring->received, length);
+    if (cw_rx_id(seen) != id_of(ring, ring->received) || !shm_is_inside(&ring->rx, length)) {
+        return -2;
+    }
+    if (length <= CW_LINE_DATA) {
+        good = is_packet(ring, ring->received, cw_rx_take(&ring->rx.fast, seen), length);
+        cw_rx_passed(&ring->rx.fast);
+    } else {
+        good = is_packet(ring, ring->received, shm_data(&ring->rx, length), length);
+        shm_advance(&ring->rx, length);
     }
     ring->received++;
-    shm_advance(&ring->consumer, length);
-    if (cw_rx_should_tell(&ring->consumer)) {
-        shm_tell(&ring->consumer);
-    }
-    return (long)length;
+    tell_if_due(ring);
+    return good ? (long)length : -2;
 }
 
 static void receive_all(struct ring *ring)
 {
-    while (receive_packet(ring) >= 0) {
+    long length;
+
+    while ((length = receive(ring)) != -1) {
+        assert_true(length >= 0);
     }
     assert_true(ring->received == ring->sent);
 }
 
-/* Mostly small ones, many about the border between cell and byte area, some up to the limit. */
+/* Mostly small ones, many about the border between one line and two, some up to the limit. */
 static size_t random_length(uint64_t value, size_t max)
 {
     size_t length;
 
-    switch (value & 7) {
+    switch (value & 15) {
     case 0:
     case 1:
         length = 48 + (value >> 8) % 24;
@@ -190,215 +247,348 @@ static size_t random_length(uint64_t value, size_t max)
     case 3:
         length = max - (value >> 8) % 64;
         break;
-    default:
+    case 4:
+        length = SHM_LEAD_FROM - 20 + (value >> 8) % 40;
+        break;
+    case 5:
+    case 6:
+    case 7:
         length = (value >> 8) % 57;
+        break;
+    default:
+        length = (value >> 8) % 17;
     }
     return (length > max) ? max : length;
 }
 
 static void an_empty_ring_has_nothing(void **state)
 {
-    struct ring ring;
+    struct ring *ring = ring_new(4096, 4096, 1);
 
     (void)state;
-    ring_new(&ring, 4, 4096);
-    assert_true(shm_cell_peek(&ring.consumer) == 0);
-    assert_int_equal(receive_packet(&ring), -1);
-    assert_true(shm_has_room(&ring.producer, 0));
-    assert_true(shm_has_room(&ring.producer, 4096));
-    assert_false(shm_has_room(&ring.producer, 4097));
-    assert_false(cw_rx_should_tell(&ring.consumer));
-    ring_free(&ring);
+    assert_true(shm_peek(&ring->rx) == 0);
+    assert_int_equal(receive(ring), -1);
+    assert_true(cw_rx_is_quiet(&ring->rx.fast));
+    assert_true(has_room(ring, 0));
+    assert_true(has_room(ring, 4096 / 2));
+    assert_false(has_room(ring, 4096));
+    assert_false(cw_rx_should_tell(&ring->rx.fast));
+    ring_free(ring);
 }
 
-/* Every length, on its own and behind each other, from every place of the byte area in turn. */
+/* Every length, on its own and behind each other, from every place in turn. */
 static void every_length_arrives(void **state)
 {
-    static const uint32_t shifts[] = {0, 4, 8};
-    struct ring ring;
-    size_t length;
-    unsigned i;
+    static const uint32_t firsts[] = {4096, 16384, 65536};
+    struct ring *ring;
+    size_t length, i;
 
     (void)state;
     for (i = 0; i < 3; i++) {
-        ring_new(&ring, shifts[i], 16384);
-        for (length = 0; length <= 16384; length++) {
-            if (length > 16384 / 4) { /* may have to wait until more than a quarter was told */
-                shm_tell(&ring.consumer);
-                ring_forward(&ring, cw_cell_num_read(&ring.consumer), (uint64_t)16384 * length);
-            }
-            assert_int_equal(send_packet(&ring, length, length), 1);
-            assert_int_equal(receive_packet(&ring), (long)length);
-            assert_int_equal(receive_packet(&ring), -1);
+        ring        = ring_new(firsts[i], 65536, 1);
+        ring->limit = 65536;
+        for (length = 0; length <= 65536 / 8 * 3 - 384; length += 1 + (length > 6000) * 7) {
+            assert_int_equal(push(ring, length, length), 1);
+            assert_int_equal(receive(ring), (long)length);
+            assert_int_equal(receive(ring), -1);
         }
-        ring_free(&ring);
+        ring_free(ring);
     }
 }
 
-/* 56 bytes lie in the cell, 57 in the byte area. */
-static void the_border_lies_behind_56_bytes(void **state)
+/* 56 bytes lie in one line. Longer ones end at an even line, and long ones have their payload in whole lines. */
+static void records_have_their_places(void **state)
 {
-    const char *cell;
-    struct ring ring;
+    struct ring *ring = ring_new(65536, 65536, 1);
     size_t length;
+    uint32_t at;
 
     (void)state;
-    ring_new(&ring, 4, 4096);
-    for (length = 50; length < 64; length++) {
-        cell = shm_cell_at(ring.producer.cells, cw_cell_num_sent(&ring.producer), 4)->data;
-        assert_int_equal(shm_reserve(&ring.producer, length) == cell, length <= 56);
-        assert_int_equal(send_packet(&ring, length, length), 1);
-        assert_int_equal(receive_packet(&ring), (long)length);
+    for (length = 0; length < 1500; length++) {
+        at = sent_at(ring);
+        if (has_room(ring, length) && at != 0 && sent_at(ring) == at) {
+            assert_int_equal(push(ring, length, length), 1);
+            assert_true(length > 56 || sent_at(ring) == at + 64);
+            assert_true(length <= 56 || sent_at(ring) % 128 == 0);
+            assert_true(sent_at(ring) - at <= 64 + 128 + length);
+            assert_true(length <= 512 || ((uintptr_t)shm_data(&ring->rx, (uint32_t)length) + 8) % 64 == 0);
+        } else {
+            assert_int_equal(push(ring, length, length), 1);
+        }
+        receive_all(ring);
+        assert_int_equal(read_at(ring), sent_at(ring));
     }
-    assert_true(ring.producer.byte_count == 7 * 64);
-    assert_true(ring.consumer.byte_count == 7 * 64);
-    ring_free(&ring);
+    ring_free(ring);
+}
+
+static void three_packets_share_a_line(void **state)
+{
+    struct ring *ring = ring_new(4096, 4096, 1);
+    const char *data;
+    size_t length;
+    uint64_t seen;
+    unsigned i;
+
+    (void)state;
+    for (i = 1; i <= 15; i++) {
+        length = 8 + i % 9;
+        assert_int_equal(put(ring, length), 1);
+        assert_int_equal(sent_at(ring), i / 3 * 64);
+        assert_int_equal(receive(ring), (long)length);
+        assert_int_equal(receive(ring), -1);
+        assert_int_equal(read_at(ring), i / 3 * 64);
+        assert_true(shm_sent_mark(&ring->tx) == shm_read_mark(&ring->rx));
+    }
+    for (i = 0; i < 7; i++) { /* a number of 8 bytes behind its header is aligned, whichever slot it has */
+        assert_int_equal(put(ring, 16), 1);
+        seen = cw_rx_look(&ring->rx.fast);
+        assert_true(cw_rx_is_short(&ring->rx.fast, seen));
+        data = cw_rx_take(&ring->rx.fast, seen);
+        assert_true((uintptr_t)data % 8 == 0);
+        assert_true(is_packet(ring, ring->received++, data, 16));
+        (void)cw_rx_next(&ring->rx.fast);
+    }
+    ring_free(ring);
+}
+
+static void what_does_not_fit_a_slot_ends_the_line(void **state)
+{
+    static const size_t lengths[] = {17, 24, 56, 57, 500};
+    struct ring *ring             = ring_new(65536, 65536, 1);
+    uint32_t at;
+    size_t i, before, j;
+
+    (void)state;
+    for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        for (before = 1; before <= 2; before++) {
+            at = sent_at(ring);
+            for (j = 0; j < before; j++) {
+                assert_int_equal(put(ring, 16), 1);
+            }
+            assert_int_equal(sent_at(ring), at);
+            assert_int_equal(send(ring, lengths[i]), 1);
+            assert_int_equal(ring->tx.fast.slot, 0);
+            assert_int_equal(sent_at(ring), shm_behind(at + 64, lengths[i]));
+            receive_all(ring);
+        }
+    }
+    ring_free(ring);
 }
 
 /* A full ring refuses, and everything in it is intact: no unread byte was given out twice. */
 static void a_full_ring_refuses(void **state)
 {
+    struct ring *ring;
     size_t length;
-    struct ring ring;
-    unsigned count;
+    unsigned count, i;
 
     (void)state;
     for (length = 0; length <= 1024; length += 8) {
-        ring_new(&ring, 4, 4096);
-        ring_forward(&ring, next_random() % 100, next_random() % 1000 * 64);
-        for (count = 0; send_packet(&ring, length, length); count++) {
+        ring = ring_new(4096, 4096, 1);
+        for (i = (unsigned)(next_random() % 100); i > 0; i--) {
+            assert_int_equal(send(ring, next_random() % 200), 1);
+            receive_all(ring);
         }
-        assert_in_range(count, 1, 16);
-        assert_true(length > 56 || count == 16);
+        for (count = 0; push(ring, length, length); count++) {
+        }
+        assert_in_range(count, 1, 63);
         assert_true(length <= 256 || count <= 4096 / length);
-        assert_false(shm_has_room(&ring.producer, length));
-        receive_all(&ring);
-        assert_int_equal(ring.received, count);
-        assert_true(shm_has_room(&ring.producer, (length < 4096 / 7) ? 4096 / 7 : 0));
-        ring_free(&ring);
+        assert_false(has_room(ring, length));
+        receive_all(ring);
+        cw_shm_rx_tell(&ring->rx);
+        assert_true(has_room(ring, 4096 / 8 * 3 - 384));
+        ring_free(ring);
     }
+    ring = ring_new(4096, 4096, 1);
+    for (count = 0; send(ring, 16); count++) {
+    }
+    assert_in_range(count, 3 * 63 - 3, 3 * 63);
+    receive_all(ring);
+    ring_free(ring);
 }
 
-static void play(uint32_t cell_shift, uint32_t num_bytes, size_t max, uint64_t packets)
+/* When a connection ends nothing is written any more. */
+static void nothing_is_put_where_no_room_is_known(void **state)
 {
-    uint64_t burst, refused = 0, i;
-    struct ring ring;
-    size_t length, promised;
+    struct ring *ring = ring_new(4096, 4096, 1);
+    struct cw_line before;
 
-    ring_new(&ring, cell_shift, num_bytes);
-    while (ring.sent < packets) {
+    (void)state;
+    assert_int_equal(put(ring, 16), 1);
+    shm_tx_stop(&ring->tx, 0);
+    before = ring->tx.base[0];
+    assert_int_equal(put(ring, 16), 0);
+    assert_memory_equal(&before, ring->tx.base, sizeof(before));
+    ring_free(ring);
+}
+
+static void play(uint32_t first, uint32_t most, size_t max, uint64_t packets, uint32_t lap, int words)
+{
+    struct ring *ring = ring_new(first, most, lap);
+    uint64_t burst, refused = 0, i;
+    size_t length, promised;
+    long got;
+
+    ring->words = words;
+    while (ring->sent < packets) {
         burst = next_random();
-        burst = 1 + burst % ((burst & 256) ? 6 : (2u << cell_shift));
+        burst = 1 + burst % ((burst & 256) ? 6 : first / 32);
         for (i = 0; i < burst; i++) {
             length   = random_length(next_random(), max);
             promised = (i % 4 == 0) ? length + next_random() % (max - length + 1) : length;
-            if (!send_packet(&ring, length, promised)) {
+            if (!(promised == length ? send(ring, length) : push(ring, length, promised))) {
                 refused++;
                 break;
             }
         }
         burst = next_random();
-        burst = burst % ((burst & 256) ? 6 : (2u << cell_shift));
-        for (i = 0; i < burst && receive_packet(&ring) >= 0; i++) {
+        burst = burst % ((burst & 256) ? 6 : first / 32);
+        for (i = 0; i < burst && (got = receive(ring)) != -1; i++) {
+            assert_true(got >= 0);
         }
         if ((next_random() & 15) == 0) {
-            receive_all(&ring);
+            receive_all(ring);
             /* everything was read: what is untold is less than a quarter, so even the greatest packet has room */
-            assert_true(shm_has_room(&ring.producer, max));
+            assert_true(has_room(ring, max));
+        }
+        if ((next_random() & 63) == 0) { /* as at rest */
+            ring->limit = (ring->limit == most) ? first : most;
+            if (ring->sent == ring->received) {
+                cw_shm_rx_tell(&ring->rx);
+                cw_shm_tx_look(&ring->tx);
+                cw_shm_tx_shrink(&ring->tx, first);
+            }
         }
     }
-    receive_all(&ring);
+    receive_all(ring);
     assert_true(refused > 0);
-    ring_free(&ring);
+    ring_free(ring);
 }
 
-/* A ring holds seven of its greatest packets or more in the transport; half of that must still do. */
 static void random_traffic_arrives(void **state)
 {
     (void)state;
-    play(4, 4096, 4096 / 7, 700000);
-    play(4, 4096, 4096 / 3, 200000);
-    play(0, 4096, 585, 50000);
-    play(1, 4096, 585, 50000);
-    play(6, 8192, 1000, 300000);
-    play(8, 65536, 8256, 200000);
-    play(4, 65536, 60, 300000);
-    play(10, 4096, 256, 300000);
+    play(4096, 4096, 4096 / 8, 400000, 1, 0);
+    play(4096, 4096, 4096 / 8 * 3 - 384, 200000, 1, 0);
+    play(2048, 2048, 300, 200000, 65530, 0); /* numbers of laps come again */
+    play(4096, 65536, 1300, 300000, 0xffffff00u, 0);
+    play(65536, 65536, 8256, 100000, 77, 0);
+    play(65536, 1 << 20, 8256, 100000, 1, 0);
 }
 
-/* The lap number has 16 bits: packets of the round before are not taken for new ones where it wraps. */
-static void lap_numbers_wrap(void **state)
+/* Payload that is words of laps to come, wherever a line begins. */
+static void old_bytes_are_no_packets(void **state)
 {
-    uint64_t lap, start, packets;
-    struct ring ring;
-    uint32_t shift;
+    (void)state;
+    play(2048, 2048, 300, 400000, 1, 1);
+    play(4096, 4096, 1300, 400000, 1, 1);
+    play(4096, 65536, 1300, 400000, 1, 1);
+}
+
+/* The same, with one record of several lines in the last lap, and single lines in this one: each of them must be
+ * refused as the next packet until it is sent. */
+static void each_line_of_an_old_record_is_cleared(void **state)
+{
+    struct ring *ring = ring_new(4096, 4096, 1);
+    uint64_t word     = shm_stamp(2) + (UINT64_C(8) << 16) + 0x101;
+    unsigned i;
+    char *data;
 
     (void)state;
-    for (shift = 0; shift <= 8; shift += 4) {
-        for (lap = 65533; lap < 3 * UINT64_C(65536); lap += 65536) {
-            ring_new(&ring, shift, 4096);
-            start = lap << shift;
-            ring_forward(&ring, start, 64 * lap);
-            assert_int_equal(receive_packet(&ring), -1);
-            for (packets = 0; packets < (UINT64_C(6) << shift); packets++) {
-                assert_int_equal(send_packet(&ring, packets % 100, packets % 100), 1);
-                assert_int_equal(receive_packet(&ring), (long)(packets % 100));
-                assert_int_equal(receive_packet(&ring), -1);
-            }
-            assert_true(shm_lap(cw_cell_num_sent(&ring.producer), shift) < 65533);
-            ring_free(&ring);
+    assert_true(has_room(ring, 1000));
+    data = shm_reserve(&ring->tx, 1000);
+    for (i = 0; i < 125; i++) {
+        memcpy(data + 8 * i, &word, sizeof(word));
+    }
+    shm_publish(&ring->tx, 1000, 1);
+    shm_advance(&ring->rx, 1000);
+    while (ring->tx.lap == 1) {
+        assert_int_equal(push(ring, 40, 40), 1);
+        assert_int_equal(receive(ring), 40);
+    }
+    for (i = 0; i < 14; i++) {
+        assert_int_equal(receive(ring), -1);
+        assert_int_equal(i % 2 == 0 ? push(ring, 40, 40) : put(ring, 16) && push(ring, 40, 40), 1);
+        receive_all(ring);
+    }
+    ring_free(ring);
+}
+
+/* A lap grows when the ring is full, once nothing of the lap before is unread; and never beyond its bounds. */
+static void a_lap_grows_when_it_is_full(void **state)
+{
+    struct ring *ring = ring_new(4096, 65536, 1);
+    unsigned count;
+
+    (void)state;
+    for (count = 0; push(ring, 500, 500); count++) {
+    }
+    assert_in_range(count, 6, 7);
+    assert_int_equal(ring->tx.bytes, 4096);
+    receive_all(ring);
+    cw_shm_rx_tell(&ring->rx);
+    ring->limit = 1 << 30;
+    for (count = 0; push(ring, 500, 500); count++) {
+    }
+    assert_int_equal(ring->tx.bytes, 4096); /* it is full of two laps */
+    assert_true(ring->tx.wants_more);
+    receive_all(ring);
+    for (count = 0; push(ring, 500, 500); count++) {
+    }
+    assert_int_equal(ring->tx.bytes, 8192);
+    assert_in_range(count, 8192 / 640, 2 * 8192 / 500);
+    for (count = 0; count < 10; count++) {
+        receive_all(ring);
+        while (push(ring, 500, 500)) {
         }
     }
+    assert_int_equal(ring->tx.bytes, 65536);
+    receive_all(ring);
+    cw_shm_rx_tell(&ring->rx);
+    cw_shm_tx_look(&ring->tx);
+    ring->limit = 4096;
+    cw_shm_tx_shrink(&ring->tx, 4096);
+    for (count = 0; count < 30; count++) {
+        assert_int_equal(push(ring, 500, 500), 1);
+        receive_all(ring);
+    }
+    assert_true(sent_at(ring) <= 4096);
+    assert_int_equal(ring->tx.bytes, 4096);
+    ring_free(ring);
 }
 
-/* All the way from the beginning, with a ring that is as full as can be. */
-static void a_tiny_ring_runs_through_all_laps(void **state)
+static void each_packet_rings(void **state)
 {
-    struct ring ring;
+    struct ring *ring = ring_new(4096, 4096, 1);
+    unsigned i;
 
     (void)state;
-    ring_new(&ring, 4, 4096);
-    while (ring.sent < (UINT64_C(65540) << 4)) {
-        while (send_packet(&ring, ring.sent % 9, ring.sent % 9)) {
-        }
-        receive_all(&ring);
+    ring->attention = 1;
+    for (i = 1; i <= 7; i++) {
+        assert_int_equal(put(ring, 16), 1);
+        assert_int_equal(ring->bells, i);
     }
-    ring_free(&ring);
+    ring_free(ring);
 }
 
-/* Word 0 is what fresh memory holds, and no packet has it. */
-static void no_packet_has_the_word_zero(void **state)
+/* Positions that a hostile consumer may tell: near the truth, in a lap beside it, anything. */
+static uint64_t lie(const struct ring *ring)
 {
-    uint64_t lap;
-
-    (void)state;
-    for (lap = 0; lap < 65536; lap++) {
-        assert_true(cw_cell_word(lap, 0, 0) != 0);
-        assert_true(cw_cell_word(lap, 0, 0) >> 48 == lap);
-    }
-    assert_int_equal(cw_rx_length(cw_cell_word(0xffff, UINT32_MAX, 0)), UINT32_MAX);
-    assert_int_equal(cw_rx_id(cw_cell_word(0xffff, 0, 0xff)), 0xff);
-    assert_int_equal(cw_rx_id(cw_cell_word(0, UINT32_MAX, 0)), 0);
-}
-
-/* Numbers that a hostile consumer may tell: near the truth, behind it, far ahead, anything. */
-static uint64_t lie(uint64_t truth, uint64_t size)
-{
-    uint64_t value = next_random();
+    const uint64_t value = next_random(), truth = shm_position(ring->tx.lap, sent_at(ring));
 
     switch (value & 7) {
     case 0:
         return truth;
     case 1:
-        return truth - (value >> 8) % (2 * size);
+        return truth - (value >> 8) % 8192;
     case 2:
-        return truth + (value >> 8) % (2 * size);
+        return truth + (value >> 8) % 8192;
     case 3:
-        return truth + (value >> 8) % 65536 * 64;
+        return truth - (UINT64_C(1) << 32) + (value >> 8) % 8192;
     case 4:
-        return truth + size - (value >> 8) % 128;
+        return shm_position(ring->tx.lap - 1, (uint32_t)(value >> 8));
     case 5:
-        return 0;
+        return shm_position(ring->tx.lap + (uint32_t)(value >> 8) % 3 - 1, (uint32_t)(value >> 16) % 5000);
     case 6:
         return UINT64_MAX - (value >> 8) % 64;
     default:
@@ -406,117 +596,161 @@ static uint64_t lie(uint64_t truth, uint64_t size)
     }
 }
 
-static void check_inside(const struct ring *ring, const char *place, size_t length)
-{
-    const char *cells = (const char *)ring->producer.cells, *bytes = ring->producer.bytes;
-
-    assert_true((place >= cells && place + length <= cells + ring->cells_size) ||
-                (place >= bytes && place + length <= bytes + ring->bytes_size));
-}
-
 static void a_lying_consumer_makes_nobody_write_outside(void **state)
 {
-    struct ring ring;
+    struct ring *ring = ring_new(4096, 16384, 1);
     unsigned round, sent = 0;
     size_t length;
     char *place;
 
     (void)state;
-    ring_new(&ring, 4, 4096);
     for (round = 0; round < 400000; round++) {
-        ring.producer.control->cells_done = lie(cw_cell_num_sent(&ring.producer), 16);
-        ring.producer.control->bytes_done = lie(ring.producer.byte_count, 4096);
+        ring->control.done = lie(ring);
+        ring->limit        = (round % 1000 < 10) ? 16384 : 4096;
+        if (round % 1000 == 500) {
+            cw_shm_tx_shrink(&ring->tx, 4096);
+        }
         length = (round & 1) ? random_length(next_random(), 585) : next_random() % 20000;
-        if (shm_has_room(&ring.producer, length)) {
-            assert_true(length <= 4096);
-            place = shm_reserve(&ring.producer, length);
-            check_inside(&ring, place, length);
+        if (has_room(ring, length)) {
+            place = shm_reserve(&ring->tx, length);
+            assert_true(place >= ring->memory + GUARD && place + length <= ring->memory + GUARD + ring->most);
             memset(place, (int)round, length);
-            shm_publish(&ring.producer, length, 1);
-            cw_byte_ring_fetch_ahead(&ring.producer, length);
+            shm_publish(&ring->tx, length, 1);
+            cw_shm_tx_fetch_ahead(&ring->tx, length);
             sent++;
         }
+        assert_true(sent_at(ring) < ring->most);
+        (void)put(ring, 16);
         if (round % 1000 == 0) {
-            check_guards(&ring);
+            check_guards(ring);
         }
     }
     assert_true(sent > 1000);
-    ring_free(&ring);
+    ring_free(ring);
 }
 
-/* Counters ahead of the producer or a whole ring behind it are no room, and the truth makes up for all. */
-static void impossible_counters_are_no_room(void **state)
+/* Positions that cannot be are no room, and the truth makes up for all. */
+static void impossible_positions_are_no_room(void **state)
 {
-    static const uint64_t ahead[] = {1, 15, 17, 64, 4095, 4097, UINT32_MAX, UINT64_C(1) << 63};
-    struct ring ring;
+    struct ring *ring = ring_new(4096, 4096, 5);
+    const uint64_t truth = ring->control.done;
     size_t i;
 
     (void)state;
-    ring_new(&ring, 4, 4096);
-    while (send_packet(&ring, 300, 300)) {
+    while (push(ring, 300, 300)) {
     }
-    while (send_packet(&ring, 8, 8)) {
+    while (push(ring, 8, 8)) {
     }
+    const uint64_t ahead[] = {shm_position(6, 0), shm_position(5, 4096), shm_position(5, sent_at(ring) + 64), UINT64_MAX,
+                              shm_position(3, 0), 0, shm_position(4, sent_at(ring)), shm_position(4, 1 << 20)};
     for (i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
-        ring.producer.control->cells_done = cw_cell_num_sent(&ring.producer) + ahead[i];
-        ring.producer.control->bytes_done = ring.producer.byte_count;
-        assert_false(shm_has_room(&ring.producer, 8));
-        assert_false(shm_has_room(&ring.producer, 300));
-        ring.producer.control->cells_done = cw_cell_num_sent(&ring.producer);
-        ring.producer.control->bytes_done = ring.producer.byte_count + ahead[i];
-        assert_false(shm_has_room(&ring.producer, 300));
-        assert_false(shm_has_room(&ring.producer, 5000));
-        ring.producer.control->bytes_done = ring.producer.byte_count - 4096 - ahead[i];
-        assert_false(shm_has_room(&ring.producer, 300));
-        ring.producer.control->cells_done = 0;
-        ring.producer.control->bytes_done = 0;
-        assert_false(shm_has_room(&ring.producer, 300));
+        ring->control.done = ahead[i];
+        assert_false(has_room(ring, 8));
+        assert_false(has_room(ring, 300));
     }
-    receive_all(&ring);
-    shm_tell(&ring.consumer);
-    assert_int_equal(send_packet(&ring, 300, 300), 1);
-    receive_all(&ring);
-    ring_free(&ring);
+    ring->control.done = truth;
+    assert_false(has_room(ring, 8));
+    receive_all(ring);
+    cw_shm_rx_tell(&ring->rx);
+    assert_int_equal(push(ring, 300, 300), 1);
+    receive_all(ring);
+    ring_free(ring);
 }
 
-/* Noise in place of cells: a consumer that checks the length as the transport does reads inside of the ring only. */
+/* Noise in place of words: a consumer that checks as the transport does reads inside of the ring only, and no more than
+ * a slot of an open line. */
 static void a_lying_producer_makes_nobody_read_outside(void **state)
 {
-    struct ring ring;
+    struct ring *ring = ring_new(4096, 4096, 1);
+    const char *const end = ring->memory + GUARD + ring->most;
+    unsigned round, seen_count = 0, behind = 0, wraps = 0;
     volatile char sum = 0;
-    unsigned round, seen = 0;
-    struct cw_cell *cell;
     const char *data;
-    uint64_t word;
-    uint32_t length, i;
+    uint64_t word, seen;
+    uint32_t length, lap, i;
 
     (void)state;
-    ring_new(&ring, 4, 4096);
-    for (round = 0; round < 200000; round++) {
-        cell = shm_cell_at(ring.consumer.cells, cw_cell_num_read(&ring.consumer), 4);
-        word = next_random();
-        if (round & 1) {
-            word = cw_cell_word(shm_lap(cw_cell_num_read(&ring.consumer), 4), (uint32_t)(word % 5000), (uint8_t)word);
+    for (round = 0; round < 400000; round++) {
+        if (read_at(ring) >= ring->most) { /* here a transport ends the connection */
+            cw_shm_rx_init(&ring->rx, ring->memory + GUARD, 4096, 4096, &ring->control, ring->rx.lap);
         }
-        cell->control = word;
-        word          = shm_cell_peek(&ring.consumer);
-        length        = cw_rx_length(word);
-        if (word != 0 && length <= 4096) {
-            data = shm_data(&ring.consumer, length);
-            check_inside(&ring, data, length);
+        lap  = ring->rx.lap;
+        word = next_random();
+        if (ring->rx.fast.slot == 0) {
+            if (round & 1) {
+                word = shm_stamp(lap) + ((word % ((word & 256) ? 80 : 5000)) << 16) + (word & 0xff01) + (word & 4);
+            }
+            if ((round & 15) == 5) {
+                word = shm_stamp(lap) + SHM_WRAP + 1;
+            }
+            ring->rx.fast.line->word = word;
+        } else {
+            for (i = 0; i < CW_LINE_SLOTS - 1; i++) {
+                word                        = next_random();
+                ring->rx.fast.line->more[i] = (uint32_t)((word & 1) != 0 ? word >> 32 : (word >> 32) % (60u << 16));
+            }
+            if ((next_random() & 3) == 0) {
+                ring->rx.fast.line->more[ring->rx.fast.slot - 1] = CW_LINE_OVER;
+            }
+        }
+        seen   = (round & 2) ? cw_rx_look(&ring->rx.fast) : shm_peek(&ring->rx);
+        length = cw_rx_length(seen);
+        wraps += ring->rx.lap != lap;
+        if (!cw_rx_is_packet(seen)) {
+            continue;
+        }
+        if (length <= CW_LINE_DATA && ring->rx.fast.line < ring->rx.end) {
+            behind += ring->rx.fast.slot != 0;
+            data = cw_rx_take(&ring->rx.fast, seen);
+            assert_true(data >= ring->memory + GUARD && data + length <= end);
+            cw_rx_passed(&ring->rx.fast);
+        } else if (length > CW_LINE_DATA && shm_is_inside(&ring->rx, length)) {
+            data = shm_data(&ring->rx, length);
+            assert_true(data >= ring->memory + GUARD && data + length <= end);
             for (i = 0; i < length; i += 61) {
                 sum = (char)(sum + data[i]);
             }
-            shm_advance(&ring.consumer, length);
-            seen++;
+            shm_advance(&ring->rx, length);
+            seen_count++;
         }
+        assert_true(ring->rx.fast.slot < CW_LINE_SLOTS);
+        assert_true(ring->rx.fast.line <= ring->rx.end);
+        tell_if_due(ring);
     }
-    assert_true(seen > 50000);
-    ring_free(&ring);
+    assert_true(seen_count > 1000);
+    assert_true(behind > 1000);
+    assert_true(wraps > 100);
+    ring_free(ring);
+}
+
+/* The core takes short packets without a look at the end of the ring: it stops there. */
+static void short_packets_end_at_the_end(void **state)
+{
+    struct ring *ring = ring_new(4096, 4096, 1);
+    uint64_t seen;
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 4096 / 64 + 1; i++) {
+        ring->rx.base[i].word = shm_stamp(1) + (UINT64_C(20) << 16) + 1;
+    }
+    for (i = 0; i < 4096 / 64; i++) {
+        seen = cw_rx_look(&ring->rx.fast);
+        if (!cw_rx_is_short(&ring->rx.fast, seen)) {
+            cw_shm_rx_tell(&ring->rx);
+            assert_true(cw_rx_is_short(&ring->rx.fast, seen));
+        }
+        (void)cw_rx_take(&ring->rx.fast, seen);
+        (void)cw_rx_next(&ring->rx.fast);
+    }
+    cw_shm_rx_tell(&ring->rx);
+    assert_false(cw_rx_is_short(&ring->rx.fast, cw_rx_look(&ring->rx.fast)));
+    assert_false(shm_is_inside(&ring->rx, 20));
+    ring_free(ring);
 }
 
 struct race {
-    struct ring ring;
+    struct ring *ring;
     uint64_t packets;
     size_t max;
     int damaged;
@@ -525,7 +759,7 @@ struct race {
 /* Lengths follow from the number, so that the consumer knows them, too. */
 static size_t race_length(const struct race *race, uint64_t n)
 {
-    return random_length(mix(race->ring.seed * 3 + n), race->max);
+    return random_length(mix(race->ring->seed * 3 + n), race->max);
 }
 
 static void *race_produce(void *arg)
@@ -534,97 +768,46 @@ static void *race_produce(void *arg)
     uint64_t n;
 
     for (n = 0; n < race->packets; n++) {
-        while (!send_packet(&race->ring, race_length(race, n), race_length(race, n))) {
+        while (!send(race->ring, race_length(race, n))) {
             sched_yield();
         }
     }
     return NULL;
-}
-
-static void *race_consume(void *arg)
-{
-    struct race *race             = arg;
-    struct cw_rx *consumer = &race->ring.consumer;
-    uint32_t length;
-    uint64_t word, n;
-
-    for (n = 0; n < race->packets; n++) {
-        while ((word = shm_cell_peek(consumer)) == 0) {
-            sched_yield();
-        }
-        length = cw_rx_length(word);
-        if (length != race_length(race, n) || cw_rx_id(word) != packet_id(&race->ring, n) ||
-            !packet_is(&race->ring, n, shm_data(consumer, length), length)) {
-            race->damaged++;
-            length = (uint32_t)race_length(race, n); /* goes on in step, so that the producer comes to its end */
-        }
-        shm_advance(consumer, length);
-        if (cw_rx_should_tell(consumer)) {
-            shm_tell(consumer);
-        }
-    }
-    return NULL;
-}
-
-/* The producer goes from one byte area to another and back whenever it likes; what is unread stays where it is. */
-static void areas_change_at_any_packet(void **state)
-{
-    const uint32_t sizes[2] = {4096, 65536};
-    uint64_t word, wide = 0, i;
-    char *areas[2];
-    struct ring ring;
-    int last;
-
-    (void)state;
-    ring_new(&ring, 6, sizes[0]);
-    areas[0] = ring.producer.bytes;
-    areas[1] = malloc(sizes[1]);
-    assert_non_null(areas[1]);
-    for (last = 0; !last; last = ring.sent > 400000 && wide == 0) {
-        if (next_random() % 4 == 0) {
-            wide = SHM_WIDE - wide;
-            shm_producer_use(&ring.producer, areas[wide != 0], sizes[wide != 0], wide);
-        }
-        for (i = next_random() % 20; i > 0 && send_packet(&ring, 17 * i + wide, 17 * i + wide); i--) {
-        }
-        for (i = next_random() % 20; i > 0 && (word = shm_cell_peek(&ring.consumer)) != 0; i--) {
-            if (cw_rx_length(word) > CW_CELL_DATA) {
-                word &= SHM_WIDE;
-                shm_consumer_use(&ring.consumer, areas[word != 0], sizes[word != 0], word);
-            }
-            (void)receive_packet(&ring);
-        }
-        if (next_random() % 64 == 0) { /* as a consumer does before the producer leaves a wide area */
-            shm_tell(&ring.consumer);
-        }
-    }
-    shm_consumer_use(&ring.consumer, areas[0], sizes[0], 0); /* whose guards are looked at */
-    ring_free(&ring);
-    free(areas[1]);
 }
 
 static void two_threads_agree(void **state)
 {
     static const struct {
-        uint32_t shift, num_bytes;
+        uint32_t first, most;
         size_t max;
         uint64_t packets;
-    } kinds[] = {{4, 4096, 585, 300000}, {8, 65536, 8256, 100000}, {12, 4096, 200, 300000}, {1, 4096, 585, 20000}};
-    pthread_t producer, consumer;
+        int words;
+    } kinds[] = {{4096, 4096, 585, 200000, 0}, {65536, 65536, 8256, 60000, 0}, {1024, 65536, 200, 200000, 1},
+                 {4096, 1 << 20, 3000, 100000, 1}};
+    pthread_t producer;
     struct race race;
+    uint64_t n;
     size_t i;
+    long got;
 
     (void)state;
     for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        race = (struct race){.packets = kinds[i].packets, .max = kinds[i].max};
-        ring_new(&race.ring, kinds[i].shift, kinds[i].num_bytes);
+        race = (struct race){.ring = ring_new(kinds[i].first, kinds[i].most, 65000), .packets = kinds[i].packets,
+                             .max  = kinds[i].max};
+        race.ring->words = kinds[i].words;
+        race.ring->limit = kinds[i].most;
         assert_int_equal(pthread_create(&producer, NULL, race_produce, &race), 0);
-        assert_int_equal(pthread_create(&consumer, NULL, race_consume, &race), 0);
+        for (n = 0; n < race.packets; n++) {
+            while ((got = receive(race.ring)) == -1) {
+                sched_yield();
+            }
+            if (got != (long)race_length(&race, n)) {
+                fail_msg("packet %llu: %ld bytes", (unsigned long long)n, got);
+            }
+        }
         assert_int_equal(pthread_join(producer, NULL), 0);
-        assert_int_equal(pthread_join(consumer, NULL), 0);
-        assert_int_equal(race.damaged, 0);
-        assert_true(shm_cell_peek(&race.ring.consumer) == 0);
-        ring_free(&race.ring);
+        assert_int_equal(receive(race.ring), -1);
+        ring_free(race.ring);
     }
 }
 
@@ -633,16 +816,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(an_empty_ring_has_nothing, random_set_up),
         cmocka_unit_test_setup(every_length_arrives, random_set_up),
-        cmocka_unit_test_setup(the_border_lies_behind_56_bytes, random_set_up),
+        cmocka_unit_test_setup(records_have_their_places, random_set_up),
+        cmocka_unit_test_setup(three_packets_share_a_line, random_set_up),
+        cmocka_unit_test_setup(what_does_not_fit_a_slot_ends_the_line, random_set_up),
         cmocka_unit_test_setup(a_full_ring_refuses, random_set_up),
+        cmocka_unit_test_setup(nothing_is_put_where_no_room_is_known, random_set_up),
         cmocka_unit_test_setup(random_traffic_arrives, random_set_up),
-        cmocka_unit_test_setup(lap_numbers_wrap, random_set_up),
-        cmocka_unit_test_setup(a_tiny_ring_runs_through_all_laps, random_set_up),
-        cmocka_unit_test_setup(no_packet_has_the_word_zero, random_set_up),
+        cmocka_unit_test_setup(old_bytes_are_no_packets, random_set_up),
+        cmocka_unit_test_setup(each_line_of_an_old_record_is_cleared, random_set_up),
+        cmocka_unit_test_setup(a_lap_grows_when_it_is_full, random_set_up),
+        cmocka_unit_test_setup(each_packet_rings, random_set_up),
         cmocka_unit_test_setup(a_lying_consumer_makes_nobody_write_outside, random_set_up),
-        cmocka_unit_test_setup(impossible_counters_are_no_room, random_set_up),
+        cmocka_unit_test_setup(impossible_positions_are_no_room, random_set_up),
         cmocka_unit_test_setup(a_lying_producer_makes_nobody_read_outside, random_set_up),
-        cmocka_unit_test_setup(areas_change_at_any_packet, random_set_up),
+        cmocka_unit_test_setup(short_packets_end_at_the_end, random_set_up),
         cmocka_unit_test_setup(two_threads_agree, random_set_up),
     };
 

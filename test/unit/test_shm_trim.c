@@ -11,7 +11,7 @@
 #include "test_shm.h"
 
 #define SECOND     UINT64_C(1000000000)
-#define WIDE_PAGES (SHM_WIDE_BYTES / 4096)
+#define LARGE_PAGES (SHM_LARGE_BYTES / 4096)
 
 struct node {
     struct side side;
@@ -148,7 +148,7 @@ static void rest(struct node *a, struct node *b)
     unsigned i;
 
     for (i = 0; i < 8; i++) {
-        now_ns += SECOND;
+        now_ns += 10 * SECOND;
         both_progress(a, b);
     }
 }
@@ -193,13 +193,13 @@ static void an_idle_connection_has_four_pages(void **state)
     assert_in_range(pages_of(a), 1, 4);
     talk(a, b, 200);
     talk(b, a, 200);
-    assert_in_range(pages_of(a), 30, 100);
+    assert_in_range(pages_of(a), 20, 50);
     rest(a, b);
     assert_in_range(pages_of(a), 1, 4);
-    talk(a, b, 2000); /* gets a wide area */
-    assert_in_range(pages_of(a), WIDE_PAGES, WIDE_PAGES + 44);
+    talk(a, b, 2000); /* a lap grows */
+    assert_in_range(pages_of(a), 30, LARGE_PAGES + 44);
     talk(b, a, 2000);
-    assert_in_range(pages_of(a), 2 * WIDE_PAGES, 2 * WIDE_PAGES + 88);
+    assert_in_range(pages_of(a), 60, 2 * LARGE_PAGES + 88);
     rest(a, b);
     assert_in_range(pages_of(a), 1, 4);
     node_free(a);
@@ -231,7 +231,7 @@ static void sleepers_give_pages_back_when_they_are_awake(void **state)
     wakeup = 0;
     talk(a, b, 200);
     talk(b, a, 200);
-    assert_in_range(pages_of(a), 30, 100);
+    assert_in_range(pages_of(a), 20, 50);
     (void)cw_poller_check(a->side.poller); /* takes doorbells */
     assert_int_equal(cw_shm_transport.arm(a->side.iface), UCS_OK);
     assert_int_equal(is_woken(a), 0);
@@ -248,8 +248,8 @@ static const struct shm_conn *conn_of(const struct node *node)
     return cw_container_of(node->conn, struct shm_conn, super);
 }
 
-/* A wide area comes with use and goes with rest or the connection, and a worker has a few of them only. */
-static void wide_areas_are_few(void **state)
+/* A ring becomes large by use and small by rest or with the connection, and a worker has a few of them only. */
+static void large_rings_are_few(void **state)
 {
     struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
     struct shm_iface *iface;
@@ -257,36 +257,36 @@ static void wide_areas_are_few(void **state)
     (void)state;
     connect_both(a, b);
     iface = cw_container_of(a->side.iface, struct shm_iface, super);
-    if (conn_of(a)->wide_bytes == 0) {
+    if (conn_of(a)->tx.most < SHM_LARGE_BYTES) {
         print_message("here all memory is reserved at once: skipped\n");
         skip();
     }
     talk(a, b, 100);
-    assert_false(conn_of(a)->is_wide);
-    iface->num_wide = 16; /* others have them */
+    assert_false(conn_of(a)->is_large);
+    iface->num_large = 16; /* others have them */
     talk(a, b, 2000);
-    assert_false(conn_of(a)->is_wide);
-    iface->num_wide = 15;
+    assert_false(conn_of(a)->is_large);
+    iface->num_large = 15;
     talk(a, b, 100);
-    assert_true(conn_of(a)->is_wide);
-    assert_false(conn_of(b)->is_wide);
-    assert_int_equal(iface->num_wide, 16);
+    assert_true(conn_of(a)->is_large);
+    assert_false(conn_of(b)->is_large);
+    assert_int_equal(iface->num_large, 16);
     rest(a, b);
-    assert_false(conn_of(a)->is_wide);
-    assert_int_equal(iface->num_wide, 15);
+    assert_false(conn_of(a)->is_large);
+    assert_int_equal(iface->num_large, 15);
     talk(a, b, 100); /* anew it has to be earned */
-    assert_false(conn_of(a)->is_wide);
+    assert_false(conn_of(a)->is_large);
     talk(a, b, 2000);
-    assert_true(conn_of(a)->is_wide);
+    assert_true(conn_of(a)->is_large);
     cw_shm_transport.connect->close_conn(a->conn);
-    assert_int_equal(iface->num_wide, 15);
+    assert_int_equal(iface->num_large, 15);
     side_close(&a->side);
     node_free(b);
     free(a);
     free(b);
 }
 
-/* Long messages are announced at first, and what they would have moved earns a wide area; then they go through the
+/* Long messages are announced at first, and what they would have moved earns a large ring; then they go through the
  * ring, until it has no room for long. */
 static void long_messages_come_in_when_the_peer_keeps_up(void **state)
 {
@@ -297,7 +297,7 @@ static void long_messages_come_in_when_the_peer_keeps_up(void **state)
 
     (void)state;
     connect_both(a, b);
-    if (conn_of(a)->wide_bytes == 0) {
+    if (conn_of(a)->tx.most < SHM_LARGE_BYTES) {
         print_message("here all memory is reserved at once: skipped\n");
         skip();
     }
@@ -306,7 +306,7 @@ static void long_messages_come_in_when_the_peer_keeps_up(void **state)
         cw_shm_transport.packets->grow(a->conn, length);
         cw_shm_transport.packets->grow(a->conn, SIZE_MAX); /* too long in any case */
     }
-    assert_true(conn_of(a)->is_wide);
+    assert_true(conn_of(a)->is_large);
     assert_true(a->conn->eager_end > length);
     for (i = 0; i < 4; i++) { /* short waits, then long ones: of a peer that begins later, and once more */
         do {
@@ -338,7 +338,7 @@ static void long_messages_come_in_when_the_peer_keeps_up(void **state)
         assert_true((a->conn->eager_end > 0) == (i < 1));
     }
     rest(a, b);
-    assert_false(conn_of(a)->is_wide);
+    assert_false(conn_of(a)->is_large);
     assert_int_equal(a->conn->eager_end, 0);
     node_free(a);
     node_free(b);
@@ -384,7 +384,7 @@ static void unread_packets_stay(void **state)
         assert_int_equal(cw_shm_transport.packets->send_bcopy(a->conn, 1, 1000, pack, &number), UCS_OK);
     }
     for (i = 0; i < 10; i++) {
-        now_ns += SECOND;
+        now_ns += 10 * SECOND;
         side_progress(&a->side); /* the peer is stopped */
     }
     for (i = 0; i < 1000 && b->received < a->sent; i++) {
@@ -404,7 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_idle_connection_has_four_pages),
         cmocka_unit_test(sleepers_give_pages_back_when_they_are_awake),
-        cmocka_unit_test(wide_areas_are_few),
+        cmocka_unit_test(large_rings_are_few),
         cmocka_unit_test(long_messages_come_in_when_the_peer_keeps_up),
         cmocka_unit_test(nothing_is_lost_by_it),
         cmocka_unit_test(unread_packets_stay),

@@ -7,9 +7,9 @@
  * only. The socket stays: its end tells that the peer is gone, a byte on it wakes a peer whose ring says that it
  * sleeps or does not look, and descriptors may follow (shm_pass.h).
  *
- * Memory: struct shm_shared, then the cells of both rings, then the byte areas of both; first the dialler's ring to the
- * acceptor, then the wide byte areas, if any. Each part begins on a page of its own, so that pages of a ring that rests
- * can be given back (shm_trim.c); a byte area is preceded by SHM_BYTES_LEAD bytes of nothing.
+ * Memory: struct shm_shared, then both rings, first the dialler's to the acceptor, then a page of nothing, since a
+ * consumer may look at the line behind its ring. Each part begins on a page of its own, so that pages of a ring that
+ * rests can be given back (shm_trim.c).
  *
  * Memory of the peer's process (shm_peer.c): each greeting names two words of the sender's process, one to be read and
  * one to be written, by which the other side proves that the system lets it copy.
@@ -25,11 +25,9 @@
 
 #define SHM_WIRE_ID        2u
 #define SHM_MAX_GREETINGS  256u     /* connections that have not sent a greeting yet */
-#define SHM_MAX_CELL_SHIFT 16u
 #define SHM_MAX_BYTES      (64u << 20)
 #define SHM_MIN_BYTES      4096u
-#define SHM_WIDE_BYTES     (2u << 20)
-#define SHM_BYTES_LEAD     56u      /* the bytes behind the 8 bytes of the commonest headers then begin a cache line */
+#define SHM_LARGE_BYTES    (2u << 20) /* of a ring, if its packets are no longer than usual */
 
 enum shm_conn_state {
     SHM_CONN_WAITING,   /* dialled; the listener's queue was full, and the dial is to be repeated */
@@ -39,11 +37,12 @@ enum shm_conn_state {
     SHM_CONN_BROKEN     /* `closed` or a failed `opened` was handed up */
 };
 
-/* The longest packet that always finds room in the end: it may have to skip nearly its own length at the end, and up to
- * a quarter of the area may be read, but not told. In a wide area half of that: its reader waits for all of it. */
-static inline size_t shm_max_whole(uint32_t num_bytes)
+/* The longest packet that always finds room in the end in a lap of so many bytes: it may have to skip nearly its own
+ * length at the end, and up to a quarter may be read, but not told. In a large one half of that: its reader waits for
+ * all of it. */
+static inline size_t shm_max_whole(uint32_t bytes)
 {
-    return (num_bytes == SHM_WIDE_BYTES) ? SHM_WIDE_BYTES / 16 * 3 : num_bytes / 8 * 3;
+    return (bytes >= SHM_LARGE_BYTES) ? bytes / 16 * 3 : bytes / 8 * 3 - 6 * SHM_LINE;
 }
 
 /* Whether progress looks at an open connection (shm_idle.c). */
@@ -72,18 +71,21 @@ static inline size_t shm_whole_pages(size_t size)
     return (size + SHM_PAGE - 1) & ~(size_t)(SHM_PAGE - 1);
 }
 
-/* `wide_bytes`: length of a wide area; 0: there are none. */
-static inline size_t shm_memory_size(uint32_t cell_shift, uint32_t num_bytes, uint32_t wide_bytes)
+static inline size_t shm_memory_size(uint32_t ring_bytes)
 {
-    return shm_whole_pages(sizeof(struct shm_shared)) +
-           2 * (shm_whole_pages(sizeof(struct cw_cell) << cell_shift) + num_bytes + SHM_PAGE +
-                (wide_bytes > 0 ? wide_bytes + SHM_PAGE : 0));
+    return shm_whole_pages(sizeof(struct shm_shared)) + 2 * (size_t)ring_bytes + SHM_PAGE;
+}
+
+/* Of the ring to the acceptor (0) or to the dialler. */
+static inline void *shm_ring_memory(void *memory, uint32_t ring_bytes, unsigned index)
+{
+    return (char *)memory + shm_whole_pages(sizeof(struct shm_shared)) + index * (size_t)ring_bytes;
 }
 
 struct shm_conn {
     struct cw_conn super;
-    struct cw_tx tx;
-    struct cw_rx rx;
+    struct shm_tx tx;
+    struct shm_rx rx;
     uint8_t state;
     uint8_t blocked;                /* a send was answered CW_AGAIN */
     uint8_t hangup;                 /* the socket ended; the ring may still hold packets */
@@ -101,18 +103,17 @@ struct shm_conn {
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word in the peer's process that this side may write */
     uint64_t deadline_ns;           /* of a GREETING */
-    uint64_t cool_seen;             /* cw_cell_read_mark when shm_idle.c looked last */
+    uint64_t cool_seen;             /* shm_read_mark when shm_idle.c looked last */
     uint64_t seen[2];               /* shm_trim.c: marks of what was sent and received when it looked last */
     uint64_t rested;                /* bytes sent when there was nothing to give back ... */
-    uint64_t announced;             /* ... and bytes announced since then that the wide area would have taken */
+    uint64_t announced;             /* ... and bytes announced since then that a large ring would have taken */
     uint64_t blocked_ns;            /* the time when `blocked` was set */
     uint64_t stalled;               /* bytes sent when `blocked` had been set for long, 0: never; and ... */
     uint64_t eager_ns;              /* ... the time from which long messages may go through the ring again */
     uint32_t wanted;                /* blocked: the length of the packet that needs room, if longer than max_bcopy */
-    uint32_t num_bytes;             /* of a byte area */
-    uint32_t wide_bytes;            /* of a wide byte area; 0: there are none */
+    uint32_t first_bytes;           /* of a lap until it grows */
     uint8_t trim_looks;             /* looks still to come; 0: nothing to give back */
-    uint8_t is_wide;                /* this side sends in its wide area */
+    uint8_t is_large;               /* laps of this side's ring may grow, and long messages go through it */
     struct shm_passed *passed;      /* descriptors that the peer has passed; NULL: none so far */
     uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection has ended */
     uint64_t token;                 /* WAITING: the token of the listener for which the hello is */
@@ -129,7 +130,7 @@ struct shm_iface {
     unsigned num_blocked;
     unsigned num_waiting;           /* `dial_again` is set */
     unsigned num_greeting;
-    unsigned num_wide;              /* connections that send in their wide areas */
+    unsigned num_large;             /* connections that are is_large */
     int armed;                      /* the flags in the rings are set: this process may sleep */
     int wakeup;
     int peer_memory;                /* copies between processes are allowed */
@@ -147,11 +148,11 @@ struct shm_iface {
     char *directory;                /* "" for abstract names */
     uint64_t token;
     uint64_t place_id;              /* the machine and name space in which the token is valid */
-    uint32_t cell_shift;
-    uint32_t num_bytes;
+    uint32_t first_bytes;
+    uint32_t ring_bytes;
     struct cw_rx quiet;       /* the inbox while progress has no ring to look at: of this connection ... */
     struct cw_conn quiet_conn;
-    struct cw_cell quiet_cell;      /* ... and its cell, which is always empty */
+    struct cw_line quiet_line;      /* ... and its line, which is always empty */
 };
 
 /* The first message in each direction. Fields in host order: both ends run on one machine. */
@@ -159,9 +160,9 @@ struct shm_greeting {
     char magic[4];                  /* SHM_MAGIC */
     uint16_t version;
     uint16_t hello_length;          /* bytes that follow */
-    uint32_t cell_shift;
-    uint32_t num_bytes;
-    uint64_t memory_size;           /* with wide areas, or without */
+    uint32_t first_bytes;           /* of a lap until it grows */
+    uint32_t ring_bytes;
+    uint64_t memory_size;
     uint8_t sleeps;                 /* the sender may sleep */
     uint8_t accepted;               /* reply only */
     uint8_t passes, reserved[5];    /* the sender takes descriptors (shm_pass.h); 0 from older releases */
@@ -172,7 +173,7 @@ struct shm_greeting {
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 9u
+#define SHM_VERSION 10u
 #define SHM_MAGIC   "CWS1"
 
 static inline int shm_greeting_is_ours(const struct shm_greeting *greeting)
@@ -193,11 +194,8 @@ static inline struct shm_iface *shm_iface_of(const struct cw_conn *conn)
 /* shm_conn.c */
 /* Makes a connection that is not open and has no socket; `hello_room` bytes of `hello`. NULL: no memory. */
 struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_room, enum shm_conn_state state);
-/* Points both views into conn->memory, of conn->memory_size bytes; that size tells whether there are wide areas.
- * `dialler`: which of the two rings this side fills. */
-void cw_shm_lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_bytes, int dialler);
-/* The area of this side's packets (`ours`) or the peer's. */
-char *cw_shm_area(const struct shm_conn *conn, int ours, int wide);
+/* Points both views into conn->memory. `dialler`: which of the two rings this side fills. */
+void cw_shm_lay_out(struct shm_conn *conn, uint32_t first_bytes, uint32_t ring_bytes, int dialler);
 /* Adds the connection to those that progress polls. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_shm_make_open(struct shm_iface *iface, struct shm_conn *conn);
 /* Hands `closed` up and stops polling the ring. */
@@ -250,8 +248,10 @@ struct cw_claim_pair *cw_shm_pair(struct cw_conn *conn, int ours, unsigned index
 void cw_shm_trim_begin(struct shm_conn *conn);
 /* Many bytes went through a ring: its pages are to be given back when no more come for a while. */
 void cw_shm_trim_later(struct shm_conn *conn);
-/* As cw_shm_trim_later, for our ring, which seems to be full: it may get a wide area. */
-void cw_shm_widen(struct shm_conn *conn);
+/* Many bytes may have gone through our ring, or would have: then its laps may grow. */
+void cw_shm_consider(struct shm_conn *conn);
+/* Whether our ring, which is full, has room for that packet when its lap grows. */
+int cw_shm_enlarge(struct shm_conn *conn, size_t length);
 /* The slot `grow` of the transport's table. */
 void cw_shm_grow(struct cw_conn *conn, size_t length);
 /* Our ring has room again: takes account of a long wait for it. */
@@ -281,9 +281,9 @@ unsigned cw_shm_cool(struct cw_alarm *alarm);
 void cw_shm_inbox(struct shm_iface *iface);
 struct cw_tx *cw_shm_tx(struct cw_conn *conn);
 /* Ends the sends that the core makes itself, because a condition holds that only the transport handles. */
-static inline void shm_no_cells(struct shm_conn *conn)
+static inline void shm_no_room(struct shm_conn *conn)
 {
-    cw_cell_set_limit(&conn->tx, cw_cell_num_sent(&conn->tx));
+    shm_tx_stop(&conn->tx, 0);
 }
 
 /* Tells the producer our position; wakes it if it sleeps until there is room. */

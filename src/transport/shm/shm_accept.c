@@ -25,11 +25,16 @@
 
 static struct cw_log_limit stranger_limit;
 
-static int is_size(const struct shm_greeting *greeting)
+static bool is_power(uint32_t bytes)
 {
-    return greeting->memory_size == shm_memory_size(greeting->cell_shift, greeting->num_bytes, 0) ||
-           (greeting->num_bytes < SHM_WIDE_BYTES &&
-            greeting->memory_size == shm_memory_size(greeting->cell_shift, greeting->num_bytes, SHM_WIDE_BYTES));
+    return (bytes & (bytes - 1)) == 0;
+}
+
+static bool are_sizes(const struct shm_greeting *greeting)
+{
+    return greeting->first_bytes >= SHM_MIN_BYTES && greeting->first_bytes <= greeting->ring_bytes &&
+           greeting->ring_bytes <= SHM_MAX_BYTES && is_power(greeting->first_bytes) &&
+           is_power(greeting->ring_bytes) && greeting->memory_size == shm_memory_size(greeting->ring_bytes);
 }
 
 static ucs_status_t send_reply(struct shm_iface *iface, struct shm_conn *conn, int accepted, const void *reply,
@@ -62,12 +67,10 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
     if (greeting->hello_length != length || greeting->sleeps > 1 || fd < 0 || !cw_shm_peer_take(conn, greeting)) {
         return "its greeting contradicts itself";
     }
-    if (greeting->cell_shift > SHM_MAX_CELL_SHIFT || greeting->num_bytes < SHM_MIN_BYTES ||
-        greeting->num_bytes > SHM_MAX_BYTES || (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||
-        !is_size(greeting)) {
+    if (!are_sizes(greeting)) {
         return "it wants a ring of an impossible size";
     }
-    if (greeting->num_bytes / 4 < iface->super.limits.max_bcopy) {
+    if (greeting->ring_bytes / 4 < iface->super.limits.max_bcopy) {
         return "its rings are too small for our packets; set UCX_POSIX_SEG_SIZE alike on both sides";
     }
     status = cw_shm_attach(fd, greeting->memory_size, SHM_PAGE, &conn->memory);
@@ -77,7 +80,7 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
     }
     conn->memory_size = greeting->memory_size;
     conn->peer_sleeps = greeting->sleeps;
-    cw_shm_lay_out(conn, greeting->cell_shift, greeting->num_bytes, 0);
+    cw_shm_lay_out(conn, greeting->first_bytes, greeting->ring_bytes, 0);
     return NULL;
 }
 

@@ -16,40 +16,23 @@
 
 static unsigned socket_ready(struct cw_poll_item *item, unsigned events);
 
-char *cw_shm_area(const struct shm_conn *conn, int ours, int wide)
-{
-    const size_t cells_size = shm_whole_pages(sizeof(struct cw_cell) << conn->tx.cell_shift);
-    const size_t bytes_size = (size_t)conn->num_bytes + SHM_PAGE;
-    const unsigned index    = (ours != 0) == (conn->is_dialler != 0) ? 0 : 1;
-    char *bytes = (char *)conn->memory + shm_whole_pages(sizeof(struct shm_shared)) + 2 * cells_size + SHM_BYTES_LEAD;
-
-    return wide ? bytes + 2 * bytes_size + index * ((size_t)conn->wide_bytes + SHM_PAGE) : bytes + index * bytes_size;
-}
-
-void cw_shm_lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_bytes, int dialler)
+void cw_shm_lay_out(struct shm_conn *conn, uint32_t first_bytes, uint32_t ring_bytes, int dialler)
 {
     struct shm_shared *shared        = conn->memory;
     struct shm_ring_control *control = shared->rings;
-    const size_t cells_size          = shm_whole_pages(sizeof(struct cw_cell) << cell_shift);
-    const uint64_t cell_count        = (uint64_t)(uint16_t)cw_counter_start << cell_shift; /* laps have 16 bits */
-    char *cells                      = (char *)conn->memory + shm_whole_pages(sizeof(*shared));
-    unsigned tx                      = dialler ? 0 : 1, rx = 1 - tx;
+    const uint32_t lap               = (uint32_t)(uint16_t)cw_counter_start + 1; /* words have 16 bits of it */
+    const unsigned tx                = dialler ? 0 : 1, rx = 1 - tx;
 
     if (dialler) { /* the peer does not have the memory yet */
-        control[0].cells_done = control[1].cells_done = cell_count;
+        control[0].done = control[1].done = shm_position(lap, 0);
     }
-
-    conn->is_dialler    = (uint8_t)dialler;
-    conn->num_bytes     = num_bytes;
-    conn->wide_bytes    = (conn->memory_size == shm_memory_size(cell_shift, num_bytes, 0)) ? 0 : SHM_WIDE_BYTES;
-    conn->tx.cell_shift = cell_shift;
-    shm_producer_init(&conn->tx, (struct cw_cell *)(void *)(cells + tx * cells_size), cell_shift,
-                      cw_shm_area(conn, 1, 0), num_bytes, control + tx, cell_count, 0);
-    shm_consumer_init(&conn->rx, (struct cw_cell *)(void *)(cells + rx * cells_size), cell_shift,
-                      cw_shm_area(conn, 0, 0), num_bytes, control + rx, cell_count, 0);
-    conn->super.max_whole = shm_max_whole(num_bytes);
-    conn->rx.conn         = &conn->super;
-    conn->rx.answers      = &conn->tx;
+    conn->is_dialler  = (uint8_t)dialler;
+    conn->first_bytes = first_bytes;
+    cw_shm_tx_init(&conn->tx, shm_ring_memory(shared, ring_bytes, tx), first_bytes, ring_bytes, control + tx, lap);
+    cw_shm_rx_init(&conn->rx, shm_ring_memory(shared, ring_bytes, rx), first_bytes, ring_bytes, control + rx, lap);
+    conn->super.max_whole = shm_max_whole(first_bytes);
+    conn->rx.fast.conn    = &conn->super;
+    conn->rx.fast.answers = &conn->tx.fast;
     conn->super.nt        = &conn->tx.nt;
     conn->tx.nt.off       = !shm_iface_of(&conn->super)->nt_copies;
     conn->rx.control->attention = shm_iface_of(&conn->super)->wakeup ? SHM_ATTENTION_SLEEPS : 0;
@@ -99,7 +82,7 @@ static void leave_open(struct shm_iface *iface, struct shm_conn *conn)
         conn->blocked = 0;
         iface->num_blocked--;
     }
-    shm_no_cells(conn);
+    shm_no_room(conn);
     cw_shm_inbox(iface);
 }
 

@@ -23,9 +23,9 @@ static inline uint32_t wants_attention(const struct shm_conn *conn)
  * full fence between both steps, so at least one of them sees the other's store. */
 static CW_COLD void ring_doorbell(struct cw_tx *tx)
 {
-    struct shm_conn *conn    = cw_container_of(tx, struct shm_conn, tx);
+    struct shm_conn *conn    = cw_container_of(tx, struct shm_conn, tx.fast);
     const uint32_t attention = wants_attention(conn);
-    uint32_t *flag           = &tx->control->consumer_sleeps;
+    uint32_t *flag           = &conn->tx.control->consumer_sleeps;
 
     if (attention & SHM_ATTENTION_COLD) {
         cw_shm_ring(conn);
@@ -45,16 +45,16 @@ void cw_shm_inbox(struct shm_iface *iface)
     const int alone = iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0 && !iface->open[0]->hangup;
     const int quiet = iface->num_hot == 0 && !iface->armed; /* then cw_shm_progress has no work */
 
-    iface->super.inbox = alone ? &iface->open[0]->rx : quiet ? &iface->quiet : &cw_no_rx;
+    iface->super.inbox = alone ? &iface->open[0]->rx.fast : quiet ? &iface->quiet : &cw_no_rx;
 }
 
 struct cw_tx *cw_shm_tx(struct cw_conn *super)
 {
     struct shm_conn *conn = shm_conn_of(super);
 
-    conn->tx.attention = &conn->tx.control->attention;
-    conn->tx.bell      = ring_doorbell;
-    return &conn->tx;
+    conn->tx.fast.attention = &conn->tx.control->attention;
+    conn->tx.fast.bell      = ring_doorbell;
+    return &conn->tx.fast;
 }
 
 static CW_COLD ucs_status_t no_room(struct shm_conn *conn, size_t length)
@@ -80,15 +80,35 @@ static CW_COLD ucs_status_t no_room(struct shm_conn *conn, size_t length)
  * use. */
 static CW_COLD int look_for_room(struct shm_conn *conn, size_t length)
 {
-    shm_look(&conn->tx);
+    cw_shm_tx_look(&conn->tx);
     cw_shm_trim_later(conn);
-    cw_shm_widen(conn);
-    return shm_has_room_known(&conn->tx, length);
+    cw_shm_consider(conn);
+    return shm_has_room_here(&conn->tx, length) || (conn->tx.wants_more && cw_shm_enlarge(conn, length)) ||
+           cw_shm_tx_turn(&conn->tx, length) || cw_shm_enlarge(conn, length);
 }
 
 static inline int has_room(struct shm_conn *conn, size_t length)
 {
-    return cw_likely(shm_has_room_known(&conn->tx, length)) || look_for_room(conn, length);
+    return cw_likely(shm_has_room_here(&conn->tx, length)) || look_for_room(conn, length);
+}
+
+/* Writes the first line of the record last: the consumer looks at it all the time, and each store to it fetches it
+ * back. */
+static inline void write_packet(struct shm_conn *conn, uint64_t header, const void *payload, size_t length)
+{
+    char *data = shm_reserve(&conn->tx, sizeof(header) + length);
+
+    if (length >= CW_NT_LEAST) {
+        cw_nt_copy(&conn->tx.nt, data + sizeof(header), payload, length);
+    } else if (length > SHM_LEAD_FROM || length <= SHM_SHORT) {
+        cw_bytes_copy_short(data + sizeof(header), payload, length);
+    } else {
+        cw_bytes_copy_short(data + CW_LINE_DATA, (const char *)payload + SHM_SHORT, length - SHM_SHORT);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        memcpy(data + sizeof(header), payload, SHM_SHORT);
+    }
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    memcpy(data, &header, sizeof(header));
 }
 
 /* Sends a short packet of any length; also one that finds no room now. */
@@ -96,7 +116,6 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
                                       size_t length)
 {
     ucs_status_t status;
-    char *data;
 
     if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup ||
                     !has_room(conn, sizeof(header) + length))) {
@@ -105,17 +124,11 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
         return status;
     }
     CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK);
-    data = shm_reserve(&conn->tx, sizeof(header) + length);
-    memcpy(data, &header, sizeof(header));
-    if (length >= CW_NT_LEAST) {
-        cw_nt_copy(&conn->tx.nt, data + sizeof(header), payload, length);
-    } else {
-        cw_bytes_copy_short(data + sizeof(header), payload, length);
-    }
+    write_packet(conn, header, payload, length);
     shm_publish(&conn->tx, sizeof(header) + length, id);
-    cw_byte_ring_fetch_ahead(&conn->tx, sizeof(header) + length);
+    cw_shm_tx_fetch_ahead(&conn->tx, sizeof(header) + length);
     if (cw_unlikely(wants_attention(conn))) {
-        ring_doorbell(&conn->tx);
+        ring_doorbell(&conn->tx.fast);
     }
     return UCS_OK;
 }
@@ -127,18 +140,18 @@ ucs_status_t cw_shm_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
     char *data;
 
     if (cw_unlikely((length != sizeof(uint64_t) && length != 0) || conn->state != SHM_CONN_OPEN || conn->hangup ||
-                    !cw_cell_is_next(&conn->tx))) {
+                    !shm_has_room_here(&conn->tx, CW_LINE_DATA))) {
         return send_any(conn, id, header, payload, length);
     }
-    data = conn->tx.cell->data;
+    data = conn->tx.fast.line->data;
     memcpy(data, &header, sizeof(header));
     if (length != 0) {
         memcpy(data + sizeof(header), payload, sizeof(uint64_t));
     }
     CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK); /* the length is known here */
-    cw_cell_publish(&conn->tx, sizeof(header) + length, id);
+    shm_publish_line(&conn->tx, sizeof(header) + length, id);
     if (cw_unlikely(wants_attention(conn))) {
-        ring_doorbell(&conn->tx);
+        ring_doorbell(&conn->tx.fast);
     }
     return UCS_OK;
 }
@@ -164,9 +177,9 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     }
     CW_PROBE(send_bcopy, SHM_WIRE_ID, length, UCS_OK);
     shm_publish(&conn->tx, length, id);
-    cw_byte_ring_fetch_ahead(&conn->tx, length);
+    cw_shm_tx_fetch_ahead(&conn->tx, length);
     if (cw_unlikely(wants_attention(conn))) {
-        ring_doorbell(&conn->tx);
+        ring_doorbell(&conn->tx.fast);
     }
     return UCS_OK;
 }
@@ -175,7 +188,7 @@ CW_COLD void cw_shm_tell(struct shm_conn *conn)
 {
     uint32_t *flag = &conn->rx.control->producer_waits;
 
-    shm_tell(&conn->rx);
+    cw_shm_rx_tell(&conn->rx);
     if (conn->peer_sleeps) {
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in cw_shm_arm */
         if (__atomic_load_n(flag, __ATOMIC_RELAXED) != 0 && __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
@@ -191,28 +204,12 @@ static CW_COLD void tell(struct shm_conn *conn)
     cw_shm_trim_later(conn);
 }
 
-/* The producer changed to the other byte area; 0: there is none. */
-static CW_COLD int change_area(struct shm_conn *conn, uint64_t wide)
-{
-    if (wide != 0 && conn->wide_bytes == 0) {
-        cw_error("a peer on this machine says that a packet lies in memory that it did not offer; its connection "
-                 "is closed");
-        return 0;
-    }
-    shm_consumer_use(&conn->rx, cw_shm_area(conn, 0, wide != 0), wide != 0 ? conn->wide_bytes : conn->num_bytes, wide);
-    return 1;
-}
-
-/* Takes a packet in the byte area; 0: its length is impossible. */
+/* Takes a packet of several lines; 0: its length is impossible. */
 static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
 {
     const uint32_t length = cw_rx_length(word);
 
-    if (cw_unlikely((word & SHM_WIDE) != conn->rx.wide) && !change_area(conn, word & SHM_WIDE)) {
-        cw_shm_conn_broken(conn, UCS_ERR_IO_ERROR);
-        return 0;
-    }
-    if (cw_unlikely(length > conn->rx.num_bytes / 2)) { /* the peer's longest packet may differ from ours */
+    if (cw_unlikely(!shm_is_inside(&conn->rx, length))) { /* the peer's longest packet may differ from ours */
         cw_error("a peer on this machine wrote a packet of %u bytes into its ring, which is impossible; its "
                  "connection is closed", length);
         cw_shm_conn_broken(conn, UCS_ERR_IO_ERROR);
@@ -229,20 +226,20 @@ static CW_APART unsigned receive(const struct cw_upcalls *upcalls, struct shm_co
     unsigned count = 0;
     const void *data;
 
-    cw_tx_answers(&conn->tx);
+    cw_tx_answers(&conn->tx.fast);
     do {
         count++;
-        if (cw_likely(cw_rx_length(word) <= CW_CELL_DATA)) {
-            data = cw_rx_take(&conn->rx, word);
+        if (cw_likely(cw_rx_length(word) <= CW_LINE_DATA && conn->rx.fast.line < conn->rx.end)) {
+            data = cw_rx_take(&conn->rx.fast, word);
             upcalls->packet(&conn->super, cw_rx_id(word), data, cw_rx_length(word));
-            cw_rx_passed(&conn->rx);
+            cw_rx_passed(&conn->rx.fast);
         } else if (!receive_longer(conn, word)) {
             break;
         }
-        if (cw_unlikely(cw_rx_should_tell(&conn->rx))) {
+        if (cw_unlikely(cw_rx_should_tell(&conn->rx.fast))) {
             tell(conn);
         }
-    } while (count < PACKETS_PER_ROUND && (word = shm_cell_peek(&conn->rx)) != 0);
+    } while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0);
     return count;
 }
 
@@ -251,7 +248,7 @@ static int has_wanted_room(struct shm_conn *conn)
 {
     const size_t max = conn->super.iface->limits.max_bcopy;
 
-    return shm_has_room(&conn->tx, (conn->wanted > max) ? conn->wanted : max);
+    return has_room(conn, (conn->wanted > max) ? conn->wanted : max);
 }
 
 static unsigned give_room(struct shm_iface *iface)
@@ -296,10 +293,10 @@ static CW_APART unsigned progress_all(struct shm_iface *iface)
     }
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
-        if (cw_unlikely(cw_rx_should_tell(&conn->rx))) {
+        if (cw_unlikely(cw_rx_should_tell(&conn->rx.fast))) {
             tell(conn); /* of the packets that the core has taken */
         }
-        word = shm_cell_peek(&conn->rx);
+        word = shm_peek(&conn->rx);
         if (word != 0) {
             /* a connection that breaks is replaced by the last one, which is looked at in the next round */
             count += receive(iface->super.upcalls, conn, word);
@@ -323,11 +320,11 @@ unsigned cw_shm_progress(struct cw_iface *super)
 
     if (cw_likely(iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0)) {
         conn = iface->open[0];
-        word = shm_cell_peek(&conn->rx);
-        if (word != 0 && !cw_rx_should_tell(&conn->rx)) {
+        word = shm_peek(&conn->rx);
+        if (word != 0 && !cw_rx_should_tell(&conn->rx.fast)) {
             return receive(super->upcalls, conn, word);
         }
-        if (cw_likely(!conn->hangup && !cw_rx_should_tell(&conn->rx))) {
+        if (cw_likely(!conn->hangup && !cw_rx_should_tell(&conn->rx.fast))) {
             return 0;
         }
     } else if (iface->num_hot == 0 && !iface->armed) {
@@ -354,7 +351,7 @@ ucs_status_t cw_shm_arm(struct cw_iface *super)
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fences in ring_doorbell and cw_shm_tell */
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
-        if (shm_cell_peek(&conn->rx) != 0 || conn->hangup ||
+        if (shm_peek(&conn->rx) != 0 || conn->hangup ||
             (conn->blocked && has_wanted_room(conn))) {
             disarm(iface);
             return UCS_ERR_BUSY;

@@ -15,20 +15,13 @@
 #define DELAY_MIN_NS UINT64_C(1000000)
 #define DELAY_MAX_NS UINT64_C(64000000)
 
-/* A ring that is as large as a wide one needs no wide area. There is none either where all memory is reserved at
- * once. */
-static uint32_t wide_bytes(uint32_t num_bytes)
-{
-    return (num_bytes < SHM_WIDE_BYTES && !cw_shm_is_strict()) ? SHM_WIDE_BYTES : 0;
-}
-
 static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, int memory_fd)
 {
     char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
     struct shm_greeting greeting = {.version      = SHM_VERSION,
                                     .hello_length = (uint16_t)conn->hello_length,
-                                    .cell_shift   = iface->cell_shift,
-                                    .num_bytes    = iface->num_bytes,
+                                    .first_bytes  = iface->first_bytes,
+                                    .ring_bytes   = iface->ring_bytes,
                                     .memory_size  = conn->memory_size,
                                     .sleeps       = (uint8_t)iface->wakeup};
 
@@ -55,10 +48,10 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
         conn->item.fd = -1;
         return status;
     }
-    conn->memory_size = shm_memory_size(iface->cell_shift, iface->num_bytes, wide_bytes(iface->num_bytes));
+    conn->memory_size = shm_memory_size(iface->ring_bytes);
     status            = cw_shm_create(conn->memory_size, SHM_PAGE, &memory_fd, &conn->memory);
     if (status == UCS_OK) {
-        cw_shm_lay_out(conn, iface->cell_shift, iface->num_bytes, 1);
+        cw_shm_lay_out(conn, iface->first_bytes, iface->ring_bytes, 1);
         status = send_hello(iface, conn, memory_fd);
         cw_fd_close(memory_fd);
     }

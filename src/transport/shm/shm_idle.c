@@ -84,7 +84,7 @@ unsigned cw_shm_bell(struct shm_conn *conn)
     }
     if (!bell) {
         conn->hangup = 1;
-        shm_no_cells(conn);
+        shm_no_room(conn);
     }
     cw_shm_warm(conn);
     return 1;
@@ -101,7 +101,7 @@ CW_COLD void cw_shm_wake(struct shm_conn *conn)
 {
     if (conn->item.fd >= 0 && !cw_unix_send_byte(conn->item.fd)) {
         conn->hangup = 1;
-        shm_no_cells(conn);
+        shm_no_room(conn);
         cw_shm_warm(conn);
     }
 }
@@ -109,13 +109,13 @@ CW_COLD void cw_shm_wake(struct shm_conn *conn)
 /* Moves a connection one step closer to COLD if no packet came since the last round. */
 static void cool(struct shm_iface *iface, struct shm_conn *conn)
 {
-    if (conn->blocked || conn->hangup || conn->cool_seen != cw_cell_read_mark(&conn->rx)) {
-        conn->cool_seen = cw_cell_read_mark(&conn->rx);
+    if (conn->blocked || conn->hangup || conn->cool_seen != shm_read_mark(&conn->rx)) {
+        conn->cool_seen = shm_read_mark(&conn->rx);
         cw_shm_warm(conn);
     } else if (conn->heat == SHM_HOT) {
         conn->heat = SHM_COOLING;
         set_flag(conn);
-    } else if (shm_cell_peek(&conn->rx) == 0) {
+    } else if (shm_peek(&conn->rx) == 0) {
         conn->heat = SHM_COLD;
         swap(iface, conn, --iface->num_hot);
         cw_shm_inbox(iface);

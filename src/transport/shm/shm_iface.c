@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "os/random.h"
+#include "os/shm.h"
 #include "os/unix_socket.h"
 #include "transport/shm/shm_pass.h"
 
@@ -35,15 +36,17 @@ static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
 #define SHM_DISTANCE_NS 35
 #define SHM_LINE_NS     14
 
-/* The byte area holds eight packets of the greatest size: its reader tells only after a quarter of it
- * (cw_rx_should_tell), and one packet may have to skip nearly its own length at the end of the area. */
+/* A lap begins with room for eight packets of the greatest size, and may grow where memory is taken when it is touched.
+ */
 static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
 {
     size_t segment = config->posix_seg_size;
+    uint64_t first;
 
     segment           = (segment < 256) ? 256 : (segment > SHM_MAX_BYTES / 8) ? SHM_MAX_BYTES / 8 : segment;
-    iface->num_bytes  = round_up_power(segment * 7, SHM_MIN_BYTES, SHM_MAX_BYTES);
-    iface->cell_shift = (uint32_t)__builtin_ctz(round_up_power(config->posix_fifo_size, 16, 1u << SHM_MAX_CELL_SHIFT));
+    first             = ((uint64_t)config->posix_fifo_size * SHM_LINE > segment * 7) ? config->posix_fifo_size * (uint64_t)SHM_LINE : segment * 7;
+    iface->first_bytes = round_up_power(first, SHM_MIN_BYTES, SHM_MAX_BYTES);
+    iface->ring_bytes  = cw_shm_is_strict() ? iface->first_bytes : round_up_power(iface->first_bytes, SHM_LARGE_BYTES, SHM_MAX_BYTES);
     iface->super.limits = (struct cw_limits){.max_short     = segment - sizeof(uint64_t),
                                              .max_bcopy     = segment,
                                              .latency_ns    = 80,
@@ -96,7 +99,7 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->nt_copies       = cw_tuning_follows(&params->config->tuning, CW_TUNING_NT_COPY);
     iface->stalls          = cw_tuning_follows(&params->config->tuning, CW_TUNING_STALLS);
     iface->quiet_conn      = (struct cw_conn){.iface = &iface->super};
-    iface->quiet           = (struct cw_rx){.cell = &iface->quiet_cell, .most = CW_CELL_MOST,
+    iface->quiet           = (struct cw_rx){.line = &iface->quiet_line, .most = CW_LINE_MOST,
                                                   .conn = &iface->quiet_conn,
                                                   .answers = &cw_no_tx};
     cw_shm_inbox(iface);

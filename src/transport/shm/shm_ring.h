@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A ring in memory shared by one producer and one consumer process. Two parts: cells of one cache line, with a control
- * word and small packets, so that such a packet costs one line transfer; and a byte area for larger ones, in the order
- * of the cells. The functions for cells alone are in shm_cell.h.
+ * A ring in memory shared by one producer and one consumer process: packets as records of whole cache lines
+ * (transport/fastpath.h).
  *
- * The consumer trusts nothing that it reads: positions are its own counters; only length and id come from the peer,
- * and they are checked. Each side has private counters; struct shm_ring_control has the values that it tells the other.
+ *     | word | packet ... |  word | packet ... | ... |  word: WRAP |        not used in this lap        |
+ *     ^ line of the ring     ^ next record                        ^ the next lap begins at the first line
+ *
+ * - A record begins at a line and does not run over the end of the ring. Its packet lies behind the word, or, if it is
+ *   long, SHM_LEAD bytes behind its beginning, so that what follows a header of 8 bytes begins a cache line. A record of
+ *   several lines ends at an even one, so that the next one begins with a pair of lines, which travel together.
+ * - The consumer looks at its own position only, for a word of its lap: no number of packets is shared. Bytes of an
+ *   older lap may look like such a word; before a record is published, the producer looks at the word behind it and
+ *   clears it if it does. So a line behind the last record is always free.
+ * - The producer ends a lap where it likes. A lap begins with few bytes, and grows up to the whole ring when it is full.
+ *   Memory that was given back to the system is zeros, and 0 is no word of any lap.
+ * - `done`, the consumer's position, is the only thing that the producer reads.
+ *
+ * The consumer trusts nothing that it reads: position and lap are its own; only length and id come from the peer, and
+ * they are checked. A consumer that tells a wrong position harms itself: at worst its own unread packets are
+ * overwritten.
  */
 #ifndef CW_TRANSPORT_SHM_RING_H
 #define CW_TRANSPORT_SHM_RING_H
@@ -15,13 +28,13 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "transport/shm/shm_bytes.h"
+#include "base/nt_copy.h"
+#include "transport/transport.h"
 
 struct shm_ring_control {
     /* written by the consumer; the producer reads it when it has no more room, or at each send if the consumer may
      * sleep */
-    _Alignas(CW_CACHE_LINE) uint64_t cells_done;
-    uint64_t bytes_done;
+    _Alignas(CW_CACHE_LINE) uint64_t done; /* lap and offset of its position: see shm_position */
     uint32_t consumer_sleeps;       /* the consumer sets it before it sleeps; the producer that wakes it exchanges it
                                      * for 0 */
     /* written by the producer, read by the consumer when it frees room */
@@ -36,152 +49,218 @@ struct shm_ring_control {
 
 _Static_assert(sizeof(struct shm_ring_control) == 3 * CW_CACHE_LINE, "layout shared with the peer");
 
-#define SHM_WIDE CW_CELL_WIDE       /* in a control word, and in the producer's stamp: the other byte area (shm.h) */
+#define SHM_LINE  ((uint32_t)CW_CACHE_LINE)
+#define SHM_SHORT (CW_LINE_DATA - (uint32_t)sizeof(uint64_t)) /* of a packet of one line, behind its header */
 
-static inline uint64_t shm_lap(uint64_t cell_count, uint32_t cell_shift)
+#define SHM_LEAD_FROM 512u          /* packets longer than this begin at ... */
+#define SHM_LEAD      56u
+
+/* Room of the smallest ring that this file can use. */
+#define SHM_LEAST (16 * SHM_LINE)
+
+/* Up to this length libc copies by vectors. Beyond it takes whole lines without fetching them (`rep movsb`), on some
+ * processors. */
+#define SHM_VECTORS 2176u
+
+/* A length that says: the next record is the first one of the next lap. */
+#define SHM_WRAP (UINT64_C(0xffffffff) << 16)
+
+struct shm_tx {
+    struct cw_tx fast;
+    struct cw_line *base;
+    uint32_t bytes;                 /* that a lap may use now */
+    uint32_t most;                  /* bytes of the ring */
+    uint32_t lap;
+    uint32_t done;                  /* offset that the consumer has told ... */
+    uint8_t behind;                 /* ... in the lap before this one */
+    uint8_t wants_more;             /* a packet found no room where the lap could not grow */
+    uint64_t passed;                /* bytes of the laps before */
+    struct shm_ring_control *control;
+    struct cw_nt_choice nt;         /* the way in which long packets are copied into the ring */
+};
+
+struct shm_rx {
+    struct cw_rx fast;
+    struct cw_line *base;
+    struct cw_line *end;            /* of the ring */
+    uint32_t tell_after;            /* bytes */
+    uint32_t lap;
+    struct shm_ring_control *control;
+};
+
+static inline uint64_t shm_stamp(uint32_t lap)
 {
-    return ((cell_count >> cell_shift) + 1) & 0xffff;
+    return (uint64_t)lap << 48;
 }
 
-static inline struct cw_cell *shm_cell_at(struct cw_cell *cells, uint64_t cell_count, uint32_t cell_shift)
+static inline uint32_t shm_offset(const struct cw_line *base, const struct cw_line *line)
 {
-    return &cells[cell_count & ((UINT64_C(1) << cell_shift) - 1)];
+    return (uint32_t)((const char *)line - (const char *)base);
 }
 
-/* Starts at the beginning, or as if these numbers of cells and bytes had gone through. */
-static inline void shm_producer_init(struct cw_tx *producer, struct cw_cell *cells, uint32_t cell_shift,
-                                     char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
-                                     uint64_t cell_count, uint64_t byte_count)
+static inline uint64_t shm_position(uint32_t lap, uint32_t offset)
 {
-    const uint64_t num_cells = UINT64_C(1) << cell_shift;
-
-    *producer = (struct cw_tx){.cell       = shm_cell_at(cells, cell_count, cell_shift),
-                                      .fetch_from = cells,
-                                      .stamp      = cw_cell_word(shm_lap(cell_count, cell_shift), 0, 0),
-                                      .lap_count  = cell_count & ~(num_cells - 1),
-                                      .byte_count = byte_count, .bytes_done = byte_count,
-                                      .bytes      = bytes, .num_bytes = num_bytes, .cell_shift = cell_shift,
-                                      .cells      = cells, .cells_end = cells + num_cells,
-                                      .control    = control};
-    cw_nt_new_memory(&producer->nt);
-    cw_cell_set_limit(producer, cell_count + num_cells);
+    return ((uint64_t)lap << 32) | offset;
 }
 
-static inline void shm_consumer_init(struct cw_rx *consumer, struct cw_cell *cells, uint32_t cell_shift,
-                                     char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
-                                     uint64_t cell_count, uint64_t byte_count)
+/* Another number after each packet. */
+static inline uint64_t shm_sent_mark(const struct shm_tx *tx)
 {
-    const uint64_t num_cells = UINT64_C(1) << cell_shift;
-
-    *consumer = (struct cw_rx){.cell       = shm_cell_at(cells, cell_count, cell_shift),
-                                      .stamp      = shm_lap(cell_count, cell_shift) * CW_CELL_LAP,
-                                      .lap_count  = cell_count & ~(num_cells - 1),
-                                      .byte_count = byte_count, .bytes_told = byte_count,
-                                      .bytes      = bytes, .num_bytes = num_bytes, .cell_shift = cell_shift,
-                                      .cells      = cells, .cells_end = cells + num_cells,
-                                      .control    = control};
-    cw_cell_tell_at(consumer, cell_count + num_cells / 4);
+    return shm_position(tx->lap, shm_offset(tx->base, tx->fast.line)) + tx->fast.slot;
 }
 
-/*
- * A ring that moves many bytes uses its wide byte area instead (shm_trim.c). The count of bytes goes on through both
- * areas, and each packet tells in which one it lies, so the producer may change at any packet.
- */
-/* Changes the area, from the next packet on. */
-static inline void shm_producer_use(struct cw_tx *producer, char *bytes, uint32_t num_bytes, uint64_t wide)
+static inline uint64_t shm_read_mark(const struct shm_rx *rx)
 {
-    producer->bytes     = bytes;
-    producer->num_bytes = num_bytes;
-    producer->stamp     = (producer->stamp & ~SHM_WIDE) | wide;
-    cw_nt_new_memory(&producer->nt);
+    return shm_position(rx->lap, shm_offset(rx->base, rx->fast.line)) + rx->fast.slot;
 }
 
-static inline void shm_consumer_use(struct cw_rx *consumer, char *bytes, uint32_t num_bytes, uint64_t wide)
+static inline uint64_t shm_bytes_sent(const struct shm_tx *tx)
 {
-    consumer->bytes     = bytes;
-    consumer->num_bytes = num_bytes;
-    consumer->wide      = wide;
-    consumer->ahead     = NULL;
-    consumer->ahead_end = NULL;
+    return tx->passed + shm_offset(tx->base, tx->fast.line);
 }
 
-/* Reads the position that the consumer has told. A peer that tells a wrong one only harms itself: at worst its own
- * unread packets are overwritten. */
-static inline void shm_look(struct cw_tx *producer)
+static inline size_t shm_lead(uint64_t length)
 {
-    const uint64_t num_cells = UINT64_C(1) << producer->cell_shift;
-    const uint64_t sent      = cw_cell_num_sent(producer);
-    uint64_t done;
-
-    /* pairs with the release in shm_tell: what the consumer read is read before we overwrite it */
-    done                 = __atomic_load_n(&producer->control->cells_done, __ATOMIC_ACQUIRE);
-    producer->bytes_done = __atomic_load_n(&producer->control->bytes_done, __ATOMIC_ACQUIRE);
-    cw_cell_set_limit(producer, (sent - done <= num_cells) ? done + num_cells : sent);
+    return (length > SHM_LEAD_FROM) ? SHM_LEAD : sizeof(uint64_t);
 }
 
-/* Whether a packet of this length has room, by the last known position of the consumer. */
-static inline int shm_has_room_known(struct cw_tx *producer, uint64_t length)
+/* The offset behind a record that begins at `offset`. */
+static inline uint64_t shm_behind(uint64_t offset, uint64_t length)
 {
-    return cw_cell_is_free(producer) && (length <= CW_CELL_DATA || cw_byte_ring_free(producer, length));
-}
-
-/* Whether a packet of this length has room; reads the consumer's position only if the last known one leaves no room. */
-static inline int shm_has_room(struct cw_tx *producer, uint64_t length)
-{
-    if (cw_likely(shm_has_room_known(producer, length))) {
-        return 1;
+    if (length <= CW_LINE_DATA) {
+        return offset + SHM_LINE;
     }
-    shm_look(producer);
-    return shm_has_room_known(producer, length);
+    return (offset + shm_lead(length) + length + 2 * SHM_LINE - 1) & ~(uint64_t)(2 * SHM_LINE - 1);
+}
+
+static inline struct cw_line *shm_line(struct cw_line *base, uint64_t offset)
+{
+    return (struct cw_line *)(void *)((char *)base + offset);
+}
+
+/* shm_ring.c. Both start at the beginning of that lap. `first`: bytes of a lap until it grows; `most`: bytes of the
+ * ring, a power of two as well. The memory is zeros, and has one more line at its end. */
+void cw_shm_tx_init(struct shm_tx *tx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
+                    uint32_t lap);
+void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
+                    uint32_t lap);
+
+/* Reads the position that the consumer has told. */
+void cw_shm_tx_look(struct shm_tx *tx);
+/* Ends an open line, so that the next record is at `line`. */
+void cw_shm_tx_close(struct shm_tx *tx);
+/* Begins the next lap, if a packet of that length has room there and none in this one. */
+int cw_shm_tx_turn(struct shm_tx *tx, uint64_t length);
+/* Doubles the lap until a packet of that length has room or the lap has `limit` bytes; whether it has grown. It cannot
+ * while the lap before is unread; `wants_more` then says to try again before the next turn. */
+int cw_shm_tx_grow(struct shm_tx *tx, uint64_t length, uint32_t limit);
+/* Lets a lap have that many bytes again. Everything was read. */
+void cw_shm_tx_shrink(struct shm_tx *tx, uint32_t bytes);
+/* No packet has room until the next cw_shm_tx_look, or only a few bytes of them. */
+static inline void shm_tx_stop(struct shm_tx *tx, uint32_t bytes)
+{
+    if (tx->fast.stop > shm_line(tx->fast.line, bytes)) {
+        tx->fast.stop = shm_line(tx->fast.line, bytes);
+    }
+}
+
+/* Whether a packet of this length has room at `line`, by the last known position of the consumer. */
+static inline int shm_has_room_here(struct shm_tx *tx, uint64_t length)
+{
+    if (cw_unlikely(tx->fast.slot != 0)) {
+        cw_shm_tx_close(tx);
+    }
+    return shm_behind(shm_offset(tx->base, tx->fast.line), length) <= (uint64_t)((char *)tx->fast.stop -
+                                                                                  (char *)tx->base);
+}
+
+/* As well, with the beginning of the next lap. */
+static inline int shm_has_room_known(struct shm_tx *tx, uint64_t length)
+{
+    return cw_likely(shm_has_room_here(tx, length)) || cw_shm_tx_turn(tx, length);
 }
 
 /* The memory for a packet of at most `length` bytes, for which there is room. */
-static inline void *shm_reserve(struct cw_tx *producer, uint64_t length)
+static inline void *shm_reserve(const struct shm_tx *tx, uint64_t length)
 {
-    if (length <= CW_CELL_DATA) {
-        return producer->cell->data;
+    return (char *)tx->fast.line + shm_lead(length);
+}
+
+/* Publishes what was written to shm_reserve(length). */
+static inline void shm_publish(struct shm_tx *tx, uint64_t length, uint8_t id)
+{
+    struct cw_line *line = tx->fast.line, *next;
+
+    next = shm_line(tx->base, shm_behind(shm_offset(tx->base, line), length));
+    cw_tx_clear(&tx->fast, next);
+    tx->fast.line = next;
+    __atomic_store_n(&line->word, tx->fast.stamp + (length << 16) + ((uint64_t)id << 8),
+                     __ATOMIC_RELEASE); /* pairs with the acquire in cw_rx_look */
+}
+
+/* As shm_publish, of a packet of one line. */
+static inline void shm_publish_line(struct shm_tx *tx, uint64_t length, uint8_t id)
+{
+    struct cw_line *line = tx->fast.line;
+
+    cw_tx_clear(&tx->fast, line + 1);
+    tx->fast.line = line + 1;
+    __atomic_store_n(&line->word, tx->fast.stamp + (length << 16) + ((uint64_t)id << 8),
+                     __ATOMIC_RELEASE); /* pairs with the acquire in cw_rx_look */
+    cw_tx_fetch_ahead(&tx->fast, line + 1);
+}
+
+/* After a packet of several lines: the next one is likely to be as long, and the consumer has its lines in its cache
+ * since the last lap. They are fetched for writing. */
+void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length);
+
+/* Steps over the end of an open line or of a lap; what cw_rx_look says there. */
+uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen);
+
+/* cw_rx_look of the next packet, or 0 when there is none. */
+static inline uint64_t shm_peek(struct shm_rx *rx)
+{
+    uint64_t seen = cw_rx_look(&rx->fast);
+
+    if (cw_unlikely(seen >= CW_LINE_OVER && seen < CW_LINE_LAP)) {
+        seen = cw_shm_rx_step(rx, seen);
     }
-    return producer->bytes + cw_byte_ring_place(producer->byte_count, length, producer->num_bytes);
+    return (seen < CW_LINE_LAP) ? seen : 0;
 }
 
-/* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but of the same kind (cell or not). */
-static inline void shm_publish(struct cw_tx *producer, uint64_t length, uint8_t id)
+/* Whether the packet that was seen lies in the ring. */
+static inline int shm_is_inside(const struct shm_rx *rx, uint64_t length)
 {
-    if (length > CW_CELL_DATA) {
-        cw_byte_ring_taken(producer, length);
-    }
-    cw_cell_publish(producer, length, id);
+    return shm_behind(shm_offset(rx->base, rx->fast.line), length) <= shm_offset(rx->base, rx->end);
 }
 
-/* The bytes of the packet at the consumer's position. */
-static inline const void *shm_data(const struct cw_rx *consumer, uint32_t length)
+/* The bytes of a packet of more than CW_LINE_DATA bytes that was seen. */
+static inline const void *shm_data(const struct shm_rx *rx, uint32_t length)
 {
-    if (length <= CW_CELL_DATA) {
-        return consumer->cell->data;
-    }
-    return consumer->bytes + cw_byte_ring_place(consumer->byte_count, length, consumer->num_bytes);
+    return (const char *)rx->fast.line + shm_lead(length);
 }
 
-static inline void shm_advance(struct cw_rx *consumer, uint32_t length)
+/* The next packet may be as long: whether its lines are asked for together. */
+#define SHM_FEW (4 * SHM_LINE - (uint32_t)sizeof(uint64_t))
+
+static inline const char *shm_ahead_end(const struct cw_line *line, uint64_t length)
 {
-    if (length > CW_CELL_DATA) {
-        consumer->byte_count += cw_byte_ring_needed(consumer->byte_count, length, consumer->num_bytes);
-        if (consumer->byte_count - consumer->bytes_told >= consumer->num_bytes / 4) {
-            cw_cell_tell_at(consumer, cw_cell_num_read(consumer));
-        }
-        cw_byte_ring_look_ahead(consumer, length);
-    }
-    cw_cell_advance(consumer);
+    return (const char *)line + ((length + sizeof(uint64_t) + SHM_LINE - 1) & ~(uint64_t)(SHM_LINE - 1));
 }
 
-static inline void shm_tell(struct cw_rx *consumer)
+/* Goes on behind it. */
+static inline void shm_advance(struct shm_rx *rx, uint32_t length)
 {
-    const uint64_t read = cw_cell_num_read(consumer);
-
-    cw_cell_tell_at(consumer, read + ((UINT64_C(1) << consumer->cell_shift) / 4));
-    consumer->bytes_told = consumer->byte_count;
-    __atomic_store_n(&consumer->control->cells_done, read, __ATOMIC_RELEASE);
-    __atomic_store_n(&consumer->control->bytes_done, consumer->byte_count, __ATOMIC_RELEASE);
+    rx->fast.slot = 0; /* as it is, unless the peer writes nonsense */
+    rx->fast.line = shm_line(rx->base, shm_behind(shm_offset(rx->base, rx->fast.line), length));
+    rx->fast.ahead     = (const char *)rx->fast.line + SHM_LINE;
+    rx->fast.ahead_end = (length <= SHM_FEW) ? shm_ahead_end(rx->fast.line, length) : rx->fast.ahead;
+    cw_rx_passed(&rx->fast);
 }
+
+/* The producer is to be told after so many bytes, or as usual. */
+void cw_shm_rx_tell_after(struct shm_rx *rx, uint32_t bytes);
+/* Tells the producer. */
+void cw_shm_rx_tell(struct shm_rx *rx);
 
 #endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rare steps of a ring (shm_ring.h), without a transport.
+ */
+#include "transport/shm/shm_ring.h"
+
+/* A quarter of the first lap: told that rarely, the line with the position seldom travels; and as long as a packet has
+ * at most three eighths of the ring, what is untold never keeps it from its room. */
+#define TELL_PARTS 4u
+
+/* Up to the end of the lap, or to what the consumer has still to read. */
+static void set_stop(struct shm_tx *tx)
+{
+    const uint32_t end = (tx->behind && tx->done < tx->bytes) ? tx->done : tx->bytes;
+
+    tx->fast.stop = shm_line(tx->base, end - SHM_LINE);
+}
+
+void cw_shm_tx_init(struct shm_tx *tx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
+                    uint32_t lap)
+{
+    *tx = (struct shm_tx){.fast    = {.line = memory, .fetch_from = memory, .stamp = shm_stamp(lap) + 1},
+                          .base    = memory,
+                          .bytes   = first,
+                          .most    = most,
+                          .lap     = lap,
+                          .control = control};
+    cw_nt_new_memory(&tx->nt);
+    set_stop(tx);
+}
+
+void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
+                    uint32_t lap)
+{
+    *rx = (struct shm_rx){.fast       = {.line = memory, .stamp = shm_stamp(lap)},
+                          .base       = memory,
+                          .end        = shm_line(memory, most),
+                          .tell_after = first / TELL_PARTS,
+                          .lap        = lap,
+                          .control    = control};
+    cw_shm_rx_tell_after(rx, rx->tell_after);
+}
+
+void cw_shm_tx_look(struct shm_tx *tx)
+{
+    /* pairs with the release in cw_shm_rx_tell: what the consumer read is read before we overwrite it */
+    const uint64_t told = __atomic_load_n(&tx->control->done, __ATOMIC_ACQUIRE);
+    const uint32_t done = (uint32_t)told & ~(SHM_LINE - 1), here = shm_offset(tx->base, tx->fast.line);
+    const uint32_t lap  = (uint32_t)(told >> 32);
+
+    if (lap == tx->lap && done <= here) {
+        tx->behind = 0;
+        tx->done   = done;
+        set_stop(tx);
+    } else if (lap == tx->lap - 1 && done > here && done <= tx->most) {
+        tx->behind = 1;
+        tx->done   = done;
+        set_stop(tx);
+    } else {
+        tx->fast.stop = tx->fast.line;
+    }
+}
+
+CW_APART void cw_shm_tx_close(struct shm_tx *tx)
+{
+    __atomic_store_n(&tx->fast.line->more[tx->fast.slot - 1], CW_LINE_OVER, __ATOMIC_RELEASE);
+    tx->fast.slot = 0;
+    tx->fast.line++;
+}
+
+CW_APART int cw_shm_tx_turn(struct shm_tx *tx, uint64_t length)
+{
+    struct cw_line *line = tx->fast.line;
+
+    if (tx->behind || shm_behind(0, length) + SHM_LINE > tx->done) {
+        return 0;
+    }
+    tx->passed         += shm_offset(tx->base, line);
+    tx->fast.line       = tx->base;
+    tx->fast.fetch_from = tx->base;
+    tx->behind          = 1;
+    set_stop(tx);
+    __atomic_store_n(&line->word, tx->fast.stamp + SHM_WRAP, __ATOMIC_RELEASE); /* pairs with cw_rx_look */
+    tx->lap++;
+    tx->fast.stamp = shm_stamp(tx->lap) + 1;
+    return 1;
+}
+
+int cw_shm_tx_grow(struct shm_tx *tx, uint64_t length, uint32_t limit)
+{
+    const uint32_t was = tx->bytes;
+
+    limit = (limit < tx->most) ? limit : tx->most;
+    if (tx->behind) {
+        tx->wants_more = was < limit;
+        return 0;
+    }
+    while (tx->bytes < limit && (tx->bytes == was || !shm_has_room_here(tx, length))) {
+        tx->bytes *= 2;
+        set_stop(tx);
+    }
+    tx->wants_more = 0;
+    return tx->bytes > was;
+}
+
+void cw_shm_tx_shrink(struct shm_tx *tx, uint32_t bytes)
+{
+    tx->wants_more = 0;
+    tx->bytes      = bytes;
+    set_stop(tx);
+}
+
+void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length)
+{
+    const char *at = (const char *)tx->fast.line, *const end = at + shm_behind(0, length);
+
+    if (length <= CW_LINE_DATA || length > SHM_VECTORS || end >= (const char *)tx->fast.stop ||
+        (length <= SHM_FEW && tx->fast.line < tx->fast.fetch_from)) {
+        return;
+    }
+    for (; at != end; at += SHM_LINE) {
+        cw_prefetch_write(at);
+    }
+}
+
+CW_APART uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen)
+{
+    if (rx->fast.slot != 0) {
+        rx->fast.slot = 0;
+        rx->fast.line++;
+        cw_rx_passed(&rx->fast);
+        seen = cw_rx_look(&rx->fast);
+    }
+    if (seen >= SHM_WRAP && seen < CW_LINE_LAP && rx->fast.line != rx->base) {
+        rx->lap++;
+        rx->fast.line  = rx->base;
+        rx->fast.stamp = shm_stamp(rx->lap);
+        rx->fast.most  = 0; /* tells */
+        seen = cw_rx_look(&rx->fast);
+    }
+    return seen;
+}
+
+void cw_shm_rx_tell_after(struct shm_rx *rx, uint32_t bytes)
+{
+    const size_t left = (size_t)((char *)rx->end - (char *)rx->fast.line);
+    const size_t most = (rx->tell_after < left) ? rx->tell_after : left;
+
+    rx->fast.turn = shm_line(rx->fast.line, (bytes < most) ? bytes : most);
+    rx->fast.most = (left > 0) ? CW_LINE_MOST : 0;
+}
+
+void cw_shm_rx_tell(struct shm_rx *rx)
+{
+    cw_shm_rx_tell_after(rx, rx->tell_after);
+    __atomic_store_n(&rx->control->done, shm_position(rx->lap, shm_offset(rx->base, rx->fast.line)), __ATOMIC_RELEASE);
+}
