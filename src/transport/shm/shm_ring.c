@@ -110,12 +110,22 @@ void cw_shm_tx_shrink(struct shm_tx *tx, uint32_t bytes)
     set_stop(tx);
 }
 
+/* Lines ahead where records have a few lines: what is fetched now is needed two or three packets later. */
+#define AHEAD (6u * SHM_LINE)
+
 void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length)
 {
-    const char *at = (const char *)tx->fast.line, *const end = at + shm_behind(0, length);
+    const uint64_t bytes = shm_behind(0, length);
+    const char *at       = (const char *)tx->fast.line, *end;
 
-    if (length <= CW_LINE_DATA || length > SHM_VECTORS || end >= (const char *)tx->fast.stop ||
-        (length <= SHM_FEW && tx->fast.line < tx->fast.fetch_from)) {
+    if (length <= SHM_FEW) {
+        if (length <= CW_LINE_DATA || at - bytes < (const char *)tx->fast.fetch_from) {
+            return; /* an answer */
+        }
+        at += AHEAD;
+    }
+    end = at + bytes;
+    if (length > SHM_VECTORS || end >= (const char *)tx->fast.stop) {
         return;
     }
     for (; at != end; at += SHM_LINE) {

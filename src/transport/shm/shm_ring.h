@@ -183,6 +183,7 @@ static inline int shm_has_room_known(struct shm_tx *tx, uint64_t length)
 /* The memory for a packet of at most `length` bytes, for which there is room. */
 static inline void *shm_reserve(const struct shm_tx *tx, uint64_t length)
 {
+    __builtin_prefetch(shm_line(tx->base, shm_behind(shm_offset(tx->base, tx->fast.line), length))); /* shm_publish */
     return (char *)tx->fast.line + shm_lead(length);
 }
 
