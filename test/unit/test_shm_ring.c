@@ -641,8 +641,9 @@ static void impossible_positions_are_no_room(void **state)
     }
     while (push(ring, 8, 8)) {
     }
-    const uint64_t ahead[] = {shm_position(6, 0), shm_position(5, 4096), shm_position(5, sent_at(ring) + 64), UINT64_MAX,
-                              shm_position(3, 0), 0, shm_position(4, sent_at(ring)), shm_position(4, 1 << 20)};
+    const uint64_t ahead[] = {shm_position(6, 0), shm_position(5, 4096), shm_position(5, sent_at(ring) + 64),
+                              UINT64_MAX, shm_position(3, 0), 0, shm_position(4, sent_at(ring)),
+                              shm_position(4, 1 << 20)};
     for (i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
         ring->control.done = ahead[i];
         assert_false(has_room(ring, 8));

@@ -112,6 +112,7 @@ struct shm_conn {
     uint64_t eager_ns;              /* ... the time from which long messages may go through the ring again */
     uint32_t wanted;                /* blocked: the length of the packet that needs room, if longer than max_bcopy */
     uint32_t first_bytes;           /* of a lap until it grows */
+    uint32_t small_bytes;           /* and of one that has grown in a small ring */
     uint8_t trim_looks;             /* looks still to come; 0: nothing to give back */
     uint8_t is_large;               /* laps of this side's ring may grow, and long messages go through it */
     struct shm_passed *passed;      /* descriptors that the peer has passed; NULL: none so far */
@@ -149,6 +150,7 @@ struct shm_iface {
     uint64_t token;
     uint64_t place_id;              /* the machine and name space in which the token is valid */
     uint32_t first_bytes;
+    uint32_t small_bytes;           /* laps of a ring that is not large may grow to this */
     uint32_t ring_bytes;
     struct cw_rx quiet;       /* the inbox while progress has no ring to look at: of this connection ... */
     struct cw_conn quiet_conn;

@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A ring in memory shared by one producer and one consumer process: packets as records of whole cache lines
- * (transport/fastpath.h).
+ * A ring in memory shared by one producer and one consumer process (docs/WIRE.md): packets as records of whole cache
+ * lines (transport/fastpath.h), each at a line and not over the end of the ring.
  *
- *     | word | packet ... |  word | packet ... | ... |  word: WRAP |        not used in this lap        |
- *     ^ line of the ring     ^ next record                        ^ the next lap begins at the first line
+ *     | word | packet ... | word | packet ... | ... | word: the lap ends |      not used in this lap      |
  *
- * - A record begins at a line and does not run over the end of the ring. Its packet lies behind the word, or, if it is
- *   long, SHM_LEAD bytes behind its beginning, so that what follows a header of 8 bytes begins a cache line. A record of
- *   several lines ends at an even one, so that the next one begins with a pair of lines, which travel together.
- * - The consumer looks at its own position only, for a word of its lap: no number of packets is shared. Bytes of an
- *   older lap may look like such a word; before a record is published, the producer looks at the word behind it and
- *   clears it if it does. So a line behind the last record is always free.
- * - The producer ends a lap where it likes. A lap begins with few bytes, and grows up to the whole ring when it is full.
- *   Memory that was given back to the system is zeros, and 0 is no word of any lap.
- * - `done`, the consumer's position, is the only thing that the producer reads.
+ * The consumer looks at its own position only, for a word of its lap. Bytes of an older lap may look like one, so
+ * before a record is published, the producer looks at the word behind it and clears it; a line behind the last record
+ * is always free. The producer ends a lap where it likes. A lap begins with few bytes and may grow up to the whole
+ * ring.
  *
  * The consumer trusts nothing that it reads: position and lap are its own; only length and id come from the peer, and
- * they are checked. A consumer that tells a wrong position harms itself: at worst its own unread packets are
- * overwritten.
+ * they are checked. One that tells a wrong position harms itself: at worst its own unread packets are overwritten.
  */
 #ifndef CW_TRANSPORT_SHM_RING_H
 #define CW_TRANSPORT_SHM_RING_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gives pages of unused rings back to the system (docs/why/scale.md), and lets laps grow. A ring through which more than
- * a little has gone has touched the pages of a lap, and a worker with thousands of peers would keep them all.
+ * Gives pages of unused rings back to the system (docs/why/scale.md), and lets laps grow. A ring through which more
+ * than a little has gone has touched the pages of a lap, and a worker with thousands of peers would keep them all.
  *
  * A packet pays nothing for this. Both ends notice on their rare paths that a ring is in use and set an alarm: the
  * producer when it reads the consumer's position, the consumer when it tells it. Only the producer writes to a ring. It
  * gives the ring's pages back when nothing went through for a while and the consumer has read everything: zeros are no
  * packet for the consumer in any lap.
  *
- * The laps of a ring that moved many bytes may grow until it is unused again; bytes of announced messages count as well.
- * Meanwhile long messages also go through it (docs/why/shared-memory.md).
+ * The laps of a ring that moved many bytes may grow until it is unused again; bytes of announced messages count as
+ * well. Meanwhile long messages also go through it (docs/why/shared-memory.md).
  */
 #include "transport/shm/shm.h"
 
@@ -21,7 +21,7 @@
 
 #define ENLARGE_BYTES (1u << 20) /* bytes that must have been sent before */
 #define LARGE_PIECE   ((16u << 10) + CW_CACHE_LINE) /* with its header */
-#define MAX_LARGE     16u        /* connections of a worker at a time, which limits their part of the machine's memory */
+#define MAX_LARGE     16u        /* connections of a worker at a time, which limits their part of all memory */
 
 /* Messages shorter than this go through a large ring. */
 #define EAGER_END (UINT64_C(8) << 20)
@@ -38,7 +38,7 @@
 /* A ring counts as in use when more than this went through. */
 #define SMALL_BYTES 4096u
 
-/* A lap grows for packets of this length: shorter ones gain nothing by it. */
+/* A lap grows beyond a small ring for packets of this length: shorter ones gain nothing by it. */
 #define GROW_LEAST 4096u
 
 /* Whether the consumer has told that it read everything. Its number is checked. */
@@ -81,7 +81,7 @@ static void give_back(struct shm_tx *tx)
 static void set_large(struct shm_conn *conn, bool large)
 {
     conn->is_large        = large;
-    conn->super.max_whole = shm_max_whole(large ? conn->tx.most : conn->first_bytes);
+    conn->super.max_whole = shm_max_whole(large ? conn->tx.most : conn->small_bytes);
     conn->super.max_piece = large ? LARGE_PIECE : 0;
 }
 
@@ -96,7 +96,7 @@ void cw_shm_consider(struct shm_conn *conn)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
-    if (!conn->is_large && conn->tx.most >= SHM_LARGE_BYTES && conn->first_bytes < SHM_LARGE_BYTES &&
+    if (!conn->is_large && conn->tx.most >= SHM_LARGE_BYTES && conn->small_bytes < SHM_LARGE_BYTES &&
         iface->num_large < MAX_LARGE &&
         shm_bytes_sent(&conn->tx) - conn->rested + conn->announced >= ENLARGE_BYTES) {
         iface->num_large++;
@@ -109,15 +109,21 @@ int cw_shm_enlarge(struct shm_conn *conn, size_t length)
 {
     struct shm_tx *tx = &conn->tx;
     const uint32_t was = tx->bytes;
+    uint32_t limit     = conn->small_bytes;
 
-    if (length <= shm_max_whole(was) && (!conn->is_large || length < GROW_LEAST)) {
+    if (length <= CW_LINE_DATA) {
         return 0;
     }
-    if (!cw_shm_tx_grow(tx, length, tx->most)) {
+    if (length > shm_max_whole(conn->small_bytes) || (conn->is_large && length >= GROW_LEAST)) {
+        limit = tx->most;
+    }
+    if (!cw_shm_tx_grow(tx, length, limit)) {
         return 0;
     }
-    cw_shm_populate(shm_line(tx->base, was), tx->bytes - was);
-    cw_nt_new_memory(&tx->nt);
+    if (tx->bytes > conn->small_bytes) {
+        cw_shm_populate(shm_line(tx->base, was), tx->bytes - was);
+        cw_nt_new_memory(&tx->nt);
+    }
     return shm_has_room_known(tx, length);
 }
 
