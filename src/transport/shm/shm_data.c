@@ -76,6 +76,13 @@ static CW_COLD ucs_status_t no_room(struct shm_conn *conn, size_t length)
     return CW_AGAIN;
 }
 
+/* Whether the lap is rather made longer than ended: the end of a lap costs two looks at lines of the peer, which
+ * packets of many lines would pay often. */
+static bool grows_first(const struct shm_conn *conn, size_t length)
+{
+    return conn->tx.wants_more || (length > SHM_LEAD_FROM && conn->tx.bytes < conn->small_bytes);
+}
+
 /* Looks for room that the consumer has told since. This is needed once in many packets, and shows that the ring is in
  * use. */
 static CW_COLD int look_for_room(struct shm_conn *conn, size_t length)
@@ -83,7 +90,8 @@ static CW_COLD int look_for_room(struct shm_conn *conn, size_t length)
     cw_shm_tx_look(&conn->tx);
     cw_shm_trim_later(conn);
     cw_shm_consider(conn);
-    return shm_has_room_here(&conn->tx, length) || (conn->tx.wants_more && cw_shm_enlarge(conn, length)) ||
+    return shm_has_room_here(&conn->tx, length) ||
+           (grows_first(conn, length) && cw_shm_enlarge(conn, length)) ||
            cw_shm_tx_turn(&conn->tx, length) || cw_shm_enlarge(conn, length);
 }
 

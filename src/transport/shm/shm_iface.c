@@ -36,15 +36,15 @@ static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
 #define SHM_DISTANCE_NS 35
 #define SHM_LINE_NS     14
 
-/* A lap begins small, so that short packets stay in the nearest caches; a small ring has room for eight packets of the
- * greatest size; and it may become large where memory is taken when it is touched. */
+/* A lap begins small, so that short packets stay in the nearest caches; a small ring has room for sixteen packets of
+ * the greatest size; and it may become large where memory is taken when it is touched. */
 static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
 {
     size_t segment = config->posix_seg_size;
 
     segment           = (segment < 256) ? 256 : (segment > SHM_MAX_BYTES / 8) ? SHM_MAX_BYTES / 8 : segment;
     iface->first_bytes = round_up_power((uint64_t)config->posix_fifo_size * SHM_LINE, SHM_MIN_BYTES, SHM_MAX_BYTES);
-    iface->small_bytes = round_up_power(segment * 7, iface->first_bytes, SHM_MAX_BYTES);
+    iface->small_bytes = round_up_power(segment * 14, iface->first_bytes, SHM_MAX_BYTES);
     iface->ring_bytes  = cw_shm_is_strict() ? iface->small_bytes :
                          round_up_power(iface->small_bytes, SHM_LARGE_BYTES, SHM_MAX_BYTES);
     iface->super.limits = (struct cw_limits){.max_short     = segment - sizeof(uint64_t),
