@@ -33,6 +33,7 @@ CASES = [(case, tls) for tls in ("shm", "self,shm,tcp") for case in ("idle", "ta
         [(case, "shm") for case in ("tag_64", "am_64", "tag_late", "tag_probe", "tag_list", "am_list", "stream_recv",
                                    "put", "get", "fadd", "fadd_32", "fadd_old", "add_old", "idle_many", "user_put",
                                    "user_get", "user_fadd", "flush")] + \
+        [(case, "self") for case in ("tag", "tag_64", "tag_late", "am")] + \
         [(case, "tcp") for case in ("tag", "am", "put", "idle", "idle_many")] + \
         [(f"{case}_multi", "shm") for case in ("idle", "tag", "tag_64", "am", "am_64", "stream", "stream_recv", "put",
                                                "get", "fadd", "fadd_32", "add_old", "user_put", "user_get",

@@ -13,6 +13,7 @@
 #include "op/tag.h"
 #include "os/memory.h"
 #include "proto/proto.h"
+#include "wire/packet.h"
 
 static void receives_ran_dry(void *owner)
 {
@@ -31,6 +32,9 @@ static const struct cw_upcalls upcalls = {
     .requested = cw_cm_requested,
     .awaits    = cw_wireup_awaits,
     .closed    = cw_wireup_closed,
+    .take_id   = CW_PACKET_TAG_EAGER,
+    .take      = cw_tag_take,
+    .finish    = cw_tag_finish_taken,
     .dry       = receives_ran_dry,
 };
 

@@ -30,6 +30,13 @@ static CW_INLINE ucs_status_t cw_lane_send_short(struct cw_conn *lane, uint8_t i
     return lane->iface->packets->send_short(lane, id, header, payload, length);
 }
 
+static inline bool cw_lane_hand_over(struct cw_conn *lane, uint8_t id, uint64_t header, const void *payload,
+                                     size_t length)
+{
+    return lane->iface->packets->hand_over != NULL &&
+           lane->iface->packets->hand_over(lane, id, header, payload, length);
+}
+
 static CW_INLINE ucs_status_t cw_lane_send_bcopy(struct cw_conn *lane, uint8_t id, size_t max, cw_pack_fn pack,
                                                  void *arg)
 {

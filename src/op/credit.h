@@ -50,14 +50,20 @@ static inline int cw_credit_passes(struct ucp_ep *ep, uint64_t length)
     return 1;
 }
 
-/* Receiver: counts the release of a message that cw_credit_arrived has counted. */
-static inline void cw_credit_consumed(struct ucp_ep *ep, uint64_t length)
+/* Receiver: as cw_credit_passes, and tells the peer if that is needed. */
+static inline void cw_credit_passed(struct ucp_ep *ep, uint64_t length)
 {
-    cw_op_ep(ep)->credit.unread -= length + CW_CREDIT_MESSAGE;
     if (cw_unlikely(!cw_credit_passes(ep, length))) {
         cw_op_ep(ep)->credit.untold += length + CW_CREDIT_MESSAGE;
         cw_credit_tell(ep);
     }
+}
+
+/* Receiver: counts the release of a message that cw_credit_arrived has counted. */
+static inline void cw_credit_consumed(struct ucp_ep *ep, uint64_t length)
+{
+    cw_op_ep(ep)->credit.unread -= length + CW_CREDIT_MESSAGE;
+    cw_credit_passed(ep, length);
 }
 
 ucs_status_t cw_credit_on_packet(struct ucp_ep *ep, const void *data, size_t length);

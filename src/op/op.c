@@ -282,6 +282,7 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
     cw_tag_spares_init(&state->spare_tags, worker->poller, most_spare(worker));
     cw_idmap_init(&state->receives);
     cw_am_init(&state->am, cw_random_u64());
+    cw_list_init(&state->taken);
     cw_list_init(&state->dropped);
     cw_list_init(&state->streams);
     cw_list_init(&state->rma);

@@ -21,6 +21,7 @@ struct cw_choices_rma;
 
 struct cw_op_state {
     struct cw_tag_matcher tags;
+    struct cw_list taken;       /* receives that have their message and complete in the next progress; cw_tag_take */
     struct cw_idmap receives;           /* struct cw_rndv_recv, by the ids that senders know */
     struct cw_choices *choices;         /* op/choice.h; NULL: none yet */
     struct cw_choices_rma *choices_rma; /* op/choice.h; NULL: none yet */

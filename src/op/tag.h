@@ -68,6 +68,10 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
 /* As cw_tag_on_eager, for an open endpoint; faster for a short message that matches the oldest of few receives. */
 void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length);
+/* The upcalls `take` and `finish`. A message to the worker itself is copied from the sender's memory if the oldest
+ * receive matches it and is of contiguous memory that is long enough. */
+bool cw_tag_take(struct cw_conn *conn, uint64_t header, const void *payload, size_t length);
+unsigned cw_tag_finish_taken(void *owner);
 ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length);
 

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "base/probe.h"
 #include "op/credit.h"
 #include "op/rndv_recv_device.h"
 #include "op/op.h"
@@ -407,6 +408,63 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
     on_longer(ep, CW_PACKET_TAG_EAGER, data, length);
 }
 
+/* The program may receive into memory that it sends. */
+static CW_APART bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t tag, const void *payload,
+                          size_t length)
+{
+    struct cw_op_state *op          = cw_op_state(ep->worker);
+    struct cw_request *request      = cw_tag_request_of(recv);
+    struct cw_tag_recv_state *state = cw_request_state(request);
+
+    if (!(request->flags & CW_REQUEST_PLAIN) || length > state->cursor.length) {
+        return false;
+    }
+    CW_PROBE(packet, ep, CW_PACKET_TAG_EAGER, sizeof(tag) + length);
+    cw_tag_matcher_take_first(&op->tags);
+    request->info.sender_tag = tag;
+    request->info.length     = length;
+    cw_count_message(ep->worker, CW_COUNT_TAG_RECEIVED, length);
+    if (length == sizeof(uint64_t)) {
+        memcpy(state->cursor.contig, payload, sizeof(uint64_t));
+    } else if (length > 0) {
+        cw_bytes_move(state->cursor.contig, payload, length);
+    }
+    cw_list_add_tail(&op->taken, &request->link);
+    cw_credit_passed(ep, length);
+    return true;
+}
+
+bool cw_tag_take(struct cw_conn *conn, uint64_t header, const void *payload, size_t length)
+{
+    struct ucp_ep *ep              = conn->user;
+    const ucp_tag_t tag            = le64toh(header);
+    const struct cw_tag_few *match = cw_tag_matcher_first(&cw_op_state(ep->worker)->tags, tag);
+
+    return match != NULL && ep->state == CW_EP_OPEN && take(ep, match->recv, tag, payload, length);
+}
+
+/* Receives that callbacks add wait for the next round, so a progress ends. */
+unsigned cw_tag_finish_taken(void *owner)
+{
+    struct cw_list *taken      = &cw_op_state(owner)->taken;
+    const struct cw_list *last = taken->prev;
+    struct cw_list *link;
+    struct cw_request *request;
+    unsigned count = 0;
+
+    do {
+        link    = cw_list_pop_head(taken);
+        request = cw_container_of(link, struct cw_request, link);
+        count++;
+        if ((uint8_t)request->flags == PLAIN) {
+            finish_plain(request);
+        } else {
+            cw_request_complete(request, UCS_OK);
+        }
+    } while (link != last);
+    return count;
+}
+
 ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_tag_sync header;
@@ -530,19 +588,26 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
+static void drop_receive(struct cw_request *request, ucs_status_t status)
+{
+    request->flags &= (uint16_t)~CW_REQUEST_CALLBACK;
+    cw_request_complete(request, status);
+}
+
 void cw_tag_drop_all(struct ucp_worker *worker)
 {
     struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
     struct cw_tag_message *message;
     struct ucp_recv_desc *desc;
     struct cw_tag_recv *match;
-    struct cw_request *request;
+    struct cw_list *link;
     unsigned warnings = 0;
 
+    while ((link = cw_list_pop_head(&cw_op_state(worker)->taken)) != NULL) {
+        drop_receive(cw_container_of(link, struct cw_request, link), UCS_OK);
+    }
     while ((match = cw_tag_matcher_take_recv(matcher)) != NULL) {
-        request         = cw_tag_request_full(match);
-        request->flags &= (uint16_t)~CW_REQUEST_CALLBACK;
-        cw_request_complete(request, UCS_ERR_CANCELED);
+        drop_receive(cw_tag_request_full(match), UCS_ERR_CANCELED);
     }
     while ((message = cw_tag_matcher_first_message(matcher)) != NULL) {
         desc = cw_container_of(message, struct ucp_recv_desc, match);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sending tag messages. A contiguous buffer that fits the transport's short send needs no request, and no copy but the
- * transport's own. A short list may go by send_list.c. All other sends go by op/send.h.
+ * transport's own; nor does one of any length whose receive the worker itself has posted. A short list may go by
+ * send_list.c. All other sends go by op/send.h.
  */
 #include "core/ep_short.h"
 #include "op/credit.h"
@@ -70,12 +71,33 @@ static const struct cw_send_kind tag_sync_kind = {
     .header       = write_header,
 };
 
+/* Whether the message is contiguous, goes to the worker itself, and was received at once. */
+static bool send_own(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
+                     const ucp_request_param_t *param)
+{
+    const ucp_datatype_t datatype = cw_dt_of_param(param);
+    const size_t length           = cw_dt_contig_length(datatype, count);
+
+    if (!cw_ep_ready(ep) || !cw_dt_is_contig(datatype) || (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) ||
+        !cw_credit_has(ep, length) ||
+        !cw_lane_hand_over(ep->conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length)) {
+        return false;
+    }
+    cw_credit_sent(ep, length);
+    cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
+    return true;
+}
+
 static CW_APART ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                                               const ucp_request_param_t *param, int sync)
 {
-    struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
+    struct cw_request *request;
     ucs_status_t status;
 
+    if (send_own(ep, buffer, count, tag, param)) {
+        return NULL;
+    }
+    request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }

@@ -73,7 +73,8 @@ struct cw_limits {
     struct cw_access_limits access;
 };
 
-/* The functions of the core that an iface calls, inside progress() only. `owner` is the value given to open(). */
+/* The functions of the core that an iface calls, inside progress() only, except for `take`. `owner` is the value given
+ * to open(). */
 struct cw_upcalls {
     /* A packet came in on an open connection. `data` is valid until the return only. */
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
@@ -114,6 +115,14 @@ struct cw_upcalls {
      * machine fell silent, UCS_ERR_IO_ERROR on bytes that break the framing. Everything that arrived before was handed
      * up already. From now on sends answer this status. The core calls close_conn() later. */
     void (*closed)(struct cw_conn *conn, ucs_status_t status);
+    /* For interfaces with both ends of a connection, inside a send: a packet with the id `take_id`, while none is on
+     * its way to this end. The payload lies in memory of the sender. True: the core has taken the packet and has called
+     * nothing of the program; the interface calls `finish` in its next progress, before it hands up any packet, and the
+     * worker must not sleep until then. False: it is to be queued. NULL: as false. */
+    uint8_t take_id;
+    bool (*take)(struct cw_conn *conn, uint64_t header, const void *payload, size_t length);
+    /* Ends what `take` has begun. Returns the number of packets. */
+    unsigned (*finish)(void *owner);
     /* The receives of the interface had run out, so that peers may have had to send packets again. NULL: nobody
      * counts. */
     void (*dry)(void *owner);

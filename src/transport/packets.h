@@ -27,6 +27,9 @@ enum cw_batch { CW_BATCH_END, CW_BATCH_BEGIN, CW_BATCH_LONG, CW_BATCH_LAST };
  * order in which they were taken, each exactly once. */
 struct cw_transport_packets {
     ucs_status_t (*send_short)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
+    /* As send_short, for a payload of any length, if the peer's core takes the packet at once (upcall `take`). False:
+     * nothing was sent. NULL: always false. */
+    bool (*hand_over)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
     /* `max`: upper bound of what pack will write, <= max_bcopy. */
     ucs_status_t (*send_bcopy)(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
     /* UCS_INPROGRESS: taken, the payload stays in use until `done`. The caller may reuse the header and the iov array

@@ -194,14 +194,20 @@ static void exchange(struct pair *pair, size_t length)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     char *from = calloc(1, length), *to = malloc(length);
-    ucs_status_ptr_t receive;
+    ucs_status_ptr_t receive, send;
     unsigned i;
 
     assert_non_null(from);
     assert_non_null(to);
     for (i = 0; i < MESSAGES; i++) {
-        receive = ucp_tag_recv_nbx(pair->worker, to, length, 1, UINT64_MAX, &param);
-        wait_for(pair, ucp_tag_send_nbx(pair->ep, from, length, 1, &param));
+        if (i % 2 == 0) { /* the receive is there, so the message is copied at once */
+            receive = ucp_tag_recv_nbx(pair->worker, to, length, 1, UINT64_MAX, &param);
+            send    = ucp_tag_send_nbx(pair->ep, from, length, 1, &param);
+        } else {
+            send    = ucp_tag_send_nbx(pair->ep, from, length, 1, &param);
+            receive = ucp_tag_recv_nbx(pair->worker, to, length, 1, UINT64_MAX, &param);
+        }
+        wait_for(pair, send);
         wait_for(pair, receive);
     }
     free(from);

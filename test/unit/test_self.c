@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory in which packets of the transport self wait: that of long ones is used again instead of being asked for
- * anew, what is kept is bounded, and nothing of it is left in the end.
+ * anew, what is kept is bounded, and nothing of it is left in the end. And the packets that do not wait, because the
+ * other end takes them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 #include "os/poll.h"
 #include "transport/self/self_transport.h"
 
-enum { KIB = 1024, LONG = 130, MOST_BLOCKS = 20000 };
+enum { KIB = 1024, LONG = 130, MOST_BLOCKS = 20000, TAKEN_ID = 254, OTHER_ID = 255 };
 
 static struct {
     void *at;
@@ -25,6 +26,10 @@ static struct {
 static size_t num_blocks, live_bytes;
 static unsigned asked;          /* how often for one of them */
 static unsigned arrived, bytes_wrong;
+static char order[8];           /* of upcalls: t of take, f of finish, p of packet */
+static unsigned num_order;
+static bool takes;
+static unsigned sends_from_finish;
 static struct cw_conn *dialled, *accepted;
 static struct cw_iface *iface;
 static struct cw_poller *poller;
@@ -65,12 +70,30 @@ static uint8_t byte_of(unsigned number, size_t at)
     return (uint8_t)(number * 31 + at * 7 + at / 256);
 }
 
+static void note(char upcall)
+{
+    if (num_order < sizeof(order)) {
+        order[num_order++] = upcall;
+    }
+}
+
+static void assert_order(const char *expected)
+{
+    assert_int_equal(num_order, strlen(expected));
+    assert_memory_equal(order, expected, num_order);
+    num_order = 0;
+}
+
 static void packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
 {
     const uint8_t *bytes = data;
     size_t i;
 
     (void)conn;
+    if (length == sizeof(uint64_t) + 3) {
+        note('p');
+        return;
+    }
     for (i = 0; i < length; i++) {
         bytes_wrong += bytes[i] != byte_of(id, i);
     }
@@ -102,8 +125,29 @@ static void closed(struct cw_conn *conn, ucs_status_t status)
     (void)conn, (void)status;
 }
 
+static bool take(struct cw_conn *conn, uint64_t header, const void *payload, size_t length)
+{
+    assert_ptr_equal(conn, accepted);
+    assert_int_equal(header, 5);
+    assert_int_equal(length, 3);
+    assert_memory_equal(payload, "abc", 3);
+    note('t');
+    return takes;
+}
+
+static unsigned finish(void *owner)
+{
+    (void)owner;
+    note('f');
+    for (; sends_from_finish > 0; sends_from_finish--) {
+        assert_int_equal(cw_lane_send_short(dialled, TAKEN_ID, 5, "abc", 3), UCS_OK);
+    }
+    return 1;
+}
+
 static const struct cw_upcalls upcalls = {
-    .packet = packet, .accept = accept_it, .opened = opened, .room = nothing, .closed = closed};
+    .take_id = TAKEN_ID, .take = take, .finish = finish, .packet = packet,
+    .accept  = accept_it, .opened = opened, .room = nothing, .closed = closed};
 
 static int connect_both(void **state)
 {
@@ -113,6 +157,9 @@ static int connect_both(void **state)
     (void)state;
     num_blocks = live_bytes = 0;
     arrived = bytes_wrong = 0;
+    num_order         = 0;
+    sends_from_finish = 0;
+    takes             = true;
     assert_int_equal(cw_poller_new(0, &poller), UCS_OK);
     params.poller = poller;
     assert_int_equal(cw_iface_open(&cw_self_transport, &params, &iface), UCS_OK);
@@ -218,9 +265,83 @@ static void what_is_kept_is_bounded(void **state)
     assert_true(live_bytes > before);
 }
 
+static void send_three(uint8_t id)
+{
+    assert_int_equal(cw_lane_send_short(dialled, id, 5, "abc", 3), UCS_OK);
+}
+
+static void what_is_taken_ends_in_progress(void **state)
+{
+    (void)state;
+    assert_int_equal(cw_iface_arm(iface), UCS_OK);
+    send_three(TAKEN_ID);
+    assert_true(cw_lane_hand_over(dialled, TAKEN_ID, 5, "abc", 3));
+    assert_order("tt");
+    assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
+    assert_int_equal(cw_iface_progress(iface), 1);
+    assert_order("f");
+    assert_int_equal(cw_iface_progress(iface), 0);
+    assert_int_equal(cw_iface_arm(iface), UCS_OK);
+    assert_order("");
+}
+
+static void what_is_not_taken_waits(void **state)
+{
+    (void)state;
+    takes = false;
+    send_three(TAKEN_ID);
+    assert_order("t");
+    assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
+    assert_int_equal(cw_iface_progress(iface), 1);
+    assert_order("p");
+    assert_false(cw_lane_hand_over(dialled, TAKEN_ID, 5, "abc", 3));
+    assert_order("t");
+    assert_false(cw_lane_hand_over(dialled, OTHER_ID, 5, "abc", 3));
+    assert_int_equal(cw_iface_arm(iface), UCS_OK);
+    assert_int_equal(cw_iface_progress(iface), 0);
+    assert_order("");
+}
+
+/* No packet overtakes another one: what was taken ends before what was queued behind it, and what is sent behind that
+ * is not offered. */
+static void packets_keep_their_order(void **state)
+{
+    (void)state;
+    send_three(TAKEN_ID);
+    send_three(OTHER_ID);
+    send_three(TAKEN_ID);
+    assert_false(cw_lane_hand_over(dialled, TAKEN_ID, 5, "abc", 3));
+    assert_order("t");
+    assert_int_equal(cw_iface_progress(iface), 3);
+    assert_order("fpp");
+    assert_int_equal(cw_iface_progress(iface), 0);
+}
+
+/* They are the next progress' work. */
+static void packets_are_sent_while_others_end(void **state)
+{
+    (void)state;
+    send_three(TAKEN_ID);
+    sends_from_finish = 2;
+    assert_int_equal(cw_iface_progress(iface), 1);
+    assert_order("tftt");
+    assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
+    assert_int_equal(cw_iface_progress(iface), 1);
+    assert_order("f");
+    takes = false;
+    send_three(OTHER_ID);
+    assert_int_equal(cw_iface_progress(iface), 1);
+    assert_int_equal(cw_iface_arm(iface), UCS_OK);
+    assert_order("p");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_taken_ends_in_progress, connect_both, end),
+        cmocka_unit_test_setup_teardown(what_is_not_taken_waits, connect_both, end),
+        cmocka_unit_test_setup_teardown(packets_keep_their_order, connect_both, end),
+        cmocka_unit_test_setup_teardown(packets_are_sent_while_others_end, connect_both, end),
         cmocka_unit_test_setup_teardown(long_packets_lie_in_memory_that_was_used_before, connect_both, end),
         cmocka_unit_test_setup_teardown(what_is_kept_follows_the_lengths, connect_both, end),
         cmocka_unit_test_setup_teardown(what_is_kept_is_bounded, connect_both, end),

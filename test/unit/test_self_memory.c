@@ -20,14 +20,20 @@ void *__wrap_malloc(size_t size)
     return __real_malloc(size);
 }
 
-static void exchange(ucp_worker_h worker, ucp_ep_h ep, const char *out, char *in, size_t length)
+/* `late`: the messages are on their way before there are receives. */
+static void exchange(ucp_worker_h worker, ucp_ep_h ep, const char *out, char *in, size_t length, bool late)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
     ucs_status_ptr_t sends[WINDOW], receives[WINDOW];
 
     for (int i = 0; i < WINDOW; i++) {
+        if (!late) {
+            receives[i] = ucp_tag_recv_nbx(worker, in, length, (ucp_tag_t)i, UINT64_MAX, &none);
+        }
+        sends[i] = ucp_tag_send_nbx(ep, out, length, (ucp_tag_t)i, &none);
+    }
+    for (int i = 0; i < WINDOW && late; i++) {
         receives[i] = ucp_tag_recv_nbx(worker, in, length, (ucp_tag_t)i, UINT64_MAX, &none);
-        sends[i]    = ucp_tag_send_nbx(ep, out, length, (ucp_tag_t)i, &none);
     }
     for (int i = 0; i < WINDOW; i++) {
         assert_int_equal(cw_alone_wait(worker, sends[i]), UCS_OK);
@@ -51,11 +57,12 @@ static void messages_of_any_length(void **state)
     assert_true(cw_alone_open(UCP_FEATURE_TAG, &context, &worker));
     ep = cw_alone_connect(worker, params);
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        exchange(worker, ep, out, in, lengths[i]);
+        exchange(worker, ep, out, in, lengths[i], false);
+        exchange(worker, ep, out, in, lengths[i], true);
         allocations = 0;
         for (int round = 0; round < ROUNDS; round++) {
             memset(in, 0, lengths[i]);
-            exchange(worker, ep, out, in, lengths[i]);
+            exchange(worker, ep, out, in, lengths[i], round % 2 == 0);
             assert_memory_equal(in, out, lengths[i]);
         }
         assert_int_equal(allocations, 0);

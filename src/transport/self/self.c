@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The self transport. Both ends of a connection live in one iface. A packet that one end sends waits in the iface's
- * queue until progress, so a callback never runs within a call that sends (GEN-6). The queue is bounded: a sender that
- * finds it full is answered CW_AGAIN and gets `room` later.
+ * The self transport. Both ends of a connection live in one iface. While the iface's queue is empty the other end may
+ * take a packet within the call that sends it, so that the payload is copied once. Other packets wait in the queue
+ * until progress, and so does the end of those that were taken: a callback never runs within a call that sends. The
+ * queue is bounded: a sender that finds it full is answered CW_AGAIN and gets `room` later.
  *
  * The peer's process is this one, so copies are plain ones. They trust the address, which comes from this very process.
  */
@@ -69,6 +70,7 @@ struct self_iface {
     uint32_t spare_bytes;       /* bytes of room of the long ones together */
     size_t queued_bytes;
     int blocked;                /* some connection waits for room */
+    uint8_t has_taken;          /* progress has to end packets that were taken; they are older than the queue's */
 };
 
 static struct self_iface *iface_of(const struct cw_conn *conn)
@@ -187,12 +189,9 @@ static void event_put(struct self_iface *iface, struct event *event)
     }
 }
 
-/* The thread that makes progress may sleep, so it is woken. */
 static void queue_add(struct self_iface *iface, struct event *event)
 {
-    if (cw_list_empty(&iface->queue)) {
-        cw_poller_stir(iface->super.poller);
-    }
+    cw_iface_stir(&iface->super);
     cw_list_add_tail(&iface->queue, &event->link);
 }
 
@@ -316,6 +315,7 @@ static ucs_status_t again(struct self_conn *conn, struct self_iface *iface)
 {
     conn->blocked  = 1;
     iface->blocked = 1;
+    cw_iface_stir(&iface->super);
     return CW_AGAIN;
 }
 
@@ -355,8 +355,37 @@ static ucs_status_t self_send_bcopy(struct cw_conn *super, uint8_t id, size_t ma
     return status;
 }
 
-static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
-                                    size_t length)
+/* Whether the other end may take a packet at once. */
+static inline bool may_offer(const struct self_conn *conn, const struct self_iface *iface, uint8_t id)
+{
+    const struct cw_upcalls *upcalls = iface->super.upcalls;
+
+    return id == upcalls->take_id && cw_list_empty(&iface->queue) && upcalls->take != NULL && conn->peer != NULL;
+}
+
+/* Only where may_offer. */
+static inline bool offer(const struct self_conn *conn, struct self_iface *iface, uint64_t header, const void *payload,
+                         size_t length)
+{
+    if (!iface->super.upcalls->take(&conn->peer->super, header, payload, length)) {
+        return false;
+    }
+    iface->has_taken = 1;
+    cw_iface_stir(&iface->super);
+    CW_PROBE(send_short, SELF_WIRE_ID, sizeof(header) + length, UCS_OK);
+    return true;
+}
+
+static bool self_hand_over(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    const struct self_conn *conn = self_conn_of(super);
+    struct self_iface *iface     = iface_of(super);
+
+    return may_offer(conn, iface, id) && offer(conn, iface, header, payload, length);
+}
+
+static CW_APART ucs_status_t queue_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
+                                         size_t length)
 {
     struct self_conn *conn   = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
@@ -377,6 +406,20 @@ static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t 
     cw_bytes_copy_short(event->data + sizeof(header), payload, length);
     iface->queued_bytes += event->length;
     return UCS_OK;
+}
+
+static CW_APART ucs_status_t offer_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
+                                         size_t length)
+{
+    return offer(self_conn_of(super), iface_of(super), header, payload, length) ? UCS_OK :
+           queue_short(super, id, header, payload, length);
+}
+
+static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
+                                    size_t length)
+{
+    return may_offer(self_conn_of(super), iface_of(super), id) ? offer_short(super, id, header, payload, length) :
+           queue_short(super, id, header, payload, length);
 }
 
 /* A program may receive into memory that it sends. Empty entries may have no address. */
@@ -470,6 +513,7 @@ static CW_APART unsigned deliver(struct self_iface *iface)
     unsigned count = 0;
     int end        = cw_list_empty(&iface->queue);
 
+    super->stirred = iface->has_taken;
     while (!end) {
         event = cw_list_head(&iface->queue, struct event, link);
         end   = (&event->link == last);
@@ -495,19 +539,30 @@ static CW_APART unsigned deliver(struct self_iface *iface)
     return count;
 }
 
+/* Ends what was taken; then comes what was queued behind it. */
+static CW_APART unsigned finish_taken(struct self_iface *iface)
+{
+    struct cw_iface *super = &iface->super;
+    unsigned count;
+
+    iface->has_taken = 0;
+    if (cw_list_empty(&iface->queue) && !iface->blocked) {
+        super->stirred = 0;
+        return super->upcalls->finish(super->owner);
+    }
+    count = super->upcalls->finish(super->owner);
+    return count + deliver(iface);
+}
+
 /* Called in each round, and mostly without work. */
 static unsigned self_progress(struct cw_iface *super)
 {
     struct self_iface *iface = cw_container_of(super, struct self_iface, super);
 
-    return (cw_list_empty(&iface->queue) && !iface->blocked) ? 0 : deliver(iface);
-}
-
-static ucs_status_t self_arm(struct cw_iface *super)
-{
-    struct self_iface *iface = cw_container_of(super, struct self_iface, super);
-
-    return (cw_list_empty(&iface->queue) && !iface->blocked) ? UCS_OK : UCS_ERR_BUSY;
+    if (!super->stirred) {
+        return 0;
+    }
+    return iface->has_taken ? finish_taken(iface) : deliver(iface);
 }
 
 static const struct cw_transport_connect self_connect = {
@@ -518,6 +573,7 @@ static const struct cw_transport_connect self_connect = {
 
 static const struct cw_transport_packets self_packets = {
     .send_short = self_send_short,
+    .hand_over  = self_hand_over,
     .send_bcopy = self_send_bcopy,
 };
 
@@ -544,5 +600,4 @@ const struct cw_transport cw_self_transport = {
     .open          = self_open,
     .close         = self_close,
     .progress      = self_progress,
-    .arm           = self_arm,
 };
