@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "os/shm.h"
+#include "os/unix_socket.h"
 #include "test_shm.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -195,9 +197,7 @@ static void idle_ones_are_not_looked_at_until_a_packet_comes(void **state)
     for (i = 0; i < MANY; i++) {
         assert_int_equal(say(&far, i), UCS_OK);
         assert_int_equal(say(&far, i), UCS_OK);
-        cw_shm_transport.progress(hub.side.iface);
-        assert_int_equal(hub.received[i], 0);
-        progress(&hub);
+        cw_shm_transport.progress(hub.side.iface); /* without a look at the sockets */
         assert_int_equal(hub.received[i], 2);
         assert_int_equal(num_hot(&hub), i + 1);
     }
@@ -283,6 +283,11 @@ static void an_idle_one_without_room_is_told_when_there_is_some(void **state)
     assert_true(hub.num_room > 0);
 }
 
+static struct shm_iface *iface_of_hub(void)
+{
+    return cw_container_of(hub.side.iface, struct shm_iface, super);
+}
+
 static void who_sleeps_is_woken_by_an_idle_one(void **state)
 {
     struct pollfd fd;
@@ -291,6 +296,7 @@ static void who_sleeps_is_woken_by_an_idle_one(void **state)
     meet(MANY, 1);
     rest();
     assert_int_equal(num_hot(&hub), 0);
+    assert_null(iface_of_hub()->arrivals);
     (void)cw_poller_check(hub.side.poller);
     fd = (struct pollfd){.fd = cw_poller_fd(hub.side.poller), .events = POLLIN};
     assert_int_equal(cw_shm_transport.arm(hub.side.iface), UCS_OK);
@@ -301,6 +307,78 @@ static void who_sleeps_is_woken_by_an_idle_one(void **state)
     assert_int_equal(poll(&fd, 1, 10000), 1);
     progress(&hub);
     assert_int_equal(hub.received[6], 1);
+}
+
+/* Some peer has cleared the doorbells of the others. */
+static void a_doorbell_that_was_cleared_costs_time_only(void **state)
+{
+    (void)state;
+    meet(MANY, 0);
+    rest();
+    assert_int_equal(num_hot(&hub), 0);
+    assert_int_equal(say(&far, 9), UCS_OK);
+    memset(iface_of_hub()->arrivals, 0, SHM_PAGE);
+    cw_shm_transport.progress(hub.side.iface);
+    assert_int_equal(hub.received[9], 0);
+    now_ns += SECOND / 10;
+    both_progress();
+    both_progress();
+    assert_int_equal(hub.received[9], 1);
+}
+
+/* Some peer sets all doorbells, also those of connections that have ended, and of none. */
+static void a_doorbell_that_is_nobodys_is_passed_over(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    meet(MANY, 0);
+    rest();
+    cw_shm_transport.connect->close_conn(far.conns[--far.num_conns]);
+    both_progress();
+    cw_shm_transport.connect->close_conn(hub.conns[--hub.num_conns]);
+    for (i = 0; i < 10; i++) {
+        memset(iface_of_hub()->arrivals, 0xff, SHM_PAGE);
+        assert_int_equal(say(&far, i), UCS_OK);
+        cw_shm_transport.progress(hub.side.iface);
+        assert_int_equal(hub.received[i], 1);
+        rest();
+    }
+}
+
+static bool takes(struct shm_conn *conn, uint32_t bell, int fd)
+{
+    return cw_shm_bell_take(conn, &bell, sizeof(bell), fd);
+}
+
+static void offers_that_cannot_be_are_not_taken(void **state)
+{
+    struct shm_conn *conn;
+    void *page;
+    int fd = -1;
+
+    (void)state;
+    meet(1, 0); /* so few need no doorbells */
+    conn = conn_of(&far, 0);
+    assert_int_equal(cw_shm_create(2 * SHM_PAGE, SHM_PAGE, &fd, &page), UCS_OK);
+    assert_true(takes(conn, 1, fd)); /* of another size */
+    assert_null(conn->peer_arrivals);
+    cw_shm_unmap(page, 2 * SHM_PAGE);
+    cw_fd_close(fd);
+    assert_int_equal(cw_shm_create(SHM_PAGE, SHM_PAGE, &fd, &page), UCS_OK);
+    assert_false(takes(conn, 1, -1));
+    assert_true(takes(conn, 0, fd));
+    assert_true(takes(conn, 61 * 64, fd));
+    assert_true(takes(conn, UINT32_MAX, fd));
+    assert_null(conn->peer_arrivals);
+    assert_true(takes(conn, 61 * 64 - 1, fd));
+    assert_non_null(conn->peer_arrivals);
+    assert_true(takes(conn, 5, fd)); /* the first one holds */
+    assert_int_equal(conn->peer_bell, 61 * 64 - 1);
+    assert_true(cw_shm_bell_set(conn));
+    assert_int_equal(((unsigned char *)page)[SHM_PAGE - 1], 1);
+    cw_shm_unmap(page, SHM_PAGE);
+    cw_fd_close(fd);
 }
 
 /* A peer that sets what it likes and rings all the time. */
@@ -335,6 +413,9 @@ int main(void)
         cmocka_unit_test_teardown(the_end_of_an_idle_one_is_noticed, part),
         cmocka_unit_test_teardown(an_idle_one_without_room_is_told_when_there_is_some, part),
         cmocka_unit_test_teardown(who_sleeps_is_woken_by_an_idle_one, part),
+        cmocka_unit_test_teardown(a_doorbell_that_was_cleared_costs_time_only, part),
+        cmocka_unit_test_teardown(a_doorbell_that_is_nobodys_is_passed_over, part),
+        cmocka_unit_test_teardown(offers_that_cannot_be_are_not_taken, part),
         cmocka_unit_test_teardown(a_bad_peer_harms_itself_only, part),
     };
 

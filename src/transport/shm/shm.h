@@ -94,6 +94,7 @@ struct shm_conn {
     uint8_t heat;                   /* enum shm_heat, of an OPEN one */
     uint8_t peer_sleeps;            /* the peer may sleep */
     uint8_t peer_passes;            /* the peer takes descriptors */
+    uint8_t bell_refused;           /* it got no doorbell, so it is never COLD */
     uint32_t index;                 /* in iface->open */
     struct cw_poll_item item;       /* the socket */
     struct cw_list link;            /* iface->others unless OPEN */
@@ -115,6 +116,9 @@ struct shm_conn {
     uint32_t small_bytes;           /* and of one that has grown in a small ring */
     uint8_t trim_looks;             /* looks still to come; 0: nothing to give back */
     uint8_t is_large;               /* laps of this side's ring may grow, and long messages go through it */
+    uint32_t bell;                  /* the peer's doorbell in iface->arrivals; 0: none */
+    uint32_t peer_bell;             /* ours in ... */
+    struct shm_arrivals *peer_arrivals; /* ... the peer's page; NULL: none */
     struct shm_passed *passed;      /* descriptors that the peer has passed; NULL: none so far */
     uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection has ended */
     uint64_t token;                 /* WAITING: the token of the listener for which the hello is */
@@ -141,7 +145,12 @@ struct shm_iface {
     struct cw_alarm dial_again;
     uint64_t dial_delay_ns;         /* the present delay of the WAITING connections */
     struct cw_alarm greet_deadline; /* of the oldest GREETING, or earlier */
-    struct cw_alarm cool;           /* set while there are many open connections, and some that are not COLD */
+    struct cw_alarm cool;           /* set while there are many open connections */
+    uint64_t sweep_ns;              /* the time at which the rings of COLD ones are looked at */
+    struct shm_arrivals *arrivals;  /* doorbells of COLD ones, written by the peers; NULL: none was needed */
+    int arrivals_fd;
+    struct shm_conn **belled;       /* by doorbell; the first is nobody's */
+    uint32_t num_bells;
     struct cw_alarm trim;           /* set while a connection has trim_looks */
     int shortage_told;              /* one line per shortage */
     struct cw_list others;          /* connections that are not open */
@@ -262,6 +271,22 @@ void cw_shm_unblocked(struct shm_conn *conn);
 void cw_shm_trim_end(struct shm_conn *conn);
 /* `fire` of iface->trim. */
 unsigned cw_shm_trim(struct cw_alarm *alarm);
+
+/* shm_arrivals.c */
+/* Gives the peer of an OPEN connection a doorbell; whether it has one. */
+bool cw_shm_bell_offer(struct shm_conn *conn);
+/* Takes what the peer's cw_shm_bell_offer has sent; false: the message is another one. The descriptor stays the
+ * caller's. */
+bool cw_shm_bell_take(struct shm_conn *conn, const void *message, size_t length, int fd);
+/* Sets our doorbell at the peer; false: we have none. */
+bool cw_shm_bell_set(const struct shm_conn *conn);
+/* Whether a doorbell is set. */
+bool cw_shm_bell_rang(const struct shm_iface *iface);
+/* Looks at the rings of those who have set theirs from now on. */
+void cw_shm_bell_answer(struct shm_iface *iface);
+/* The connection has ended. */
+void cw_shm_bell_end(struct shm_conn *conn);
+void cw_shm_arrivals_end(struct shm_iface *iface);
 
 /* shm_idle.c */
 /* Progress looks at this OPEN connection from now on. */

@@ -160,6 +160,7 @@ void cw_shm_dispose(struct shm_conn *conn)
     cw_shm_close_socket(iface, conn);
     cw_shm_peer_end(conn);
     cw_shm_pass_end(conn);
+    cw_shm_bell_end(conn);
     if (conn->memory != NULL) {
         cw_shm_unmap(conn->memory, conn->memory_size);
     }

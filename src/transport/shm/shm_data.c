@@ -42,8 +42,10 @@ static CW_COLD void ring_doorbell(struct cw_tx *tx)
 
 void cw_shm_inbox(struct shm_iface *iface)
 {
-    const int alone = iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0 && !iface->open[0]->hangup;
-    const int quiet = iface->num_hot == 0 && !iface->armed; /* then cw_shm_progress has no work */
+    const bool rung  = iface->arrivals != NULL; /* then cw_shm_progress looks at the doorbells */
+    const bool alone = iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0 && !iface->open[0]->hangup &&
+                       !rung;
+    const bool quiet = iface->num_hot == 0 && !iface->armed && !rung; /* then cw_shm_progress has no work */
 
     iface->super.inbox = alone ? &iface->open[0]->rx.fast : quiet ? &iface->quiet : &cw_no_rx;
 }
@@ -326,6 +328,9 @@ unsigned cw_shm_progress(struct cw_iface *super)
     struct shm_conn *conn;
     uint64_t word;
 
+    if (cw_unlikely(cw_shm_bell_rang(iface))) {
+        cw_shm_bell_answer(iface);
+    }
     if (cw_likely(iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0)) {
         conn = iface->open[0];
         word = shm_peek(&conn->rx);

@@ -2,13 +2,13 @@
 /*
  * Connections without traffic, where there are many: progress stops looking at them. Such a connection is cold: its
  * place in iface->open is behind those that progress looks at, and a flag tells its peer. With the next packet the peer
- * sends a byte on the socket, which the poller watches anyway, and progress looks at the ring again
- * (docs/why/scale.md).
+ * sets a doorbell (shm_arrivals.c), or sends a byte on the socket to a worker that may sleep, which its poller watches
+ * anyway; and progress looks at the ring again (docs/why/scale.md).
  *
  * No fence stands between the peer's packet and its look at the flag, because each packet would pay for it. Instead
- * progress goes on looking for a whole round of the alarm after the flag was set: 50 ms, while a processor holds a
- * store back for less than a microsecond. A peer that never sends the byte harms itself only; one that sends many costs
- * this process a look for each.
+ * progress goes on looking for a whole round of the alarm after the flag was set: 1 ms or more, while a processor holds
+ * a store back for less than a microsecond. A peer that never rings harms itself only; one that rings all the time
+ * costs this process a look for each.
  */
 #include "transport/shm/shm.h"
 
@@ -16,7 +16,13 @@
 #include "os/unix_socket.h"
 #include "transport/shm/shm_pass.h"
 
-#define ROUND_NS UINT64_C(50000000)
+/* A byte on the socket costs more than a doorbell, so who is rung by bytes looks longer. */
+#define ROUND_NS       UINT64_C(1000000)
+#define ROUND_BYTES_NS UINT64_C(50000000)
+
+/* Doorbells may be cleared by any peer, so all rings are looked at now and then. */
+#define SWEEP_NS UINT64_C(50000000)
+
 #define FEW      8u /* this many connections are always looked at */
 
 static void swap(struct shm_iface *iface, struct shm_conn *conn, unsigned index)
@@ -39,6 +45,16 @@ static void clear_flag(struct shm_conn *conn)
     __atomic_fetch_and(&conn->rx.control->attention, ~SHM_ATTENTION_COLD, __ATOMIC_RELAXED);
 }
 
+static void set_alarm(struct shm_iface *iface)
+{
+    const uint64_t round_ns = iface->wakeup ? ROUND_BYTES_NS : ROUND_NS;
+
+    if (iface->num_open > FEW && (iface->num_hot > 0 || iface->arrivals != NULL)) {
+        cw_poller_alarm_set_lazy(iface->poller, &iface->cool,
+                                 cw_clock_ns() + ((iface->num_hot > 0) ? round_ns : SWEEP_NS));
+    }
+}
+
 void cw_shm_warm(struct shm_conn *conn)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
@@ -52,8 +68,8 @@ void cw_shm_warm(struct shm_conn *conn)
     }
     conn->heat = SHM_HOT;
     cw_shm_inbox(iface);
-    if (iface->num_open > FEW && !cw_alarm_is_set(&iface->cool)) {
-        cw_poller_alarm_set_lazy(iface->poller, &iface->cool, cw_clock_ns() + ROUND_NS);
+    if (iface->num_hot == 1 || !cw_alarm_is_set(&iface->cool)) {
+        set_alarm(iface);
     }
 }
 
@@ -94,7 +110,9 @@ unsigned cw_shm_bell(struct shm_conn *conn)
 CW_COLD void cw_shm_ring(struct shm_conn *conn)
 {
     __atomic_fetch_and(&conn->tx.control->attention, ~SHM_ATTENTION_COLD, __ATOMIC_RELAXED);
-    cw_shm_wake(conn);
+    if (!cw_shm_bell_set(conn)) {
+        cw_shm_wake(conn);
+    }
 }
 
 CW_COLD void cw_shm_wake(struct shm_conn *conn)
@@ -112,13 +130,31 @@ static void cool(struct shm_iface *iface, struct shm_conn *conn)
     if (conn->blocked || conn->hangup || conn->cool_seen != shm_read_mark(&conn->rx)) {
         conn->cool_seen = shm_read_mark(&conn->rx);
         cw_shm_warm(conn);
-    } else if (conn->heat == SHM_HOT) {
+    } else if (conn->heat == SHM_HOT && (iface->wakeup || cw_shm_bell_offer(conn))) {
         conn->heat = SHM_COOLING;
         set_flag(conn);
+    } else if (conn->heat == SHM_HOT) {
+        return;
     } else if (shm_peek(&conn->rx) == 0) {
         conn->heat = SHM_COLD;
         swap(iface, conn, --iface->num_hot);
         cw_shm_inbox(iface);
+    }
+}
+
+static void sweep(struct shm_iface *iface)
+{
+    const uint64_t now_ns = cw_clock_ns();
+    unsigned i;
+
+    if (iface->arrivals == NULL || now_ns < iface->sweep_ns) {
+        return;
+    }
+    iface->sweep_ns = now_ns + SWEEP_NS;
+    for (i = iface->num_hot; i < iface->num_open; i++) {
+        if (shm_peek(&iface->open[i]->rx) != 0) {
+            cw_shm_warm(iface->open[i]);
+        }
     }
 }
 
@@ -131,8 +167,7 @@ unsigned cw_shm_cool(struct cw_alarm *alarm)
                                                                      * was handled already */
         cool(iface, iface->open[i - 1]);
     }
-    if (iface->num_open > FEW && iface->num_hot > 0 && !cw_alarm_is_set(alarm)) {
-        cw_poller_alarm_set_lazy(iface->poller, alarm, cw_clock_ns() + ROUND_NS);
-    }
+    sweep(iface);
+    set_alarm(iface);
     return 0;
 }

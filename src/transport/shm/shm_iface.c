@@ -76,6 +76,7 @@ static void shm_close(struct cw_iface *super)
     cw_poller_alarm_cancel(iface->poller, &iface->greet_deadline);
     cw_poller_alarm_cancel(iface->poller, &iface->trim);
     cw_poller_alarm_cancel(iface->poller, &iface->cool);
+    cw_shm_arrivals_end(iface);
     free(iface->open);
     free(iface->directory);
     free(iface);

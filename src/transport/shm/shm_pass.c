@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Descriptors that the peer passes on the socket: each comes with a number of eight bytes, under which the core takes
- * it. Any other message only says that there is something to look at. Descriptors that nobody takes are bounded.
+ * it. One that comes with four bytes is for shm_arrivals.c. Any other message only says that there is something to look
+ * at. Descriptors that nobody takes are bounded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,7 @@ int cw_shm_take_message(struct shm_conn *conn)
     if (status == UCS_OK && fd >= 0 && length == sizeof(number)) {
         keep(conn, number, fd);
     } else {
+        (void)(status == UCS_OK && cw_shm_bell_take(conn, &number, length, fd));
         cw_unix_discard(&fd);
     }
     return 1;
