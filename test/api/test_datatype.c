@@ -327,12 +327,12 @@ static void test_dt7_short_packs_are_not_the_end(void **state)
  * MPICH stop at some bytes only. */
 static void test_dt8_long_messages_in_pieces(void **state)
 {
-    static const size_t lengths[] = {65536, 65537, 262144, (5u << 20) + 1, (9u << 20) + 3};
+    static const size_t lengths[] = {65536, 65537, 262144, (5u << 20) + 1};
     struct cw_pair *pair = *state;
 
     cw_test_skip_reference("its pieces are as long as its fragments");
     cw_pair_open(pair, NULL);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 4; i++) {
         for (int way = 0; way < 2; way++) {
             transfer(pair, GENERIC, GENERIC, lengths[i], way, 0);
             transfer(pair, GENERIC, CONTIG, lengths[i], way, 0);
