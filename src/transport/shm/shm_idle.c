@@ -20,6 +20,9 @@
 #define ROUND_NS       UINT64_C(1000000)
 #define ROUND_BYTES_NS UINT64_C(50000000)
 
+/* An offer is a message on a socket with a descriptor, so a round makes no more of them. */
+#define OFFERS_PER_ROUND 16u
+
 /* Doorbells may be cleared by any peer, so all rings are looked at now and then. */
 #define SWEEP_NS UINT64_C(50000000)
 
@@ -124,17 +127,30 @@ CW_COLD void cw_shm_wake(struct shm_conn *conn)
     }
 }
 
+/* Whether the connection may become COLD: its peer can ring. */
+static bool has_bell(struct shm_iface *iface, struct shm_conn *conn, unsigned *offers)
+{
+    if (iface->wakeup || conn->bell != 0) {
+        return true;
+    }
+    if (*offers == 0) {
+        return false;
+    }
+    --*offers;
+    return cw_shm_bell_offer(conn);
+}
+
 /* Moves a connection one step closer to COLD if no packet came since the last round. */
-static void cool(struct shm_iface *iface, struct shm_conn *conn)
+static void cool(struct shm_iface *iface, struct shm_conn *conn, unsigned *offers)
 {
     if (conn->blocked || conn->hangup || conn->cool_seen != shm_read_mark(&conn->rx)) {
         conn->cool_seen = shm_read_mark(&conn->rx);
         cw_shm_warm(conn);
-    } else if (conn->heat == SHM_HOT && (iface->wakeup || cw_shm_bell_offer(conn))) {
-        conn->heat = SHM_COOLING;
-        set_flag(conn);
     } else if (conn->heat == SHM_HOT) {
-        return;
+        if (has_bell(iface, conn, offers)) {
+            conn->heat = SHM_COOLING;
+            set_flag(conn);
+        }
     } else if (shm_peek(&conn->rx) == 0) {
         conn->heat = SHM_COLD;
         swap(iface, conn, --iface->num_hot);
@@ -161,11 +177,11 @@ static void sweep(struct shm_iface *iface)
 unsigned cw_shm_cool(struct cw_alarm *alarm)
 {
     struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, cool);
-    unsigned i;
+    unsigned offers         = OFFERS_PER_ROUND, i;
 
     for (i = iface->num_hot; iface->num_open > FEW && i > 0; i--) { /* a connection that leaves is replaced by one that
                                                                      * was handled already */
-        cool(iface, iface->open[i - 1]);
+        cool(iface, iface->open[i - 1], &offers);
     }
     sweep(iface);
     set_alarm(iface);
