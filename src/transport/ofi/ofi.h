@@ -25,6 +25,7 @@
 #include "os/libfabric.h"
 #include "os/memory.h"
 #include "os/poll.h"
+#include "os/watch.h"
 #include "transport/ofi/ofi_domain.h"
 #include "transport/ofi/ofi_peer.h"
 #include "transport/ofi/ofi_slot.h"
@@ -72,9 +73,8 @@ struct ofi_peer {
     uint8_t is_proved;  /* the program named its address, or a packet came from there with a token of this side */
     uint8_t is_guessed; /* its process is watched, and is_proved is 0 */
     struct cw_poll_item process; /* reports the death of a process on this machine; fd -1: not available */
-    struct cw_poll_item watch;   /* a TCP connection that ends with its process, or when its machine is silent; fd -1 */
-    uint8_t is_tried;            /* that connection was tried, */
-    uint8_t is_seen;             /* and is established */
+    struct cw_watch watch;       /* of its process by TCP, */
+    uint8_t is_tried;            /* which was tried */
     struct cw_ofi_entry entry;
 };
 
@@ -227,13 +227,7 @@ struct ofi_iface {
     } former[CW_OFI_FORMER]; /* connections of this side that ended: the last ones */
     unsigned next_former;
     unsigned num_conns;
-    struct {
-        struct cw_poll_item item; /* listens for those that watch this process; fd -1: nobody can */
-        struct cw_list accepted;
-        unsigned count;
-        uint16_t port;
-        uint8_t is_deaf; /* it is not asked at present */
-    } watch;
+    struct cw_watch_listener watch; /* for those that watch this process */
     struct {
         struct fi_cq_msg_entry entries[CW_OFI_AT_ONCE];
         fi_addr_t sources[CW_OFI_AT_ONCE];

@@ -75,7 +75,7 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
     }
     cw_list_add_tail(&iface->conns, &conn->link);
     iface->num_conns++;
-    cw_ofi_watch_listen(iface);
+    cw_watch_listener_more(&iface->watch);
     return conn;
 }
 
@@ -354,7 +354,7 @@ void cw_ofi_ponged(struct ofi_conn *conn)
  * connection that is not watched gets a ping only while the peer has not handled everything. */
 static void look_at(struct ofi_conn *conn)
 {
-    const int is_seen = conn->peer->is_seen; /* then the system tells, and a peer that stopped may take no ping */
+    const int is_seen = conn->peer->watch.is_seen; /* then the system tells, and a peer that stopped may take no ping */
 
     conn->silent = (conn->heard || conn->ping == NULL || !conn->watched || is_seen) ? 0 : conn->silent + 1;
     if (conn->silent >= LOOKS_PER_INTERVAL) {

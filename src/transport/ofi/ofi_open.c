@@ -191,7 +191,6 @@ static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
     iface->poller          = params->poller;
     iface->wakeup          = (uint8_t)params->wakeup;
     iface->item            = (struct cw_poll_item){.fd = -1, .ready = queue_ready};
-    iface->watch.item      = (struct cw_poll_item){.fd = -1};
     iface->look            = (struct cw_alarm){.fire = look};
     cw_idmap_init(&iface->numbers);
     cw_hash_init(&iface->routes, cw_random_u64());
@@ -239,7 +238,7 @@ static void dispose(struct ofi_iface *iface)
 {
     cw_ofi_life_end(iface->entry.head.life);
     cw_poller_alarm_cancel(iface->poller, &iface->look);
-    cw_ofi_watch_close(iface);
+    cw_watch_listener_close(&iface->watch);
     if (iface->item.fd >= 0) {
         cw_poller_remove(iface->poller, &iface->item);
     }

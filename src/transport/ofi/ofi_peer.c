@@ -241,11 +241,12 @@ static struct ofi_peer *peer_new(struct ofi_iface *iface, const void *bytes, siz
         return NULL;
     }
     memcpy(&peer->entry, bytes, sizeof(peer->entry));
-    peer->iface      = iface;
-    peer->references = 1;
-    peer->process    = (struct cw_poll_item){.fd = -1};
-    peer->watch.fd   = -1;
-    peer->route      = cw_ofi_route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
+    peer->iface       = iface;
+    peer->references  = 1;
+    peer->process     = (struct cw_poll_item){.fd = -1};
+    peer->watch.ended = cw_ofi_watch_ended;
+    cw_watch_init(&peer->watch, iface->poller);
+    peer->route = cw_ofi_route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
     cw_list_init(&peer->strange);
     if (peer->route == NULL) {
         free(peer);
@@ -443,7 +444,7 @@ void cw_ofi_peer_drop(struct ofi_peer *peer)
         cw_poller_remove(peer->iface->poller, &peer->process);
         cw_process_unwatch(peer->process.fd);
     }
-    cw_ofi_watch_end(peer);
+    cw_watch_end(&peer->watch);
     cw_ofi_route_drop(peer->iface, peer->route);
     free(peer);
 }

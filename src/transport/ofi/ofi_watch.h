@@ -9,11 +9,9 @@
 
 /* Listens for those that watch this process, where the provider needs that. Without it nobody is watched so. */
 void cw_ofi_watch_open(struct ofi_iface *iface);
-/* Lets watchers in again after there were too many: a peer more is there, or a watcher less. */
-void cw_ofi_watch_listen(struct ofi_iface *iface);
-void cw_ofi_watch_close(struct ofi_iface *iface);
 /* Watches the peer of an open connection that is watched. */
 void cw_ofi_watch_begin(struct ofi_conn *conn);
-void cw_ofi_watch_end(struct ofi_peer *peer);
+/* The watch of a peer has ended. */
+void cw_ofi_watch_ended(struct cw_watch *watch, ucs_status_t status, const char *why);
 
 #endif

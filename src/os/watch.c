@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/watch.h.
+ */
+#include "os/watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/log.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+#define MOST_S   32767u
+
+/* A connection that a peer made here. */
+struct accepted {
+    struct cw_list link; /* listener->accepted */
+    struct cw_watch_listener *listener;
+    struct cw_poll_item item;
+};
+
+static unsigned seconds(uint64_t ns)
+{
+    const uint64_t whole = ns / NS_PER_S;
+
+    if (whole == 0) {
+        return 1;
+    }
+    return (whole < MOST_S) ? (unsigned)whole : MOST_S;
+}
+
+/* Half of the interval passes before the system asks the first time. */
+static struct cw_net_keepalive questions(uint64_t interval_ns)
+{
+    struct cw_net_keepalive keepalive = {
+        .idle_s = seconds(interval_ns / 2), .interval_s = seconds(interval_ns / 10), .count = 2};
+    const unsigned whole_s = seconds(interval_ns);
+
+    if (whole_s > keepalive.idle_s && (whole_s - keepalive.idle_s) / keepalive.interval_s > keepalive.count) {
+        keepalive.count = (whole_s - keepalive.idle_s) / keepalive.interval_s;
+    }
+    return keepalive;
+}
+
+/* ---- the side that is watched ----
+ * Nothing here is work done, so a program's drain loop ends while strangers keep coming. */
+
+static bool is_full(const struct cw_watch_listener *listener)
+{
+    return listener->count >= *listener->num_conns + CW_WATCH_STRANGERS;
+}
+
+/* Connections that are not accepted live in the system as well, so a shortage ends none: the listener does not look at
+ * its sockets for a while. */
+static void stop_accepting(struct cw_watch_listener *listener)
+{
+    unsigned i;
+
+    for (i = 0; i < listener->num_sockets; i++) {
+        cw_poller_modify(listener->poller, &listener->sockets[i].item, 0);
+    }
+    listener->is_deaf = 1;
+}
+
+void cw_watch_listener_more(struct cw_watch_listener *listener)
+{
+    unsigned i;
+
+    if (cw_unlikely(listener->is_deaf) && !is_full(listener)) {
+        for (i = 0; i < listener->num_sockets; i++) {
+            cw_poller_modify(listener->poller, &listener->sockets[i].item, CW_POLL_READ);
+        }
+        listener->is_deaf = 0;
+    }
+}
+
+static void drop(struct accepted *accepted)
+{
+    struct cw_watch_listener *listener = accepted->listener;
+
+    cw_list_remove(&accepted->link);
+    cw_poller_remove(listener->poller, &accepted->item);
+    cw_net_close(accepted->item.fd);
+    listener->count--;
+    free(accepted);
+    cw_watch_listener_more(listener);
+}
+
+static unsigned accepted_ready(struct cw_poll_item *item, unsigned events)
+{
+    char byte;
+
+    (void)events;
+    if (cw_net_recv(item->fd, &byte, sizeof(byte)) != -EAGAIN) {
+        drop(cw_container_of(item, struct accepted, item));
+    }
+    return 0;
+}
+
+static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
+{
+    struct cw_watch_listener *listener =
+        cw_container_of(item, __typeof__(((struct cw_watch_listener *)0)->sockets[0]), item)->listener;
+    struct accepted *accepted;
+    int fd;
+
+    (void)events;
+    accepted = is_full(listener) ? NULL : calloc(1, sizeof(*accepted));
+    if (accepted == NULL) {
+        stop_accepting(listener);
+        return 0;
+    }
+    fd = cw_net_accept(item->fd);
+    if (fd < 0) {
+        free(accepted);
+        if (fd != -EAGAIN) {
+            stop_accepting(listener);
+        }
+        return 0;
+    }
+    accepted->listener = listener;
+    accepted->item     = (struct cw_poll_item){.fd = fd, .ready = accepted_ready};
+    if (cw_poller_add(listener->poller, &accepted->item, CW_POLL_READ) != UCS_OK) {
+        cw_net_close(fd);
+        free(accepted);
+        return 0;
+    }
+    listener->count++;
+    cw_list_add_tail(&listener->accepted, &accepted->link);
+    return 0;
+}
+
+void cw_watch_listener_init(struct cw_watch_listener *listener, struct cw_poller *poller, const unsigned *num_conns)
+{
+    *listener = (struct cw_watch_listener){.poller = poller, .num_conns = num_conns};
+    cw_list_init(&listener->accepted);
+}
+
+bool cw_watch_listen(struct cw_watch_listener *listener, const struct cw_net_address *address)
+{
+    const struct cw_net_options options = {.backlog = 0};
+    struct cw_poll_item *item           = &listener->sockets[listener->num_sockets].item;
+    struct cw_net_address at            = *address;
+    uint16_t port                       = 0;
+    int fd;
+
+    at.port = listener->port;
+    fd      = cw_net_listen(&at, 1, &options, &port);
+    if (fd < 0) {
+        return false;
+    }
+    *item = (struct cw_poll_item){.fd = fd, .ready = listener_ready};
+    if (cw_poller_add(listener->poller, item, CW_POLL_READ) != UCS_OK) {
+        cw_net_close(fd);
+        return false;
+    }
+    listener->sockets[listener->num_sockets++].listener = listener;
+    listener->port                                      = port;
+    return true;
+}
+
+void cw_watch_listener_close(struct cw_watch_listener *listener)
+{
+    unsigned i;
+
+    if (listener->num_sockets == 0) {
+        return;
+    }
+    listener->is_deaf = 0;
+    while (!cw_list_empty(&listener->accepted)) {
+        drop(cw_list_head(&listener->accepted, struct accepted, link));
+    }
+    for (i = 0; i < listener->num_sockets; i++) {
+        cw_poller_remove(listener->poller, &listener->sockets[i].item);
+        cw_net_close(listener->sockets[i].item.fd);
+    }
+    listener->num_sockets = 0;
+    listener->port        = 0;
+}
+
+/* ---- the side that watches ---- */
+
+void cw_watch_end(struct cw_watch *watch)
+{
+    if (watch->item.fd >= 0) {
+        cw_poller_remove(watch->poller, &watch->item);
+        cw_net_close(watch->item.fd);
+        watch->item.fd = -1;
+    }
+    watch->is_seen = 0;
+}
+
+static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
+{
+    struct cw_watch *watch = cw_container_of(item, struct cw_watch, item);
+    ssize_t result;
+    char byte;
+
+    (void)events;
+    if (!watch->is_seen) {
+        result = cw_net_connect_result(item->fd);
+        if (result == 0) {
+            watch->is_seen = 1;
+            cw_poller_modify(watch->poller, item, CW_POLL_READ);
+        } else if (result != -EINPROGRESS) {
+            cw_debug("a peer's process cannot be watched by TCP: %s", strerror((int)-result));
+            cw_watch_end(watch);
+        }
+        return 1;
+    }
+    result = cw_net_recv(item->fd, &byte, sizeof(byte));
+    if (result == -EAGAIN) {
+        return 0;
+    }
+    cw_watch_end(watch);
+    if (result == -ETIMEDOUT || result == -EHOSTUNREACH || result == -ENETUNREACH) {
+        watch->ended(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine does not answer any more");
+    } else if (result <= 0) {
+        watch->ended(watch, UCS_ERR_CONNECTION_RESET, "the process ended");
+    }
+    return 1;
+}
+
+void cw_watch_init(struct cw_watch *watch, struct cw_poller *poller)
+{
+    watch->poller  = poller;
+    watch->item    = (struct cw_poll_item){.fd = -1, .ready = watch_ready};
+    watch->is_seen = 0;
+}
+
+void cw_watch_begin(struct cw_watch *watch, const struct cw_net_address *address, const struct cw_net_address *source,
+                    uint64_t interval_ns)
+{
+    const struct cw_net_options options = {.syn_retries = 2, .keepalive = questions(interval_ns), .source = source};
+    int is_connected                    = 0;
+
+    watch->item.fd = cw_net_connect(address, &options, &is_connected);
+    if (watch->item.fd < 0) {
+        return;
+    }
+    watch->is_seen = (uint8_t)is_connected;
+    if (cw_poller_add(watch->poller, &watch->item, is_connected ? CW_POLL_READ : CW_POLL_WRITE) != UCS_OK) {
+        cw_net_close(watch->item.fd);
+        watch->item.fd = -1;
+        watch->is_seen = 0;
+    }
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/watch.h: a watched process that is killed is told, and nothing else is; what strangers do at the listener has a
+ * bound and no consequence.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/clock.h"
+#include "os/watch.h"
+
+#define HANG_NS UINT64_C(30000000000)
+#define HOUR_NS UINT64_C(3600000000000)
+
+static const struct cw_net_address here = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
+
+static struct cw_poller *poller;
+static struct cw_watch_listener listener;
+static struct cw_watch watch;
+static unsigned num_conns, ends;
+static ucs_status_t end_status;
+
+static void on_ended(struct cw_watch *ended, ucs_status_t status, const char *why)
+{
+    assert_ptr_equal(ended, &watch);
+    assert_int_equal(ended->item.fd, -1);
+    assert_non_null(why);
+    ends++;
+    end_status = status;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    ends = num_conns = 0;
+    assert_int_equal(cw_poller_new(0, &poller), UCS_OK);
+    cw_watch_listener_init(&listener, poller, &num_conns);
+    watch = (struct cw_watch){.ended = on_ended};
+    cw_watch_init(&watch, poller);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    cw_watch_end(&watch);
+    cw_watch_listener_close(&listener);
+    cw_poller_free(poller);
+    return 0;
+}
+
+static void settle(void)
+{
+    unsigned i;
+
+    for (i = 0; i < 100; i++) {
+        (void)cw_poller_dispatch(poller);
+        (void)usleep(1000);
+    }
+}
+
+static void dispatch_until(const unsigned *count, unsigned value)
+{
+    const uint64_t end = cw_clock_ns() + HANG_NS;
+
+    while (*count != value) {
+        (void)cw_poller_dispatch(poller);
+        assert_true(cw_clock_ns() < end);
+    }
+}
+
+static void await_seen(void)
+{
+    const uint64_t end = cw_clock_ns() + HANG_NS;
+
+    while (!watch.is_seen) {
+        (void)cw_poller_dispatch(poller);
+        assert_true(cw_clock_ns() < end);
+    }
+}
+
+static void begin_watch(uint16_t port)
+{
+    struct cw_net_address to = here;
+
+    to.port = port;
+    cw_watch_begin(&watch, &to, &here, HOUR_NS);
+}
+
+static int connect_stranger(void)
+{
+    const struct cw_net_options options = {0};
+    struct cw_net_address to            = here;
+    int is_connected                    = 0, fd;
+    const uint64_t end                  = cw_clock_ns() + HANG_NS;
+
+    to.port = listener.port;
+    fd      = cw_net_connect(&to, &options, &is_connected);
+    assert_true(fd >= 0);
+    while (cw_net_connect_result(fd) == -EINPROGRESS) {
+        assert_true(cw_clock_ns() < end);
+    }
+    assert_int_equal(cw_net_connect_result(fd), 0);
+    return fd;
+}
+
+/* The process makes no progress, so nobody accepts the watch; and it is killed. */
+static void a_killed_process_is_told(void **state)
+{
+    int fds[2], status;
+    uint16_t port;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pipe(fds), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (!cw_watch_listen(&listener, &here) ||
+            write(fds[1], &listener.port, sizeof(listener.port)) != sizeof(listener.port)) {
+            _exit(1);
+        }
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_int_equal(read(fds[0], &port, sizeof(port)), sizeof(port));
+    begin_watch(port);
+    await_seen();
+    assert_true(fcntl(watch.item.fd, F_GETFD) & FD_CLOEXEC);
+    settle();
+    assert_int_equal(ends, 0);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    dispatch_until(&ends, 1);
+    assert_int_equal(end_status, UCS_ERR_CONNECTION_RESET);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    settle();
+    assert_int_equal(ends, 1);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void nobody_at_the_port_is_no_death(void **state)
+{
+    uint16_t port;
+
+    (void)state;
+    assert_true(cw_watch_listen(&listener, &here));
+    port = listener.port;
+    cw_watch_listener_close(&listener);
+    begin_watch(port);
+    settle();
+    assert_int_equal(watch.item.fd, -1);
+    assert_int_equal(ends, 0);
+}
+
+/* What listens at the port is another program, which talks. */
+static void bytes_are_no_death(void **state)
+{
+    const struct cw_net_options options = {0};
+    uint16_t port                       = 0;
+    const int fd                        = cw_net_listen(&here, 1, &options, &port);
+    int accepted                        = -EAGAIN;
+    const uint64_t end                  = cw_clock_ns() + HANG_NS;
+
+    (void)state;
+    assert_true(fd >= 0);
+    begin_watch(port);
+    while (accepted == -EAGAIN) {
+        (void)cw_poller_dispatch(poller);
+        accepted = cw_net_accept(fd);
+        assert_true(cw_clock_ns() < end);
+    }
+    await_seen();
+    assert_int_equal(cw_net_send(accepted, "SSH-2.0", 7), 7);
+    settle();
+    assert_int_equal(watch.item.fd, -1);
+    cw_net_close(accepted);
+    settle();
+    assert_int_equal(ends, 0);
+    cw_net_close(fd);
+}
+
+/* Strangers take up so many places and no more, and who comes behind them still watches. */
+static void strangers_have_a_bound(void **state)
+{
+    int fds[2 * CW_WATCH_STRANGERS];
+    unsigned i;
+
+    (void)state;
+    assert_true(cw_watch_listen(&listener, &here));
+    for (i = 0; i < 2 * CW_WATCH_STRANGERS; i++) {
+        fds[i] = connect_stranger();
+    }
+    settle();
+    assert_int_equal(listener.count, CW_WATCH_STRANGERS);
+    begin_watch(listener.port);
+    await_seen();
+    num_conns = 3; /* lets further ones in */
+    cw_watch_listener_more(&listener);
+    dispatch_until(&listener.count, CW_WATCH_STRANGERS + 3);
+    for (i = 0; i < 2 * CW_WATCH_STRANGERS; i++) {
+        assert_int_equal(cw_net_send(fds[i], "x", 1), 1);
+        cw_net_close(fds[i]);
+    }
+    dispatch_until(&listener.count, 1); /* the watch */
+    assert_int_equal(ends, 0);
+    cw_watch_listener_close(&listener);
+    dispatch_until(&ends, 1);
+}
+
+/* One port serves all addresses, and the bound counts watchers of all together. */
+static void several_addresses_have_one_port(void **state)
+{
+    const struct cw_net_address second  = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 2}};
+    const struct cw_net_address foreign = {.family = CW_NET_IPV4, .bytes = {192, 0, 2, 1}}; /* of no interface */
+    struct cw_net_address to            = second;
+    uint16_t port;
+
+    (void)state;
+    assert_true(cw_watch_listen(&listener, &here));
+    port = listener.port;
+    assert_false(cw_watch_listen(&listener, &foreign));
+    assert_true(cw_watch_listen(&listener, &second));
+    assert_int_equal(listener.num_sockets, 2);
+    assert_int_equal(listener.port, port);
+    to.port = port;
+    cw_watch_begin(&watch, &to, NULL, HOUR_NS);
+    await_seen();
+    dispatch_until(&listener.count, 1);
+    cw_watch_listener_close(&listener);
+    dispatch_until(&ends, 1);
+    assert_int_equal(end_status, UCS_ERR_CONNECTION_RESET);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_killed_process_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_at_the_port_is_no_death, setup, teardown),
+        cmocka_unit_test_setup_teardown(bytes_are_no_death, setup, teardown),
+        cmocka_unit_test_setup_teardown(strangers_have_a_bound, setup, teardown),
+        cmocka_unit_test_setup_teardown(several_addresses_have_one_port, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
