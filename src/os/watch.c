@@ -13,6 +13,7 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 #define MOST_S   32767u
+#define ENDED    "the process ended"
 
 /* A connection that a peer made here. */
 struct accepted {
@@ -204,6 +205,9 @@ static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
         if (result == 0) {
             watch->is_seen = 1;
             cw_poller_modify(watch->poller, item, CW_POLL_READ);
+        } else if (result == -ECONNRESET) { /* it was established, or the peer's system would have refused it */
+            cw_watch_end(watch);
+            watch->ended(watch, UCS_ERR_CONNECTION_RESET, ENDED);
         } else if (result != -EINPROGRESS) {
             cw_debug("a peer's process cannot be watched by TCP: %s", strerror((int)-result));
             cw_watch_end(watch);
@@ -218,7 +222,7 @@ static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
     if (result == -ETIMEDOUT || result == -EHOSTUNREACH || result == -ENETUNREACH) {
         watch->ended(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine does not answer any more");
     } else if (result <= 0) {
-        watch->ended(watch, UCS_ERR_CONNECTION_RESET, "the process ended");
+        watch->ended(watch, UCS_ERR_CONNECTION_RESET, ENDED);
     }
     return 1;
 }

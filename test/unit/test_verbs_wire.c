@@ -17,8 +17,13 @@ static const uint8_t local[16] = {0xfe, 0x80, [15] = 1};
 
 static struct cw_verbs_address ethernet(const uint8_t *first, const uint8_t *second)
 {
-    struct cw_verbs_address address = {
-        .ethernet = 1, .mtu = 3, .pkey = 0xffff, .qp = 0x123456, .key = 0x0123456789abcdef, .num_gids = 1};
+    struct cw_verbs_address address = {.ethernet   = 1,
+                                       .mtu        = 3,
+                                       .watch_port = 0xabcd,
+                                       .pkey       = 0xffff,
+                                       .qp         = 0x123456,
+                                       .key        = 0x0123456789abcdef,
+                                       .num_gids   = 1};
 
     memcpy(address.gids[0], first, 16);
     if (second != NULL) {

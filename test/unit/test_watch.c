@@ -115,14 +115,12 @@ static int connect_stranger(void)
     return fd;
 }
 
-/* The process makes no progress, so nobody accepts the watch; and it is killed. */
-static void a_killed_process_is_told(void **state)
+/* A process that makes no progress, so nobody accepts the watch. */
+static pid_t start_child(uint16_t *port)
 {
-    int fds[2], status;
-    uint16_t port;
+    int fds[2];
     pid_t child;
 
-    (void)state;
     assert_int_equal(pipe(fds), 0);
     child = fork();
     assert_true(child >= 0);
@@ -135,20 +133,50 @@ static void a_killed_process_is_told(void **state)
             (void)pause();
         }
     }
-    assert_int_equal(read(fds[0], &port, sizeof(port)), sizeof(port));
+    assert_int_equal(read(fds[0], port, sizeof(*port)), sizeof(*port));
+    close(fds[0]);
+    close(fds[1]);
+    return child;
+}
+
+static void kill_child(pid_t child)
+{
+    int status;
+
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static void a_killed_process_is_told(void **state)
+{
+    uint16_t port;
+    const pid_t child = start_child(&port);
+
+    (void)state;
     begin_watch(port);
     await_seen();
     assert_true(fcntl(watch.item.fd, F_GETFD) & FD_CLOEXEC);
     settle();
     assert_int_equal(ends, 0);
-    assert_int_equal(kill(child, SIGKILL), 0);
+    kill_child(child);
     dispatch_until(&ends, 1);
     assert_int_equal(end_status, UCS_ERR_CONNECTION_RESET);
-    assert_int_equal(waitpid(child, &status, 0), child);
     settle();
     assert_int_equal(ends, 1);
-    close(fds[0]);
-    close(fds[1]);
+}
+
+/* It ends before this side has seen that the connection is there. */
+static void an_early_death_is_told(void **state)
+{
+    uint16_t port;
+    const pid_t child = start_child(&port);
+
+    (void)state;
+    begin_watch(port);
+    usleep(200000);
+    kill_child(child);
+    dispatch_until(&ends, 1);
+    assert_int_equal(end_status, UCS_ERR_CONNECTION_RESET);
 }
 
 static void nobody_at_the_port_is_no_death(void **state)
@@ -248,6 +276,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_killed_process_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_early_death_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_at_the_port_is_no_death, setup, teardown),
         cmocka_unit_test_setup_teardown(bytes_are_no_death, setup, teardown),
         cmocka_unit_test_setup_teardown(strangers_have_a_bound, setup, teardown),

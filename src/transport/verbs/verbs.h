@@ -6,7 +6,8 @@
  *   verbs_device.c   the ports of the machine, and those of them that are used
  *   verbs_iface.c    the table; opening and closing, completion queues, arming, events of the device
  *   verbs_ud.c       the queue pair for datagrams
- *   verbs_cm.c     dialling and accepting by datagrams
+ *   verbs_cm.c       dialling and accepting by datagrams
+ *   verbs_watch.c    peers whose process ends
  *   verbs_conn.c     queue pairs, their places and completions, ends (verbs_conn.h)
  *   verbs_data.c     packets
  *   verbs_batch.c    several requests by one doorbell
@@ -20,7 +21,9 @@
 #include "base/idmap.h"
 #include "base/log.h"
 #include "mem/domain.h"
+#include "os/net.h"
 #include "os/verbs.h"
+#include "os/watch.h"
 #include "transport/verbs/verbs_device.h"
 #include "transport/verbs/verbs_transport.h"
 #include "transport/verbs/verbs_wire.h"
@@ -87,6 +90,7 @@ struct cw_verbs_domain {
 };
 
 struct cw_verbs_conn;
+struct cw_verbs_process;
 
 struct cw_verbs_iface {
     struct cw_iface super;
@@ -140,6 +144,8 @@ struct cw_verbs_iface {
     } handles[CW_VERBS_HANDLES];
     unsigned next_handle;
 
+    struct cw_watch_listener watched; /* for those that watch this process */
+    struct cw_hash processes;         /* that are watched, by the key of the peer's interface */
     struct cw_hash by_qp;   /* connections by the number of their queue pair */
     struct cw_hash by_peer; /* accepted connections, by the dialler's interface and connection */
     struct cw_idmap ids;
@@ -215,6 +221,9 @@ struct cw_verbs_conn {
     uint8_t peer_gid;
     uint64_t id;
     uint64_t peer_id;
+    const char *lost;           /* NULL; or its process is gone, and how, which progress says behind what arrived */
+    ucs_status_t lost_status;
+    struct cw_verbs_process *process; /* the peer's, if it is watched */
     uint64_t grace_ns; /* if is_ended: until then the device may still owe the acknowledgement of the peer's END */
     struct cw_verbs_address peer;
     struct cw_verbs_retry retry;
@@ -258,8 +267,17 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
 int cw_verbs_reachable(struct cw_iface *super, const void *address, size_t length, const char **why);
 unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *datagram,
                            const struct ibv_wc *wc, const uint8_t *grh);
+/* The IPv4 or IPv6 address in a GID. 0: it is link-local. */
+int cw_verbs_gid_address(const uint8_t gid[16], struct cw_net_address *address);
 unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns);
 void cw_verbs_cancel(struct cw_verbs_conn *conn);
+
+/* verbs_watch.c */
+/* Listens at the addresses of the port for those that watch this process, where it has such. */
+void cw_verbs_watch_open(struct cw_verbs_iface *iface);
+/* Watches the process of the peer, if the connection is open and watched. */
+void cw_verbs_watch_begin(struct cw_verbs_conn *conn);
+void cw_verbs_watch_end(struct cw_verbs_conn *conn);
 
 /* verbs_data.c */
 extern const struct cw_transport_packets cw_verbs_packets;

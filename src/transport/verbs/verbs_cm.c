@@ -27,8 +27,7 @@ struct cw_verbs_refusal {
 
 #define NEIGHBOUR_LOOK_NS UINT64_C(10000000)
 
-/* The IPv4 or IPv6 address in a GID. 0: it is link-local. */
-static int address_of(const uint8_t gid[16], struct cw_net_address *address)
+int cw_verbs_gid_address(const uint8_t gid[16], struct cw_net_address *address)
 {
     if (cw_verbs_gid_is_ipv4(gid)) {
         *address = (struct cw_net_address){.family = CW_NET_IPV4};
@@ -52,7 +51,7 @@ static const char *fit_routes(const struct cw_verbs_iface *iface, const struct c
     unsigned i, kind;
 
     for (i = 0; i < peer->num_gids; i++) {
-        is_global[i] = address_of(peer->gids[i], &to[i]);
+        is_global[i] = cw_verbs_gid_address(peer->gids[i], &to[i]);
     }
     cw_routes_find(to, peer->num_gids, routes);
     for (i = 0; i < peer->num_gids; i++) {
@@ -178,7 +177,7 @@ static int knows_neighbour(const struct cw_verbs_conn *conn)
     const struct cw_verbs_port *port = &cw_verbs_iface_of(&conn->super)->port;
     struct cw_net_address address;
 
-    return !conn->peer.ethernet || !address_of(conn->peer.gids[conn->peer_gid], &address) ||
+    return !conn->peer.ethernet || !cw_verbs_gid_address(conn->peer.gids[conn->peer_gid], &address) ||
            cw_neighbour_is_known(&address, port->net_devices[conn->gid_index]);
 }
 
@@ -399,6 +398,7 @@ static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn 
     conn->is_ready = 1;
     cw_verbs_conn_say(conn, CW_VERBS_READY);
     cw_verbs_conn_look_later(conn);
+    cw_verbs_watch_begin(conn);
     iface->super.upcalls->opened(&conn->super, UCS_OK, reply->words, reply->length);
     return 1;
 }

@@ -135,6 +135,7 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     cw_list_add_tail(&iface->conns, &conn->link);
     cw_hash_add(&iface->by_qp, &conn->by_qp, conn->qp->qp_num);
     iface->num_conns++;
+    cw_watch_listener_more(&iface->watched);
     return conn;
 }
 
@@ -259,6 +260,7 @@ static void forget(struct cw_verbs_conn *conn)
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
+    cw_verbs_watch_end(conn);
     cw_list_remove(&conn->blocked);
     cw_list_remove(&conn->due);
     if (conn->is_listed) {
@@ -548,7 +550,15 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         }
         return 0;
     }
-    if (conn->state == CW_VERBS_FAILING && !iface->drained) { /* packets that came before the end are handed up first */
+    if (conn->lost != NULL && iface->drained) {
+        (void)cw_verbs_sent(iface); /* the device may have told a reason */
+        cw_verbs_conn_fail(conn, conn->lost_status, conn->lost);
+        conn->lost = NULL;
+        cw_verbs_conn_due(conn);
+        return 1;
+    }
+    /* packets that came before the end are handed up first */
+    if ((conn->state == CW_VERBS_FAILING || conn->lost != NULL) && !iface->drained) {
         cw_verbs_conn_due(conn);
         return 1;
     }
@@ -697,6 +707,7 @@ void cw_verbs_watch(struct cw_conn *super)
     if (!conn->is_watched) {
         conn->is_watched = 1;
         cw_verbs_conn_look_later(conn);
+        cw_verbs_watch_begin(conn);
     }
 }
 
@@ -741,6 +752,7 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
     conn->state = CW_VERBS_OPEN;
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
     cw_verbs_conn_look_later(conn);
+    cw_verbs_watch_begin(conn);
     if (!cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);
     }

@@ -223,7 +223,8 @@ static void set_limits(struct cw_verbs_iface *iface)
 
 static void set_address(struct cw_verbs_iface *iface)
 {
-    iface->local          = iface->port.address;
+    iface->local            = iface->port.address;
+    iface->local.watch_port = iface->watched.port;
     iface->local.qp       = iface->ud->qp_num;
     iface->local.key      = iface->key;
     iface->local.domain   = (iface->domain != NULL) ? iface->domain->super.number : 0;
@@ -242,6 +243,7 @@ static void free_iface(struct cw_verbs_iface *iface)
         cw_poller_remove(iface->poller, &iface->async);
     }
     cw_poller_alarm_cancel(iface->poller, &iface->look);
+    cw_watch_listener_close(&iface->watched);
     cw_verbs_ud_close(iface);
     if (iface->srq != NULL) {
         (void)lib->destroy_srq(iface->srq);
@@ -268,6 +270,7 @@ static void free_iface(struct cw_verbs_iface *iface)
         free(op);
     }
     cw_verbs_chains_free(iface);
+    cw_hash_cleanup(&iface->processes);
     cw_hash_cleanup(&iface->by_qp);
     cw_hash_cleanup(&iface->by_peer);
     cw_idmap_cleanup(&iface->ids);
@@ -301,6 +304,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     cw_list_init(&iface->conns);
     cw_list_init(&iface->blocked);
     cw_list_init(&iface->due);
+    cw_hash_init(&iface->processes, cw_random_u64());
     cw_hash_init(&iface->by_qp, 0);
     cw_hash_init(&iface->by_peer, cw_random_u64());
     cw_idmap_init(&iface->ids);
@@ -330,6 +334,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
         free_iface(iface);
         return status;
     }
+    cw_verbs_watch_open(iface);
     set_address(iface);
     *iface_p = &iface->super;
     return UCS_OK;

@@ -35,7 +35,7 @@ size_t cw_verbs_address_encode(const struct cw_verbs_address *address, uint8_t *
 {
     to[0] = (uint8_t)address->ethernet;
     to[1] = (uint8_t)address->mtu;
-    put(to + 2, address->lid, 2);
+    put(to + 2, address->ethernet ? address->watch_port : address->lid, 2);
     put(to + 4, address->pkey, 2);
     put(to + 6, address->qp, 3);
     to[9] = (uint8_t)address->num_gids;
@@ -55,7 +55,11 @@ const char *cw_verbs_address_decode(const void *from, size_t length, struct cw_v
     }
     address->ethernet = bytes[0];
     address->mtu      = bytes[1];
-    address->lid      = (uint16_t)get(bytes + 2, 2);
+    if (address->ethernet) {
+        address->watch_port = (uint16_t)get(bytes + 2, 2);
+    } else {
+        address->lid = (uint16_t)get(bytes + 2, 2);
+    }
     address->pkey     = (uint16_t)get(bytes + 4, 2);
     address->qp       = (uint32_t)get(bytes + 6, 3);
     address->num_gids = bytes[9];

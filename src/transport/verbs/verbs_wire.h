@@ -19,7 +19,8 @@
 struct cw_verbs_address {
     unsigned ethernet;
     unsigned mtu;
-    uint16_t lid;
+    uint16_t lid;        /* of InfiniBand */
+    uint16_t watch_port; /* of Ethernet: of TCP at each GID, where the process can be watched; 0: none */
     uint16_t pkey;
     uint32_t qp;
     uint64_t key;
