@@ -5,8 +5,10 @@
 #include "os/watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/compiler.h"
 #include "base/log.h"
@@ -45,12 +47,32 @@ static struct cw_net_keepalive questions(uint64_t interval_ns)
     return keepalive;
 }
 
+/* Watching leaves the upper half of the process's descriptors to the program, which did not ask for these. */
+static bool is_too_high(int fd)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd >= limit.rlim_cur / 2;
+}
+
 /* ---- the side that is watched ----
  * Nothing here is work done, so a program's drain loop ends while strangers keep coming. */
 
 static bool is_full(const struct cw_watch_listener *listener)
 {
     return listener->count >= *listener->num_conns + CW_WATCH_STRANGERS;
+}
+
+/* Asked before, as the close of an accepted connection would mean that this process ended. */
+static bool would_be_too_high(int listening)
+{
+    const int next      = fcntl(listening, F_DUPFD_CLOEXEC, 0);
+    const bool too_high = next < 0 || is_too_high(next);
+
+    if (next >= 0) {
+        cw_net_close(next);
+    }
+    return too_high;
 }
 
 /* Connections that are not accepted live in the system as well, so a shortage ends none: the listener does not look at
@@ -108,7 +130,7 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
     int fd;
 
     (void)events;
-    accepted = is_full(listener) ? NULL : calloc(1, sizeof(*accepted));
+    accepted = (is_full(listener) || would_be_too_high(item->fd)) ? NULL : calloc(1, sizeof(*accepted));
     if (accepted == NULL) {
         stop_accepting(listener);
         return 0;
@@ -245,7 +267,8 @@ void cw_watch_begin(struct cw_watch *watch, const struct cw_net_address *address
         return;
     }
     watch->is_seen = (uint8_t)is_connected;
-    if (cw_poller_add(watch->poller, &watch->item, is_connected ? CW_POLL_READ : CW_POLL_WRITE) != UCS_OK) {
+    if (is_too_high(watch->item.fd) ||
+        cw_poller_add(watch->poller, &watch->item, is_connected ? CW_POLL_READ : CW_POLL_WRITE) != UCS_OK) {
         cw_net_close(watch->item.fd);
         watch->item.fd = -1;
         watch->is_seen = 0;

@@ -5,7 +5,8 @@
  * watch; the other side connects, and the systems tell each other whether the process lives (SO_KEEPALIVE).
  *
  * Only the end of a connection that was established says something: a firewall may leave no way for it. Bytes that come
- * there end it without a consequence. All descriptors are close-on-exec. Not thread safe: as the poller.
+ * there end it without a consequence. All descriptors are close-on-exec, and lie in the lower half of the numbers that
+ * the process may have; those who find none there do not watch, or wait unaccepted. Not thread safe: as the poller.
  */
 #ifndef CW_OS_WATCH_H
 #define CW_OS_WATCH_H

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -272,6 +273,42 @@ static void several_addresses_have_one_port(void **state)
     assert_int_equal(end_status, UCS_ERR_CONNECTION_RESET);
 }
 
+/* Neither side takes a descriptor of the upper half of those that the process may have. */
+static void descriptors_are_left(void **state)
+{
+    struct rlimit before, limit;
+    int fds[32], num = 0, stranger;
+
+    (void)state;
+    assert_true(cw_watch_listen(&listener, &here));
+    stranger = connect_stranger();
+    settle();
+    assert_int_equal(listener.count, 1);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit          = before;
+    limit.rlim_cur = 64;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    do {
+        fds[num] = dup(stranger);
+    } while (fds[num++] < 31);
+    fds[num++] = connect_stranger();
+    begin_watch(listener.port);
+    assert_int_equal(watch.item.fd, -1);
+    settle();
+    assert_int_equal(listener.count, 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    begin_watch(listener.port);
+    await_seen();
+    num_conns++;
+    cw_watch_listener_more(&listener);
+    dispatch_until(&listener.count, 3); /* the watch that was given up is gone */
+    while (num > 0) {
+        cw_net_close(fds[--num]);
+    }
+    cw_net_close(stranger);
+    assert_int_equal(ends, 0);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -281,6 +318,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bytes_are_no_death, setup, teardown),
         cmocka_unit_test_setup_teardown(strangers_have_a_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(several_addresses_have_one_port, setup, teardown),
+        cmocka_unit_test_setup_teardown(descriptors_are_left, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
