@@ -211,6 +211,29 @@ static void warn_transports(const struct cw_config *config, const struct found *
     }
 }
 
+/* Datagrams alone carry no messages here, whatever a list names. */
+static void warn_datagrams(const struct cw_config *config, const struct found *found)
+{
+    const struct cw_allow_list *tls = &config->tls;
+    const char *other               = NULL;
+    unsigned i;
+    int is_there = 0;
+
+    for (i = 0; i < found->count; i++) {
+        is_there |= strcmp(found->list[i].transport->name, "verbs") == 0;
+    }
+    for (i = 0; tls->mode == CW_LIST_ALLOW && is_there && i < tls->list.count; i++) {
+        if (cw_plan_tls_asks_otherwise(tls->list.names[i])) {
+            other = tls->list.names[i];
+        } else if (cw_plan_tls_selects(tls->list.names[i], "verbs")) {
+            return;
+        }
+    }
+    if (other != NULL) {
+        cw_warn("transport '%s': messages by RDMA take connections (rc), the only kind that there is", other);
+    }
+}
+
 static void warn_unavailable(const struct cw_config *config, const struct found *found)
 {
     const char *rule = cw_tuning_unknown(&config->tuning);
@@ -222,6 +245,7 @@ static void warn_unavailable(const struct cw_config *config, const struct found 
     warn_devices(config, found, CW_DEVICE_SHM, "intra-node device");
     warn_devices(config, found, CW_DEVICE_SELF, "loopback device");
     warn_transports(config, found);
+    warn_datagrams(config, found);
     if (rule != NULL) {
         cw_warn("UCX_TUNING names '%s', which is no rule of this library; docs/reference/tuning.md lists them", rule);
     }

@@ -42,8 +42,8 @@ static const char *const memory_family[] = {"posix", "sysv", "xpmem", "knem", "c
 static const char *const rdma_family[]   = {"gga_mlx5", "rc_gda", NULL};
 /* Without one of the other names for RDMA, UCX still has its connections by verbs. */
 static const char *const connections[] = {"verbs", "ib", "rc", "rc_v", "rc_verbs", NULL};
-static const char *const cuda_family[]   = {"cuda_copy", "cuda_ipc", "gdr_copy", NULL};
-static const char *const rocm_family[]   = {"rocm_copy", "rocm_ipc", "rocm_gdr", NULL};
+static const char *const cuda_family[] = {"cuda_copy", "cuda_ipc", "gdr_copy", NULL};
+static const char *const rocm_family[] = {"rocm_copy", "rocm_ipc", "rocm_gdr", NULL};
 
 static int listed(const char *name, const char *const *list)
 {
@@ -83,8 +83,8 @@ int cw_plan_tls_excludes(const char *entry, const char *transport)
     if (strcmp(transport, "verbs") == 0 && !listed(entry + (entry[0] == '\\'), connections)) {
         return 0;
     }
-    return (strcmp(transport, "ofi") == 0) ? strcmp(entry + (entry[0] == '\\'), transport) == 0 :
-           stands_for(entry, transport);
+    return (strcmp(transport, "ofi") == 0) ? strcmp(entry + (entry[0] == '\\'), transport) == 0
+                                           : stands_for(entry, transport);
 }
 
 int cw_plan_tls_covered(const char *entry, const char *transport)
@@ -96,6 +96,14 @@ int cw_plan_tls_covered(const char *entry, const char *transport)
            (strcmp(transport, "verbs") == 0 && listed(entry + (entry[0] == '\\'), rdma_family)) ||
            (strcmp(transport, "cuda_copy") == 0 && listed(entry + (entry[0] == '\\'), cuda_family)) ||
            (strcmp(transport, "rocm_copy") == 0 && listed(entry + (entry[0] == '\\'), rocm_family));
+}
+
+bool cw_plan_tls_asks_otherwise(const char *entry)
+{
+    static const char *const others[] = {"ud", "ud_v", "ud_verbs", "ud_x", "ud_mlx5",
+                                         "dc", "dc_x", "dc_mlx5",  "srd",  NULL};
+
+    return listed(entry, others);
 }
 
 const char *cw_plan_tls_aliases(const char *transport)

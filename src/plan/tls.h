@@ -5,6 +5,7 @@
 #ifndef CW_PLAN_TLS_H
 #define CW_PLAN_TLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Whether an entry of an allow-list lets the transport be used. Shared memory is one transport here: sysv selects it
@@ -14,6 +15,8 @@ int cw_plan_tls_selects(const char *entry, const char *transport);
 int cw_plan_tls_excludes(const char *entry, const char *transport);
 /* Whether the entry names something that another library would add beside the transport, so that no warning is due. */
 int cw_plan_tls_covered(const char *entry, const char *transport);
+/* Whether the entry selects the transport verbs, but means another one than connections. */
+bool cw_plan_tls_asks_otherwise(const char *entry);
 /* Writes the aliases, separated by ", ", that stand for the transport; for a warning. */
 const char *cw_plan_tls_aliases(const char *transport);
 

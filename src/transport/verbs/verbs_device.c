@@ -345,6 +345,8 @@ void cw_verbs_explain(const struct cw_config *config, struct cw_text *text)
     num = (ports == NULL) ? 0 : list_ports(&settings, ports, &why);
     if (num == 0) {
         cw_text_addf(text, "%s\n", why);
+    } else {
+        cw_text_addf(text, "Messages take connections (RC), whichever of rc, ud, dc and srd UCX_TLS names.\n");
     }
     for (i = 0; i < num; i++) {
         if (ports[i].address.mtu != 0) {
