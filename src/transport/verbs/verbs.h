@@ -153,10 +153,14 @@ struct cw_verbs_iface {
     struct cw_list blocked; /* connections whose send got CW_AGAIN */
     struct cw_list due;     /* connections with an upcall or an end to handle */
     unsigned num_conns;
-    unsigned in_flight; /* requests under way of all connections */
+    unsigned in_flight; /* requests under way of all connections, */
+    unsigned most_in_flight; /* and how many there may be, beside the places that are kept, so that send_cq has room */
+    unsigned most_unseen; /* beyond this number each request completes visibly */
     uint32_t last_serial;
+    int cq_stays; /* the device does not let send_cq grow */
     int drained; /* recv_cq was empty when it was last looked at */
-    int starved; /* segments ran out */
+    int starved; /* segments, or places of send_cq, ran out */
+    int hurried; /* all requests under way complete visibly */
     int told_limit;
     struct cw_verbs_refusal *refusals; /* answers to diallers that may ask again */
     unsigned next_refusal;
@@ -313,6 +317,10 @@ ucs_status_t cw_verbs_send_registered(struct cw_conn *super, uint8_t id, const v
 void cw_verbs_look_for_broken(struct cw_verbs_iface *iface);
 /* Makes room for the completions of one more connection; 0 if the device has none. */
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface);
+/* Shares send_cq out anew, after the number of connections changed. */
+void cw_verbs_share_cq(struct cw_verbs_iface *iface);
+/* Whether connections wait for segments or places of send_cq, and some are free. */
+int cw_verbs_can_feed(const struct cw_verbs_iface *iface);
 /* Takes all completions out of recv_cq; progress handles them. */
 void cw_verbs_hold_received(struct cw_verbs_iface *iface);
 

@@ -406,6 +406,7 @@ static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn 
 static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *reply, const struct ibv_wc *wc)
 {
     struct cw_verbs_conn *conn = cw_idmap_get(&iface->ids, reply->to);
+    char peer[CW_VERBS_GID_TEXT + 32];
 
     if (conn == NULL || conn->state != CW_VERBS_DIALLING) {
         if (reply->answer == CW_VERBS_ACCEPTED && (conn == NULL || conn->peer_id != reply->from)) {
@@ -418,6 +419,13 @@ static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_d
     }
     if (reply->answer == CW_VERBS_ACCEPTED) {
         return open_dialled(iface, conn, reply);
+    }
+    if (reply->answer == CW_VERBS_FAILED) {
+        cw_verbs_peer_text(conn, peer, sizeof(peer));
+        cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN,
+                           "%s: %s has no room for one more connection, as its log says, or is another process by now; "
+                           "another transport is taken if there is one",
+                           iface->port.name, peer);
     }
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
     conn->state  = CW_VERBS_CLOSED;

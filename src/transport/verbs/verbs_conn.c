@@ -135,6 +135,7 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     cw_list_add_tail(&iface->conns, &conn->link);
     cw_hash_add(&iface->by_qp, &conn->by_qp, conn->qp->qp_num);
     iface->num_conns++;
+    cw_verbs_share_cq(iface);
     cw_watch_listener_more(&iface->watched);
     return conn;
 }
@@ -280,6 +281,7 @@ void cw_verbs_conn_end(struct cw_verbs_conn *conn)
     destroy_qp(conn);
     cw_list_remove(&conn->link);
     cw_verbs_iface_of(&conn->super)->num_conns--;
+    cw_verbs_share_cq(cw_verbs_iface_of(&conn->super));
     free(conn->words);
     free(conn->super.end);
     free(conn);
@@ -406,8 +408,11 @@ int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struc
     struct ibv_send_wr *bad;
     int error = 0, is_kept;
 
-    if (signal || conn->posted + 1 - conn->signalled >= ((half < MOST_UNSEEN) ? half : MOST_UNSEEN)) {
+    if (signal || conn->posted + 1 - conn->signalled >= ((half < MOST_UNSEEN) ? half : MOST_UNSEEN) ||
+        iface->in_flight >= iface->most_unseen) {
         wr->send_flags |= IBV_SEND_SIGNALED;
+    } else {
+        iface->hurried = 0;
     }
     wr->wr_id = ((uint64_t)conn->serial << 32) | conn->posted;
     is_kept   = cw_unlikely(conn->batches > 0) && cw_verbs_chain_keep(conn, wr, segment);
@@ -588,27 +593,45 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         }
         return count + 1;
     }
-    if (!cw_list_empty(&conn->blocked) && cw_verbs_has_place(conn)) {
-        cw_list_remove(&conn->blocked);
-        upcalls->room(&conn->super);
-        count++;
+    if (!cw_list_empty(&conn->blocked)) {
+        if (cw_verbs_has_place(conn)) {
+            cw_list_remove(&conn->blocked);
+            upcalls->room(&conn->super);
+            count++;
+        } else if (iface->in_flight >= iface->most_in_flight) {
+            iface->starved = 1; /* others were faster */
+        }
     }
     return count;
 }
 
+/* Has as many of the connections that wait send as there are places, those first that wait longest. */
+static void feed(struct cw_verbs_iface *iface)
+{
+    unsigned places = iface->most_in_flight - iface->in_flight;
+    struct cw_verbs_conn *conn;
+
+    iface->starved = 0;
+    cw_list_for_each(conn, &iface->blocked, struct cw_verbs_conn, blocked)
+    {
+        if (cw_verbs_has_place(conn)) {
+            cw_verbs_conn_due(conn);
+            if (--places == 0) {
+                iface->starved = 1;
+                return;
+            }
+        }
+    }
+}
+
 unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface)
 {
-    struct cw_verbs_conn *conn;
     struct cw_list list;
     struct cw_list *link;
     unsigned count = 0;
 
-    if (iface->starved && iface->pool.free != NULL) { /* each of them may now have its room */
-        iface->starved = 0;
-        cw_list_for_each(conn, &iface->blocked, struct cw_verbs_conn, blocked)
-        {
-            cw_verbs_conn_due(conn);
-        }
+    if (cw_verbs_can_feed(iface)) {
+        feed(iface);
     }
     cw_list_init(&list);
     cw_list_splice_tail(&list, &iface->due);

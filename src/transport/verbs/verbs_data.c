@@ -20,8 +20,11 @@
 
 int cw_verbs_has_place(const struct cw_verbs_conn *conn)
 {
+    const struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
     return conn->is_ready && conn->state == CW_VERBS_OPEN &&
-           conn->posted - conn->completed < cw_verbs_iface_of(&conn->super)->settings.sends - CW_VERBS_KEPT;
+           conn->posted - conn->completed < iface->settings.sends - CW_VERBS_KEPT &&
+           iface->in_flight < iface->most_in_flight;
 }
 
 CW_APART ucs_status_t cw_verbs_again(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
@@ -30,6 +33,24 @@ CW_APART ucs_status_t cw_verbs_again(struct cw_verbs_iface *iface, struct cw_ver
         cw_list_add_tail(&iface->blocked, &conn->blocked);
     }
     return CW_AGAIN;
+}
+
+/* Has the requests of all connections complete visibly, as some wait for what they hold. */
+static void hurry(struct cw_verbs_iface *iface)
+{
+    struct cw_verbs_conn *conn;
+
+    iface->starved = 1;
+    if (iface->hurried) {
+        return;
+    }
+    iface->hurried = 1;
+    cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
+    {
+        if (conn->state == CW_VERBS_OPEN) {
+            cw_verbs_conn_nudge(conn);
+        }
+    }
 }
 
 /* Looks for a free place when the queue seems to be full. */
@@ -45,7 +66,13 @@ static CW_APART ucs_status_t find_place(struct cw_verbs_iface *iface, struct cw_
     if (conn->state >= CW_VERBS_FAILING) {
         return conn->status;
     }
-    return cw_verbs_has_place(conn) ? UCS_OK : cw_verbs_again(iface, conn);
+    if (!cw_verbs_has_place(conn)) {
+        if (iface->in_flight >= iface->most_in_flight) {
+            hurry(iface);
+        }
+        return (conn->state >= CW_VERBS_FAILING) ? conn->status : cw_verbs_again(iface, conn);
+    }
+    return UCS_OK;
 }
 
 ucs_status_t cw_verbs_can_send(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
@@ -57,18 +84,11 @@ ucs_status_t cw_verbs_can_send(struct cw_verbs_iface *iface, struct cw_verbs_con
 static CW_APART struct cw_verbs_segment *find_segment(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_segment *segment;
-    struct cw_verbs_conn *conn;
 
     (void)cw_verbs_sent(iface);
     segment = cw_verbs_segment_get(iface);
     if (segment == NULL) {
-        iface->starved = 1;
-        cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
-        {
-            if (conn->state == CW_VERBS_OPEN) {
-                cw_verbs_conn_nudge(conn);
-            }
-        }
+        hurry(iface);
     }
     return segment;
 }

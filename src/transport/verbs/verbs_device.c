@@ -113,6 +113,9 @@ void cw_verbs_settings_fit(struct cw_verbs_settings *settings, const struct cw_v
         settings->sends &= settings->sends - 1; /* numbers of requests go on behind 2^32 - 1 with place 0 */
     }
     settings->receives = (settings->receives > port->max_receives) ? port->max_receives : settings->receives;
+    if (settings->receives > port->max_completions - CW_VERBS_UD_RECEIVES) {
+        settings->receives = port->max_completions - CW_VERBS_UD_RECEIVES;
+    }
     if (!port->address.ethernet && settings->traffic_class_chosen) {
         settings->traffic_class = 0;
     }
@@ -251,6 +254,7 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
     port->max_retries      = (limits.vendor_id == VENDOR_RXE) ? MOST_RETRIES - 1 : MOST_RETRIES;
     port->max_sends        = (unsigned)limits.max_qp_wr;
     port->max_receives     = (unsigned)limits.max_srq_wr;
+    port->max_completions  = (unsigned)clamp((uint64_t)limits.max_cqe, 2 * CW_VERBS_UD_RECEIVES, INT32_MAX);
     port->max_iov          = (unsigned)clamp((uint64_t)limits.max_sge, 2, CW_VERBS_MAX_IOV);
     port->max_message      = (size_t)clamp(attr.max_msg_sz, 4096, 1u << 30);
     port->has_atomics      = limits.atomic_cap != IBV_ATOMIC_NONE;

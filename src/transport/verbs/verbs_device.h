@@ -50,6 +50,7 @@ struct cw_verbs_port {
     unsigned max_retries; /* with more of them the device never gives up */
     unsigned max_sends;
     unsigned max_receives;
+    unsigned max_completions; /* of a completion queue */
     unsigned max_iov;
     size_t max_message;
     int has_atomics;

@@ -15,6 +15,8 @@
 #include "os/random.h"
 
 #define FIRST_CONNS   16u
+#define ENOUGH_PLACES (UINT64_C(1) << 16) /* of the completion queue of sends */
+#define FEW_PLACES    8u                  /* and of each connection beyond that */
 #define EMPTY_BATCHES 64u
 #define LAST_WORDS_NS UINT64_C(1000000000)
 #define LOOK_NS       UINT64_C(50000000)
@@ -145,24 +147,54 @@ void cw_verbs_look_for_broken(struct cw_verbs_iface *iface)
     }
 }
 
-int cw_verbs_grow_cq(struct cw_verbs_iface *iface)
+/* The queue grows with the connections, until it has memory for each that nobody uses; then it has fewer places than
+ * they have together, as where the device does not let it grow. */
+static void resize_cq(struct cw_verbs_iface *iface, uint64_t conns)
 {
-    const unsigned needed = (iface->num_conns + 1) * iface->settings.sends + CW_VERBS_UD_SENDS;
+    const uint64_t most = iface->port.max_completions;
+    const uint64_t few  = conns * FEW_PLACES + CW_VERBS_UD_SENDS;
+    uint64_t needed     = conns * iface->settings.sends + CW_VERBS_UD_SENDS;
 
-    if (needed <= (unsigned)iface->send_cq->cqe) {
-        return 1;
+    if (needed > ENOUGH_PLACES) {
+        needed = (few < ENOUGH_PLACES) ? ENOUGH_PLACES : few;
+    }
+    if (needed <= (uint64_t)iface->send_cq->cqe || (uint64_t)iface->send_cq->cqe >= most || iface->cq_stays) {
+        return;
     }
     (void)cw_verbs_sent(iface);
-    errno = iface->lib->resize_cq(iface->send_cq, (int)(2 * needed));
-    if (errno != 0) { /* twice the number may exceed the device's limit */
-        errno = iface->lib->resize_cq(iface->send_cq, (int)needed);
+    if (iface->lib->resize_cq(iface->send_cq, (int)((needed + needed / 2 < most) ? needed + needed / 2 : most)) != 0 &&
+        (needed >= most || iface->lib->resize_cq(iface->send_cq, (int)needed) != 0)) {
+        iface->cq_stays = 1;
     }
-    return errno == 0;
+}
+
+void cw_verbs_share_cq(struct cw_verbs_iface *iface)
+{
+    const unsigned places = (unsigned)iface->send_cq->cqe - CW_VERBS_UD_SENDS;
+
+    iface->most_in_flight = places - iface->num_conns * CW_VERBS_KEPT;
+    iface->most_unseen =
+        (places / iface->settings.sends < iface->num_conns) ? iface->most_in_flight / 4 * 3 : UINT32_MAX;
+}
+
+int cw_verbs_grow_cq(struct cw_verbs_iface *iface)
+{
+    const uint64_t conns = (uint64_t)iface->num_conns + 1;
+
+    resize_cq(iface, conns);
+    errno = ENOSPC;
+    return conns * CW_VERBS_KEPT + iface->settings.sends + CW_VERBS_UD_SENDS <= (uint64_t)iface->send_cq->cqe;
+}
+
+int cw_verbs_can_feed(const struct cw_verbs_iface *iface)
+{
+    return iface->starved && iface->pool.free != NULL && iface->in_flight < iface->most_in_flight;
 }
 
 static ucs_status_t make_queues(struct cw_verbs_iface *iface)
 {
     const struct cw_verbs_settings *settings = &iface->settings;
+    const unsigned first = FIRST_CONNS * settings->sends + CW_VERBS_UD_SENDS;
 
     if (iface->domain == NULL) {
         iface->pd = iface->lib->alloc_pd(iface->context);
@@ -179,8 +211,9 @@ static ucs_status_t make_queues(struct cw_verbs_iface *iface)
     }
     iface->recv_cq = iface->lib->create_cq(iface->context, (int)(settings->receives + CW_VERBS_UD_RECEIVES), NULL,
                                            iface->channel, 0);
-    iface->send_cq = iface->lib->create_cq(iface->context, (int)(FIRST_CONNS * settings->sends + CW_VERBS_UD_SENDS),
-                                           NULL, iface->channel, 0);
+    iface->send_cq = iface->lib->create_cq(
+        iface->context, (int)((first < iface->port.max_completions) ? first : iface->port.max_completions), NULL,
+        iface->channel, 0);
     if (iface->recv_cq == NULL || iface->send_cq == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -464,7 +497,7 @@ static ucs_status_t verbs_arm(struct cw_iface *super)
         iface->armed = 1;
     }
     (void)cw_verbs_sent(iface);
-    return (take_received(iface) || !cw_list_empty(&iface->due)) ? UCS_ERR_BUSY : UCS_OK;
+    return (take_received(iface) || !cw_list_empty(&iface->due) || cw_verbs_can_feed(iface)) ? UCS_ERR_BUSY : UCS_OK;
 }
 
 static const struct cw_transport_connect verbs_connect = {
