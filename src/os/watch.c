@@ -13,9 +13,9 @@
 #include "base/compiler.h"
 #include "base/log.h"
 
-#define NS_PER_S UINT64_C(1000000000)
-#define MOST_S   32767u
-#define ENDED    "the process ended"
+#define NS_PER_S   UINT64_C(1000000000)
+#define MOST_S     32767u
+#define MOST_ASKED 16u
 
 /* A connection that a peer made here. */
 struct accepted {
@@ -63,7 +63,7 @@ static bool is_full(const struct cw_watch_listener *listener)
     return listener->count >= *listener->num_conns + CW_WATCH_STRANGERS;
 }
 
-/* Asked before, as the close of an accepted connection would mean that this process ended. */
+/* Asked before, as those whose connection is closed connect again. */
 static bool would_be_too_high(int listening)
 {
     const int next      = fcntl(listening, F_DUPFD_CLOEXEC, 0);
@@ -215,6 +215,62 @@ void cw_watch_end(struct cw_watch *watch)
     watch->is_seen = 0;
 }
 
+static void tell(struct cw_watch *watch, ucs_status_t status, const char *why)
+{
+    cw_watch_end(watch);
+    watch->ended(watch, status, why);
+}
+
+/* 0, or why there is no connection. */
+static int start(struct cw_watch *watch)
+{
+    const struct cw_net_options options = {
+        .syn_retries = 2, .keepalive = questions(watch->interval_ns), .source = watch->is_bound ? &watch->from : NULL};
+    int is_connected = 0;
+    const int fd     = cw_net_connect(&watch->to, &options, &is_connected);
+
+    if (fd < 0) {
+        return fd;
+    }
+    watch->item.fd = fd;
+    watch->is_seen = (uint8_t)is_connected;
+    if (is_too_high(fd) ||
+        cw_poller_add(watch->poller, &watch->item, is_connected ? CW_POLL_READ : CW_POLL_WRITE) != UCS_OK) {
+        cw_net_close(fd);
+        watch->item.fd = -1;
+        watch->is_seen = 0;
+        return -EMFILE;
+    }
+    return 0;
+}
+
+static void not_there(struct cw_watch *watch, int error)
+{
+    if (error == -ECONNREFUSED && watch->asked > 0) {
+        tell(watch, UCS_ERR_CONNECTION_RESET, "the process ended");
+    } else {
+        cw_debug("a peer's process cannot be watched by TCP: %s", strerror(-error));
+        cw_watch_end(watch);
+    }
+}
+
+/* The connection ended. */
+static void ask(struct cw_watch *watch)
+{
+    int error;
+
+    cw_watch_end(watch);
+    if (watch->asked == MOST_ASKED) {
+        cw_debug("connections that watch a peer's process end again and again");
+        return;
+    }
+    watch->asked++;
+    error = start(watch);
+    if (error != 0) {
+        not_there(watch, error);
+    }
+}
+
 static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
 {
     struct cw_watch *watch = cw_container_of(item, struct cw_watch, item);
@@ -228,11 +284,9 @@ static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
             watch->is_seen = 1;
             cw_poller_modify(watch->poller, item, CW_POLL_READ);
         } else if (result == -ECONNRESET) { /* it was established, or the peer's system would have refused it */
-            cw_watch_end(watch);
-            watch->ended(watch, UCS_ERR_CONNECTION_RESET, ENDED);
+            ask(watch);
         } else if (result != -EINPROGRESS) {
-            cw_debug("a peer's process cannot be watched by TCP: %s", strerror((int)-result));
-            cw_watch_end(watch);
+            not_there(watch, (int)result);
         }
         return 1;
     }
@@ -240,11 +294,12 @@ static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
     if (result == -EAGAIN) {
         return 0;
     }
-    cw_watch_end(watch);
     if (result == -ETIMEDOUT || result == -EHOSTUNREACH || result == -ENETUNREACH) {
-        watch->ended(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine does not answer any more");
+        tell(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine does not answer any more");
     } else if (result <= 0) {
-        watch->ended(watch, UCS_ERR_CONNECTION_RESET, ENDED);
+        ask(watch);
+    } else {
+        cw_watch_end(watch);
     }
     return 1;
 }
@@ -259,18 +314,12 @@ void cw_watch_init(struct cw_watch *watch, struct cw_poller *poller)
 void cw_watch_begin(struct cw_watch *watch, const struct cw_net_address *address, const struct cw_net_address *source,
                     uint64_t interval_ns)
 {
-    const struct cw_net_options options = {.syn_retries = 2, .keepalive = questions(interval_ns), .source = source};
-    int is_connected                    = 0;
-
-    watch->item.fd = cw_net_connect(address, &options, &is_connected);
-    if (watch->item.fd < 0) {
-        return;
+    watch->asked       = 0;
+    watch->to          = *address;
+    watch->is_bound    = source != NULL;
+    watch->interval_ns = interval_ns;
+    if (source != NULL) {
+        watch->from = *source;
     }
-    watch->is_seen = (uint8_t)is_connected;
-    if (is_too_high(watch->item.fd) ||
-        cw_poller_add(watch->poller, &watch->item, is_connected ? CW_POLL_READ : CW_POLL_WRITE) != UCS_OK) {
-        cw_net_close(watch->item.fd);
-        watch->item.fd = -1;
-        watch->is_seen = 0;
-    }
+    (void)start(watch);
 }

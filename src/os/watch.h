@@ -4,8 +4,10 @@
  * process that ended nor a machine that fell silent. The watched side listens, and says its port to those that may
  * watch; the other side connects, and the systems tell each other whether the process lives (SO_KEEPALIVE).
  *
- * Only the end of a connection that was established says something: a firewall may leave no way for it. Bytes that come
- * there end it without a consequence. All descriptors are close-on-exec, and lie in the lower half of the numbers that
+ * Only the end of a connection that was established says something: a firewall may leave no way for it. Nor is each end
+ * a death: a system whose queue of connections is full forgets some, and anybody may reset them. So who sees an end
+ * connects again, and the process is dead when nobody listens there. Bytes that come end a connection without a
+ * consequence. All descriptors are close-on-exec, and lie in the lower half of the numbers that
  * the process may have; those who find none there do not watch, or wait unaccepted. Not thread safe: as the poller.
  */
 #ifndef CW_OS_WATCH_H
@@ -48,6 +50,11 @@ struct cw_watch {
     struct cw_poll_item item; /* fd -1: there is no connection */
     struct cw_poller *poller;
     uint8_t is_seen; /* the connection is established */
+    uint8_t asked;   /* connections that followed one that ended */
+    uint8_t is_bound;
+    struct cw_net_address from; /* if is_bound */
+    struct cw_net_address to;
+    uint64_t interval_ns;
     /* The watched process ended (UCS_ERR_CONNECTION_RESET), or its machine is silent (UCS_ERR_ENDPOINT_TIMEOUT), as
      * `why` says. Called from the poller, after cw_watch_end; may free the watch. */
     void (*ended)(struct cw_watch *watch, ucs_status_t status, const char *why);

@@ -221,6 +221,45 @@ static void bytes_are_no_death(void **state)
     cw_net_close(fd);
 }
 
+/* Whoever resets the connection while the process listens kills nobody: the watch begins anew, but not for ever. */
+static void a_reset_is_no_death(void **state)
+{
+    const struct cw_net_options options = {0};
+    uint16_t port                       = 0;
+    const int fd                        = cw_net_listen(&here, 1, &options, &port);
+    const uint64_t end                  = cw_clock_ns() + HANG_NS;
+    unsigned resets                     = 0;
+    int accepted;
+
+    (void)state;
+    assert_true(fd >= 0);
+    begin_watch(port);
+    while (resets < 5) {
+        (void)cw_poller_dispatch(poller);
+        accepted = cw_net_accept(fd);
+        if (accepted >= 0) {
+            if (resets++ % 2 == 0) {
+                cw_net_forget(accepted);
+            }
+            cw_net_close(accepted);
+        }
+        assert_true(cw_clock_ns() < end);
+    }
+    await_seen();
+    assert_int_equal(ends, 0);
+    while (watch.item.fd >= 0) {
+        (void)cw_poller_dispatch(poller);
+        accepted = cw_net_accept(fd);
+        if (accepted >= 0) {
+            cw_net_close(accepted);
+        }
+        assert_true(cw_clock_ns() < end);
+    }
+    cw_net_close(fd);
+    settle();
+    assert_int_equal(ends, 0);
+}
+
 /* Strangers take up so many places and no more, and who comes behind them still watches. */
 static void strangers_have_a_bound(void **state)
 {
@@ -316,6 +355,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_early_death_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_at_the_port_is_no_death, setup, teardown),
         cmocka_unit_test_setup_teardown(bytes_are_no_death, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_reset_is_no_death, setup, teardown),
         cmocka_unit_test_setup_teardown(strangers_have_a_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(several_addresses_have_one_port, setup, teardown),
         cmocka_unit_test_setup_teardown(descriptors_are_left, setup, teardown),
