@@ -124,8 +124,7 @@ static unsigned accepted_ready(struct cw_poll_item *item, unsigned events)
 
 static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
 {
-    struct cw_watch_listener *listener =
-        cw_container_of(item, __typeof__(((struct cw_watch_listener *)0)->sockets[0]), item)->listener;
+    struct cw_watch_listener *listener = cw_container_of(item, struct cw_watch_socket, item)->listener;
     struct accepted *accepted;
     int fd;
 

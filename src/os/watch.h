@@ -26,7 +26,7 @@
 struct cw_watch_listener {
     struct cw_poller *poller;
     const unsigned *num_conns; /* connections of this side, which the owner counts */
-    struct {
+    struct cw_watch_socket {
         struct cw_poll_item item;
         struct cw_watch_listener *listener;
     } sockets[CW_WATCH_ADDRESSES];
