@@ -68,8 +68,8 @@ static int open_domain(struct ucp_context *context, struct cw_resource *resource
     if (domain == NULL) {
         status = kind->open(context->config, resource->device.name, &domain);
         if (status != UCS_OK) {
-            cw_warn("%s/%s is left out, as its memory domain cannot be opened: %s", resource->transport->name,
-                    resource->device.name, ucs_status_string(status));
+            cw_diag("%s/%s is left out: %s", resource->transport->name, resource->device.name,
+                    ucs_status_string(status)); /* the transport has logged the reason */
             return 0;
         }
         domain->number = (uint8_t)(context->num_domains + 1);

@@ -140,8 +140,8 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
         worker->num_ifaces                              = worker->num_progressed;
         worker->ifaces[worker->num_progressed - 1]->device = &resources[0].device;
     } else {
-        cw_warn("%s/%s cannot be used by worker %s: %s", resources[0].transport->name, resources[0].device.name,
-                worker->name, ucs_status_string(status));
+        cw_diag("%s/%s is left out by worker %s: %s", resources[0].transport->name, resources[0].device.name,
+                worker->name, ucs_status_string(status)); /* the transport has logged the reason */
     }
     free(devices);
     return status;
@@ -200,6 +200,10 @@ static ucs_status_t open_ifaces(struct ucp_worker *worker)
         if (status == UCS_ERR_INVALID_PARAM || status == UCS_ERR_UNSUPPORTED) {
             return status;
         }
+    }
+    if (worker->num_ifaces == 0) {
+        cw_error("worker %s has no transport: none of the devices that UCX_TLS and UCX_NET_DEVICES allow can be opened",
+                 worker->name);
     }
     return (worker->num_ifaces > 0) ? UCS_OK : last;
 }

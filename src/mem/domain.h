@@ -73,7 +73,7 @@ struct cw_domain_attr {
 struct cw_domain_kind {
     const char *name;
     /* Opens the domain of a device, which has the name that query_devices gave. On failure nothing is left behind, and
-     * the reason is in the log. */
+     * the reason is in the log, as one line that names the device. */
     ucs_status_t (*open)(const struct cw_config *config, const char *device, struct cw_domain **domain_p);
     /* The caller has deregistered all memory and closed all interfaces before. */
     void (*close)(struct cw_domain *domain);

@@ -175,10 +175,10 @@ struct cw_transport {
     /* Adds a line for each device that exists and is not listed, or the reason why there is none. NULL: query_devices
      * says everything. */
     void (*explain)(const struct cw_config *config, struct cw_text *text);
-    /* Opens an interface. On failure the reason is in the log, and nothing is left behind. UCS_ERR_INVALID_PARAM and
-     * UCS_ERR_UNSUPPORTED: the settings demand protection that the transport does not have, so the worker must not be
-     * created. close(): all connections were closed before. Both NULL: an interface is `iface_size` bytes, all 0 behind
-     * the head, with `limits`. */
+    /* Opens an interface. On failure the reason is in the log, as one line that names the device, and nothing is left
+     * behind. UCS_ERR_INVALID_PARAM and UCS_ERR_UNSUPPORTED: the settings demand protection that the transport does not
+     * have, so the worker must not be created. close(): all connections were closed before. Both NULL: an interface is
+     * `iface_size` bytes, all 0 behind the head, with `limits`. */
     ucs_status_t (*open)(const struct cw_iface_params *params, struct cw_iface **iface_p);
     void (*close)(struct cw_iface *iface);
     /* Writes the address by which peers dial this iface; returns its length (<= max), or 0 when it does not fit. Every

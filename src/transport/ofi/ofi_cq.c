@@ -22,8 +22,8 @@ void cw_ofi_break(struct ofi_iface *iface, const char *what)
     struct ofi_conn *conn;
 
     if (!iface->broken) {
-        cw_error("%s:%s over libfabric is not used any more: %s", iface->info->fabric_attr->prov_name,
-                 iface->info->domain_attr->name, what);
+        cw_warn("%s:%s over libfabric is not used any more: %s", iface->info->fabric_attr->prov_name,
+                iface->info->domain_attr->name, what);
     }
     iface->broken = 1;
     cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)

@@ -39,8 +39,8 @@ static struct ofi_domain *domain_of(struct cw_domain *super)
 static int fails(const struct ofi_domain *domain, const char *what, int error)
 {
     if (error != 0) {
-        cw_error("%s fails for %s:%s over libfabric: %s; leave it out by UCX_TLS or UCX_NET_DEVICES", what,
-                 domain->info->fabric_attr->prov_name, domain->info->domain_attr->name, domain->fi->strerror(-error));
+        cw_warn("ofi/%s:%s is left out: %s fails: %s", domain->info->fabric_attr->prov_name,
+                domain->info->domain_attr->name, what, domain->fi->strerror(-error));
     }
     return error != 0;
 }
@@ -172,7 +172,7 @@ static ucs_status_t make(const char *device, int is_shared, struct ofi_domain **
     struct ofi_domain *domain;
 
     if (offer == NULL) {
-        cw_error("the device %s cannot be opened: %s", device, why);
+        cw_warn("ofi/%s is left out: %s", device, why);
         return UCS_ERR_NO_DEVICE;
     }
     domain = calloc(1, sizeof(*domain));

@@ -113,8 +113,8 @@ ucs_status_t cw_ofi_register(struct ofi_iface *iface, void *memory, size_t lengt
     error = cw_ofi_mr_new(iface->objects, iface->ep, memory, length, access, mr);
     cw_lock_leave(&iface->objects->lock);
     if (error != 0) {
-        cw_error("registering memory for packets fails for %s over libfabric: %s", iface->info->fabric_attr->prov_name,
-                 iface->fi->strerror(-error));
+        cw_warn("registering memory for packets fails for %s:%s over libfabric: %s",
+                iface->info->fabric_attr->prov_name, iface->info->domain_attr->name, iface->fi->strerror(-error));
         return UCS_ERR_IO_ERROR;
     }
     *desc = fi_mr_desc(*mr);

@@ -28,8 +28,8 @@ static struct ofi_iface *_Atomic left; /* interfaces that were closed, and whose
 static int fails(struct ofi_iface *iface, const char *what, int error)
 {
     if (error != 0) {
-        cw_error("%s fails for %s:%s over libfabric: %s; leave it out by UCX_TLS or UCX_NET_DEVICES", what,
-                 iface->info->fabric_attr->prov_name, iface->info->domain_attr->name, iface->fi->strerror(-error));
+        cw_warn("ofi/%s:%s is left out: %s fails: %s", iface->info->fabric_attr->prov_name,
+                iface->info->domain_attr->name, what, iface->fi->strerror(-error));
     }
     return error != 0;
 }
@@ -101,7 +101,7 @@ static int name_ourselves(struct ofi_iface *iface)
         return 0;
     }
     if (length > sizeof(iface->entry.bytes)) {
-        cw_error("the address of %s has %zu bytes, more than %u", iface->info->fabric_attr->prov_name, length,
+        cw_warn("the address of %s has %zu bytes, more than %u", iface->info->fabric_attr->prov_name, length,
                  CW_OFI_MAX_ADDRESS);
         return 0;
     }

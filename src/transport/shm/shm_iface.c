@@ -131,6 +131,7 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     status = cw_poller_add(params->poller, &iface->listener, CW_POLL_READ);
     if (status != UCS_OK) {
         iface->paused = 1; /* the listener is not registered */
+        cw_warn("shared memory is left out: its socket cannot be polled: %s", ucs_status_string(status));
         goto fail;
     }
     *iface_p = &iface->super;

@@ -253,7 +253,7 @@ static inline struct cw_verbs_conn *cw_verbs_conn_of(struct cw_conn *conn)
 struct cw_verbs_segment *cw_verbs_segment_get(struct cw_verbs_iface *iface);
 void cw_verbs_segment_put(struct cw_verbs_iface *iface, struct cw_verbs_segment *segment);
 void cw_verbs_pool_free(struct cw_verbs_iface *iface);
-/* Registered memory for a device; NULL with a line in the log. */
+/* Registered memory for a device; NULL: port.why says why. */
 char *cw_verbs_memory(struct cw_verbs_iface *iface, size_t length, struct ibv_mr **mr_p);
 
 /* verbs_ud.c */
@@ -313,7 +313,14 @@ unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all);
 ucs_status_t cw_verbs_send_registered(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
                                       const struct cw_access_iov *payload, struct cw_completion *completion);
 
-/* verbs_iface.c: queue pairs may break from now on. */
+/* verbs_iface.c */
+/* Notes why the interface cannot be opened. */
+ucs_status_t cw_verbs_lacks(struct cw_verbs_iface *iface, const char *what, int error);
+/* The device is of no use any more: ends all connections, with a line in the log. */
+void cw_verbs_gone(struct cw_verbs_iface *iface, const char *why);
+/* Returns the number of completions, 0 also of a device that is gone. */
+int cw_verbs_poll(struct cw_verbs_iface *iface, struct ibv_cq *cq, unsigned most, struct ibv_wc *wc);
+/* Queue pairs may break from now on. */
 void cw_verbs_look_for_broken(struct cw_verbs_iface *iface);
 /* Makes room for the completions of one more connection; 0 if the device has none. */
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface);

@@ -45,12 +45,12 @@ void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_add
 
 /* A limit of the device or of the system is reached: the core tries other transports, and one log line tells the
  * user. */
-static void tell_limit(struct cw_verbs_iface *iface, const char *what)
+static void tell_limit(struct cw_verbs_iface *iface, const char *what, int error)
 {
     if (!iface->told_limit) {
         iface->told_limit = 1;
         cw_warn("%s has no room for one more connection (%s: %s); further ones take another transport if there is one",
-                iface->port.name, what, strerror(errno));
+                iface->port.name, what, strerror(error));
     }
 }
 
@@ -82,23 +82,26 @@ static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         .srq     = iface->srq,
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = iface->settings.sends, .max_send_sge = 2, .max_inline_data = iface->settings.inlined}};
+    int error;
 
     if (iface->domain != NULL) {
         attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | (iface->port.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
     }
     conn->qp = create_qp(iface, &init);
+    error    = errno;
     if (conn->qp == NULL && end_draining(iface)) {
         conn->qp = create_qp(iface, &init);
+        error    = errno;
     }
     if (conn->qp == NULL) {
-        tell_limit(iface, "a queue pair");
+        tell_limit(iface, "a queue pair", error);
         return 0;
     }
     conn->max_inline = init.cap.max_inline_data;
-    errno =
+    error =
         iface->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-    if (errno != 0) {
-        tell_limit(iface, "setting up a queue pair");
+    if (error != 0) {
+        tell_limit(iface, "setting up a queue pair", error);
         (void)iface->lib->destroy_qp(conn->qp);
         return 0;
     }
@@ -110,7 +113,7 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     struct cw_verbs_conn *conn;
 
     if (cw_verbs_receive_begin(iface) != UCS_OK || !cw_verbs_grow_cq(iface)) {
-        tell_limit(iface, "its queues");
+        tell_limit(iface, "its queues", errno);
         return NULL;
     }
     conn = calloc(1, sizeof(*conn) + iface->settings.sends * sizeof(conn->slots[0]));
@@ -512,7 +515,7 @@ int cw_verbs_sent(struct cw_verbs_iface *iface)
     int any = 0, num, i;
 
     do {
-        num = ibv_poll_cq(iface->send_cq, CW_VERBS_BATCH, wc);
+        num = cw_verbs_poll(iface, iface->send_cq, CW_VERBS_BATCH, wc);
         for (i = 0; i < num; i++) {
             if (wc[i].wr_id & CW_VERBS_UD_WR) {
                 iface->ud_sending -= (iface->ud_sending > 0);

@@ -292,6 +292,7 @@ void cw_verbs_refill(struct cw_verbs_iface *iface)
     struct ibv_sge sges[MOST_POST];
     struct cw_verbs_segment *segment;
     unsigned num = 0, i;
+    int error;
 
     while (num < MOST_POST && num < iface->missing && (segment = cw_verbs_segment_get(iface)) != NULL) {
         sges[num] = (struct ibv_sge){
@@ -304,11 +305,16 @@ void cw_verbs_refill(struct cw_verbs_iface *iface)
         return;
     }
     wrs[num - 1].next = NULL;
-    if (ibv_post_srq_recv(iface->srq, wrs, &bad) != 0) {
+    error = ibv_post_srq_recv(iface->srq, wrs, &bad);
+    if (cw_unlikely(error != 0)) {
         for (i = (unsigned)(bad - wrs); i < num; i++) {
             cw_verbs_segment_put(iface, (struct cw_verbs_segment *)(uintptr_t)wrs[i].wr_id); /* NOLINT: our own */
         }
-        num = (unsigned)(bad - wrs);
+        num   = (unsigned)(bad - wrs);
+        errno = error;
+        if (iface->receiving + num == 0 && iface->num_conns > 0) {
+            cw_verbs_gone(iface, "it takes no receives");
+        }
     }
     iface->missing -= num;
     iface->receiving += num;
@@ -321,6 +327,8 @@ ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
 {
     struct ibv_srq_init_attr init = {.srq_context = iface,
                                      .attr        = {.max_wr = iface->settings.receives, .max_sge = 1}};
+    struct cw_verbs_segment *segment;
+    int error;
 
     if (iface->srq != NULL) {
         return UCS_OK;
@@ -338,12 +346,20 @@ ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
             break;
         }
     }
-    if (iface->receiving > 0) {
+    /* receives alone would leave the sends to wait for a segment that nothing gives back */
+    segment = (iface->missing == 0) ? cw_verbs_segment_get(iface) : NULL;
+    if (segment != NULL) {
+        cw_verbs_segment_put(iface, segment);
         ask_for_dry(iface);
         return UCS_OK;
     }
+    error = errno;
     (void)iface->lib->destroy_srq(iface->srq);
-    iface->srq = NULL;
+    cw_verbs_pool_free(iface);
+    iface->srq       = NULL;
+    iface->missing   = 0;
+    iface->receiving = 0;
+    errno            = error;
     return UCS_ERR_NO_MEMORY;
 }
 

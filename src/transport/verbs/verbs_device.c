@@ -4,6 +4,7 @@
  */
 #include "transport/verbs/verbs.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,12 @@ static void set_rate(struct cw_verbs_port *port, const struct ibv_port_attr *att
     port->bandwidth_bps = speed * lanes * 1e9 / 8;
 }
 
+static void breaks(struct cw_verbs_port *port, const char *step, int error)
+{
+    snprintf(port->why, sizeof(port->why), "%s: %s", step, strerror((error > 0) ? error : EIO));
+    port->is_broken = 1;
+}
+
 static void add_gid(struct cw_verbs_port *port, unsigned index, const struct ibv_gid_entry *entry)
 {
     struct cw_verbs_address *address = &port->address;
@@ -169,15 +176,18 @@ static void find_gids(const struct cw_verbs_library *lib, struct ibv_context *co
                       const struct cw_verbs_settings *settings, int entries, struct cw_verbs_port *port)
 {
     struct ibv_gid_entry entry;
+    char step[48];
     unsigned round;
-    int i, local = 0;
+    int i, error, local = 0;
 
     if (settings->gid_index != CW_VERBS_NOT_SET || !port->address.ethernet) {
-        i = (settings->gid_index != CW_VERBS_NOT_SET) ? (int)clamp(settings->gid_index, 0, 255) : 0;
-        if (lib->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry)) == 0) {
+        i     = (settings->gid_index != CW_VERBS_NOT_SET) ? (int)clamp(settings->gid_index, 0, 255) : 0;
+        error = lib->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry));
+        if (error == 0) {
             add_gid(port, (unsigned)i, &entry);
         } else {
-            snprintf(port->why, sizeof(port->why), "it has no GID of index %d", i);
+            snprintf(step, sizeof(step), "asking for its GID of index %d", i);
+            breaks(port, step, error);
         }
         return;
     }
@@ -211,6 +221,7 @@ static void find_pkey(const struct cw_verbs_library *lib, struct ibv_context *co
 
     for (i = 0; i < entries; i++) {
         if (lib->query_pkey(context, port->number, i, &raw) != 0) {
+            breaks(port, "asking for its partitions", errno);
             break;
         }
         pkey = be16toh(raw);
@@ -223,7 +234,10 @@ static void find_pkey(const struct cw_verbs_library *lib, struct ibv_context *co
             port->pkey_index   = (uint16_t)i;
         }
     }
-    if (found < 0) {
+    if (found >= 0) {
+        port->is_broken = 0;
+        port->why[0]    = '\0';
+    } else if (!port->is_broken) {
         snprintf(port->why, sizeof(port->why), "it is in no partition that UCX_IB_PKEY allows");
     }
 }
@@ -240,13 +254,16 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
 {
     struct ibv_device_attr limits;
     struct ibv_port_attr attr = {0};
+    int error;
 
     *port = (struct cw_verbs_port){.number = number};
     cw_string_copy(port->device, sizeof(port->device), device);
     snprintf(port->name, sizeof(port->name), "%.27s:%u", device, number);
-    if (lib->query_device(context, &limits) != 0 ||
-        lib->query_port_compat(context, number, (struct _compat_ibv_port_attr *)(void *)&attr) != 0) {
-        snprintf(port->why, sizeof(port->why), "it does not answer");
+    error = lib->query_device(context, &limits);
+    error = (error == 0) ? lib->query_port_compat(context, number, (struct _compat_ibv_port_attr *)(void *)&attr)
+                         : error;
+    if (error != 0) {
+        breaks(port, "asking for its attributes", error);
         return;
     }
     port->max_reads = (limits.max_qp_rd_atom > 0) ? (unsigned)limits.max_qp_rd_atom : 1;
@@ -266,12 +283,28 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
     find_pkey(lib, context, settings, attr.pkey_tbl_len, port);
     find_gids(lib, context, settings, attr.gid_tbl_len, port);
     if (attr.state != IBV_PORT_ACTIVE) {
+        port->is_broken = 0;
         snprintf(port->why, sizeof(port->why), "%s", state_text(attr.state));
     } else if (settings->guarded) {
         snprintf(port->why, sizeof(port->why), "UCX_AUTH_KEY_FILE or UCX_AUTH_TLS ask for protection that it lacks");
     } else if (limits.max_srq == 0) {
         snprintf(port->why, sizeof(port->why), "the device has no shared receive queues");
     }
+}
+
+/* A machine may list devices that the process is not given, as in a container: no fault of theirs. */
+static int is_withheld(int error)
+{
+    return error == ENOENT || error == EACCES || error == EPERM;
+}
+
+static void cannot_open(struct cw_verbs_port *port, const char *device, int error)
+{
+    *port = (struct cw_verbs_port){.number = 1};
+    snprintf(port->name, sizeof(port->name), "%.27s:1", device);
+    breaks(port, "it cannot be opened (is its driver's library installed, and may this user open /dev/infiniband?)",
+           error);
+    port->is_broken = !is_withheld(error);
 }
 
 /* All ports, also unused ones. */
@@ -282,19 +315,17 @@ static unsigned list_ports(const struct cw_verbs_settings *settings, struct cw_v
     struct ibv_device_attr limits;
     struct ibv_context *context;
     unsigned count = 0;
-    int num        = 0, i;
+    int num = 0, error, i;
     uint8_t number;
 
     list = (lib != NULL) ? lib->get_device_list(&num) : NULL;
     for (i = 0; list != NULL && i < num; i++) {
         context = lib->open_device(list[i]);
-        if (context == NULL || lib->query_device(context, &limits) != 0) {
+        error   = (context == NULL) ? errno : lib->query_device(context, &limits);
+        if (context == NULL || error != 0) {
             limits.phys_port_cnt = 0;
             if (count < MAX_PORTS) {
-                ports[count] =
-                    (struct cw_verbs_port){.why = "it cannot be opened: is its driver's library installed, and "
-                                                  "may this user open /dev/infiniband?"};
-                cw_string_copy(ports[count++].name, CW_DEVICE_NAME_MAX, lib->get_device_name(list[i]));
+                cannot_open(&ports[count++], lib->get_device_name(list[i]), error);
             }
         }
         for (number = 1; context != NULL && number <= limits.phys_port_cnt && count < MAX_PORTS; number++) {
@@ -307,7 +338,10 @@ static unsigned list_ports(const struct cw_verbs_settings *settings, struct cw_v
     if (list != NULL) {
         lib->free_device_list(list);
     }
-    if (lib != NULL && num == 0) {
+    if (lib != NULL && list == NULL) {
+        cw_warn("RDMA devices are left out, as libibverbs cannot list them: %s", strerror(errno));
+        *why = "libibverbs cannot list its devices.";
+    } else if (lib != NULL && num == 0) {
         *why = "libibverbs knows no driver for the devices of this machine; install ibverbs-providers or rdma-core.";
     }
     return count;
@@ -323,7 +357,7 @@ unsigned cw_verbs_query_devices(const struct cw_config *config, struct cw_device
     cw_verbs_settings_load(config, &settings);
     num = (ports == NULL) ? 0 : list_ports(&settings, ports, &why);
     for (i = 0; i < num; i++) {
-        if (ports[i].why[0] != '\0') {
+        if (ports[i].why[0] != '\0' && !ports[i].is_broken) { /* one that is broken is reported when it is opened */
             cw_debug("verbs: %s is not used: %s", ports[i].name, ports[i].why);
             continue;
         }
@@ -389,11 +423,17 @@ struct ibv_context *cw_verbs_device_open(const struct cw_verbs_library *lib, con
 
     *port = (struct cw_verbs_port){.why = "it is not there any more"};
     list  = lib->get_device_list(&num);
+    if (list == NULL) {
+        breaks(port, "listing the devices", errno);
+    }
     for (i = 0; list != NULL && i < num && context == NULL; i++) {
         device = lib->get_device_name(list[i]);
         if (strlen(device) == length && memcmp(device, name, length) == 0) {
             context = lib->open_device(list[i]);
-            if (context != NULL) {
+            if (context == NULL) {
+                cannot_open(port, device, errno);
+                break;
+            } else {
                 look_at_port(lib, context, device, number, settings, port);
             }
         }

@@ -55,7 +55,8 @@ struct cw_verbs_port {
     size_t max_message;
     int has_atomics;
     int breaks_unseen; /* no event says that a peer's access broke a queue pair */
-    char why[96]; /* why the port is not used; "": it is used */
+    int is_broken; /* a call failed that works for devices in order; `why` says which */
+    char why[256]; /* why the port is not used; "": it is used */
 };
 
 void cw_verbs_gid_text(const uint8_t gid[16], char text[CW_VERBS_GID_TEXT]);

@@ -76,7 +76,7 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
     struct cw_verbs_settings settings;
 
     if (domain == NULL) {
-        cw_error("cannot open %s: %s", device, (lib == NULL) ? why : "out of memory");
+        cw_warn("verbs/%s is left out: %s", device, (lib == NULL) ? why : "out of memory");
         return (lib == NULL) ? UCS_ERR_NO_DEVICE : UCS_ERR_NO_MEMORY;
     }
     cw_verbs_settings_load(config, &settings);
@@ -95,7 +95,8 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
     domain->context = cw_verbs_device_open(lib, &settings, device, &domain->port);
     domain->pd      = (domain->context != NULL) ? lib->alloc_pd(domain->context) : NULL;
     if (domain->pd == NULL) {
-        cw_error("cannot open %s: %s", device, (domain->context == NULL) ? domain->port.why : strerror(errno));
+        cw_warn("verbs/%s is left out: %s%s", device, (domain->context == NULL) ? "" : "its protection domain: ",
+                (domain->context == NULL) ? domain->port.why : strerror(errno));
         domain_close(&domain->super);
         return UCS_ERR_NO_DEVICE;
     }

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,24 @@ static void fail_all(struct cw_verbs_iface *iface, const char *why)
     }
 }
 
+void cw_verbs_gone(struct cw_verbs_iface *iface, const char *why)
+{
+    if (!iface->vanished) {
+        cw_warn("%s: %s; its connections are over", iface->port.name, why);
+        fail_all(iface, why);
+    }
+}
+
+int cw_verbs_poll(struct cw_verbs_iface *iface, struct ibv_cq *cq, unsigned most, struct ibv_wc *wc)
+{
+    const int num = ibv_poll_cq(cq, (int)most, wc);
+
+    if (cw_unlikely(num < 0)) {
+        cw_verbs_gone(iface, "its completions cannot be read");
+    }
+    return (num > 0) ? num : 0;
+}
+
 static void fail_qp(struct cw_verbs_iface *iface, const struct ibv_qp *qp, const char *why)
 {
     struct cw_verbs_conn *conn;
@@ -82,8 +101,7 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
         case IBV_EVENT_DEVICE_FATAL:
         case IBV_EVENT_CQ_ERR:
         case IBV_EVENT_SRQ_ERR:
-            cw_warn("%s: %s; its connections are over", iface->port.name, text);
-            fail_all(iface, text);
+            cw_verbs_gone(iface, text);
             if (iface->domain != NULL) {
                 atomic_store_explicit(&iface->domain->vanished, 1, memory_order_relaxed);
             }
@@ -191,6 +209,12 @@ int cw_verbs_can_feed(const struct cw_verbs_iface *iface)
     return iface->starved && iface->pool.free != NULL && iface->in_flight < iface->most_in_flight;
 }
 
+ucs_status_t cw_verbs_lacks(struct cw_verbs_iface *iface, const char *what, int error)
+{
+    snprintf(iface->port.why, sizeof(iface->port.why), "there is no room for %s: %s", what, strerror(error));
+    return UCS_ERR_NO_MEMORY;
+}
+
 static ucs_status_t make_queues(struct cw_verbs_iface *iface)
 {
     const struct cw_verbs_settings *settings = &iface->settings;
@@ -200,26 +224,29 @@ static ucs_status_t make_queues(struct cw_verbs_iface *iface)
         iface->pd = iface->lib->alloc_pd(iface->context);
     }
     if (iface->pd == NULL) {
-        return UCS_ERR_NO_MEMORY;
+        return cw_verbs_lacks(iface, "a protection domain", errno);
     }
     if (iface->sleeps) {
         iface->channel = iface->lib->create_comp_channel(iface->context);
         if (iface->channel == NULL) {
-            return UCS_ERR_NO_MEMORY;
+            return cw_verbs_lacks(iface, "a channel for completions", errno);
         }
         cw_verbs_unblock(iface->channel->fd);
     }
     iface->recv_cq = iface->lib->create_cq(iface->context, (int)(settings->receives + CW_VERBS_UD_RECEIVES), NULL,
                                            iface->channel, 0);
+    if (iface->recv_cq == NULL) {
+        return cw_verbs_lacks(iface, "a completion queue", errno);
+    }
     iface->send_cq = iface->lib->create_cq(
         iface->context, (int)((first < iface->port.max_completions) ? first : iface->port.max_completions), NULL,
         iface->channel, 0);
-    if (iface->recv_cq == NULL || iface->send_cq == NULL) {
-        return UCS_ERR_NO_MEMORY;
+    if (iface->send_cq == NULL) {
+        return cw_verbs_lacks(iface, "a completion queue", errno);
     }
     iface->most_held = (unsigned)iface->recv_cq->cqe + CW_VERBS_BATCH;
     iface->held      = malloc(iface->most_held * sizeof(*iface->held));
-    return (iface->held == NULL) ? UCS_ERR_NO_MEMORY : cw_verbs_ud_open(iface);
+    return (iface->held == NULL) ? cw_verbs_lacks(iface, "its completions", ENOMEM) : cw_verbs_ud_open(iface);
 }
 
 static ucs_status_t watch_descriptors(struct cw_verbs_iface *iface)
@@ -238,7 +265,7 @@ static ucs_status_t watch_descriptors(struct cw_verbs_iface *iface)
             iface->events.fd = -1;
         }
     }
-    return status;
+    return (status == UCS_OK) ? UCS_OK : cw_verbs_lacks(iface, "its descriptors", errno);
 }
 
 static void set_limits(struct cw_verbs_iface *iface)
@@ -320,7 +347,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     ucs_status_t status;
 
     if (lib == NULL || iface == NULL) {
-        cw_error("cannot open %s: %s", params->devices[0].name, (lib == NULL) ? why : "out of memory");
+        cw_warn("verbs/%s is left out: %s", params->devices[0].name, (lib == NULL) ? why : "out of memory");
         free(iface);
         return (lib == NULL) ? UCS_ERR_NO_DEVICE : UCS_ERR_NO_MEMORY;
     }
@@ -351,7 +378,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
         iface->context = cw_verbs_device_open(lib, &iface->settings, params->devices[0].name, &iface->port);
     }
     if (iface->context == NULL) {
-        cw_error("cannot open %s: %s", params->devices[0].name, iface->port.why);
+        cw_warn("verbs/%s is left out: %s", params->devices[0].name, iface->port.why);
         free_iface(iface);
         return UCS_ERR_NO_DEVICE;
     }
@@ -363,7 +390,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     status = make_queues(iface);
     status = (status == UCS_OK) ? watch_descriptors(iface) : status;
     if (status != UCS_OK) {
-        cw_error("cannot open %s: no queues, memory or descriptors for it: %s", iface->port.name, strerror(errno));
+        cw_warn("verbs/%s is left out: %s", iface->port.name, iface->port.why);
         free_iface(iface);
         return status;
     }
@@ -379,8 +406,8 @@ static int take_received(struct cw_verbs_iface *iface)
     int num;
 
     if (iface->next_held == iface->num_held) {
-        num              = ibv_poll_cq(iface->recv_cq, CW_VERBS_BATCH, iface->held);
-        iface->num_held  = (num > 0) ? (unsigned)num : 0;
+        num              = cw_verbs_poll(iface, iface->recv_cq, CW_VERBS_BATCH, iface->held);
+        iface->num_held  = (unsigned)num;
         iface->next_held = 0;
         iface->drained   = num < CW_VERBS_BATCH;
     }
@@ -392,8 +419,8 @@ void cw_verbs_hold_received(struct cw_verbs_iface *iface)
     int num;
 
     do {
-        num = ibv_poll_cq(iface->recv_cq, (int)(iface->most_held - iface->num_held), iface->held + iface->num_held);
-        iface->num_held += (num > 0) ? (unsigned)num : 0;
+        num = cw_verbs_poll(iface, iface->recv_cq, iface->most_held - iface->num_held, iface->held + iface->num_held);
+        iface->num_held += (unsigned)num;
     } while (num > 0);
     iface->drained = 0;
 }
@@ -408,7 +435,7 @@ static int is_leaving(const struct cw_verbs_iface *iface)
             return 1;
         }
     }
-    return iface->ud_sending > 0;
+    return iface->ud_sending > 0 && !iface->vanished;
 }
 
 /* The peer's END shows that the peer needs no packet of this side any more. It causes no upcall, as the core has closed

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,32 +22,23 @@ struct cw_verbs_chunk {
     struct cw_verbs_segment segments[CHUNK];
 };
 
-static void tell_refused(const struct cw_verbs_iface *iface, size_t length, const char *reason)
-{
-    const size_t limit = cw_memory_lock_limit();
-
-    if (limit == SIZE_MAX) {
-        cw_warn("%s cannot register %zu bytes: %s", iface->port.name, length, reason);
-    } else {
-        cw_warn("%s cannot register %zu bytes: %s; this process may lock %zu KiB of memory: raise that (ulimit -l, "
-                "memlock in limits.conf), or set UCX_RC_RX_QUEUE_LEN to less",
-                iface->port.name, length, reason, limit / 1024);
-    }
-}
-
 char *cw_verbs_memory(struct cw_verbs_iface *iface, size_t length, struct ibv_mr **mr_p)
 {
-    const size_t page = cw_memory_page();
-    char *memory      = aligned_alloc(page, (length + page - 1) / page * page);
+    const size_t page  = cw_memory_page();
+    const size_t limit = cw_memory_lock_limit();
+    char *memory       = aligned_alloc(page, (length + page - 1) / page * page);
+    char advice[160]   = "";
 
     *mr_p = (memory != NULL) ? iface->lib->reg_mr(iface->pd, memory, length, IBV_ACCESS_LOCAL_WRITE) : NULL;
     if (*mr_p != NULL) {
         return memory;
     }
-    if (!iface->pool.told) {
-        iface->pool.told = 1;
-        tell_refused(iface, length, (memory == NULL) ? "out of memory" : strerror(errno));
+    if (limit != SIZE_MAX && (errno == ENOMEM || errno == EAGAIN)) {
+        snprintf(advice, sizeof(advice), "; this process may lock %zu KiB of memory: raise that (ulimit -l, memlock in "
+                 "limits.conf), or set UCX_RC_RX_QUEUE_LEN to less", limit / 1024);
     }
+    snprintf(iface->port.why, sizeof(iface->port.why), "it cannot register %zu bytes: %s%s", length, strerror(errno),
+             advice);
     free(memory);
     return NULL;
 }
@@ -67,6 +59,10 @@ static int grow(struct cw_verbs_iface *iface)
     }
     chunk->memory = cw_verbs_memory(iface, CHUNK * size, &chunk->mr);
     if (chunk->memory == NULL) {
+        if (!pool->told) {
+            pool->told = 1;
+            cw_warn("%s: %s", iface->port.name, iface->port.why);
+        }
         free(chunk);
         return 0;
     }
@@ -109,4 +105,6 @@ void cw_verbs_pool_free(struct cw_verbs_iface *iface)
         free(chunk->memory);
         free(chunk);
     }
+    iface->pool.free  = NULL;
+    iface->pool.count = 0;
 }

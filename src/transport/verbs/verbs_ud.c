@@ -65,8 +65,7 @@ ucs_status_t cw_verbs_ud_open(struct cw_verbs_iface *iface)
     iface->ud = iface->lib->create_qp(iface->pd, &init);
     error     = (iface->ud != NULL) ? start(iface) : errno;
     if (error != 0) {
-        cw_error("cannot open %s: its queue pair for datagrams cannot be made: %s", iface->port.name, strerror(error));
-        return UCS_ERR_IO_ERROR;
+        return cw_verbs_lacks(iface, "its queue pair for datagrams", error);
     }
     return UCS_OK;
 }
@@ -164,6 +163,7 @@ unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc 
     const uint8_t *bytes;
     const char *wrong;
     unsigned count = 0;
+    int error;
 
     if (wc->status != IBV_WC_SUCCESS) {
         if (wc->status != IBV_WC_WR_FLUSH_ERR) {
@@ -193,6 +193,10 @@ unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc 
         cw_log_ratelimited(&iface->ud_limit, CW_LOG_DEBUG, "%s: a datagram of %u bytes is dropped: %s",
                            iface->port.name, wc->byte_len, wrong);
     }
-    (void)post_receive(iface, slot);
+    error = post_receive(iface, slot);
+    if (error != 0) {
+        cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN, "%s: a receive for datagrams is lost: %s", iface->port.name,
+                           strerror(error));
+    }
     return count;
 }
