@@ -15,6 +15,8 @@
  *   told          it takes FI_DELIVERY_COMPLETE, and completes such writes when they are there
  *   ordered       it promises that reads do not pass writes
  *   fence         FI_FENCE keeps a read behind the writes before it, which it passes otherwise
+ *   (calls that fail: test/devices/failing.h; av_open, cq_open, endpoint, bind, enable, getname, domain, mr_reg, recv,
+ *   send, cq_read)
  *   lie_length, lie_name, lie_twice, lie_count, lie_error, lie_errors, lie_cut, lie_handled, lie_lose, lie_negative,
  *   lie_silence, lie_errno, lie_taken
  *                 from the 300th completion on: a packet longer than its room, a completion of nothing, of a packet
@@ -34,7 +36,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../devices/failing.h"
 #include "stand_in.h"
+
+#define FAIL_AT(step, memory)             \
+    do {                                  \
+        const int number = failing(step); \
+        if (number != 0) {                \
+            free(memory);                 \
+            return -number;               \
+        }                                 \
+    } while (0)
 
 struct ep *eps[MAX_EPS];
 struct mr mrs[MAX_MRS];
@@ -167,6 +179,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 {
     unsigned i, free_one = MAX_MRS;
 
+    FAIL_AT("mr_reg", NULL);
     (void)flags;
     if (has("allocated")) {
         check_allocated(attr->mr_iov);
@@ -266,6 +279,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
     size_t found                  = 0;
     unsigned i;
 
+    FAIL_AT("cq_read", NULL);
     match(cq->ep);
     carry_out();
     if (cq->failed) {
@@ -383,6 +397,7 @@ static int cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 {
     struct cq *cq;
 
+    FAIL_AT("cq_open", NULL);
     (void)domain;
     (void)context;
     if (attr->wait_obj == FI_WAIT_FD && has("no_fd")) {
@@ -442,6 +457,7 @@ static int av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fi
 {
     struct av *av = calloc(1, sizeof(*av));
 
+    FAIL_AT("av_open", av);
     (void)domain;
     (void)attr;
     (void)context;
@@ -513,6 +529,7 @@ static ssize_t post(struct ep *ep, const void *buffer, size_t length, void *desc
 {
     ssize_t error;
 
+    FAIL_AT("send", NULL);
     check_memory(buffer, length, desc);
     if (lies("lie_taken")) {
         return (draw(2) == 0) ? 5 : -77777;
@@ -565,6 +582,7 @@ static ssize_t ep_recv(struct fid_ep *fid, void *buffer, size_t length, void *de
 {
     struct ep *ep = (struct ep *)fid;
 
+    FAIL_AT("recv", NULL);
     (void)address;
     check_memory(buffer, length, desc);
     if (ep->num_posted == QUEUE || refuses()) {
@@ -582,6 +600,7 @@ static int ep_getname(struct fid *fid, void *address, size_t *length)
 {
     const size_t room = *length;
 
+    FAIL_AT("getname", NULL);
     *length = sizeof(uint64_t);
     if (room < sizeof(uint64_t)) {
         return -FI_ETOOSMALL;
@@ -613,6 +632,7 @@ static int ep_bind(struct fid *fid, struct fid *with, uint64_t flags)
 {
     struct ep *ep = (struct ep *)fid;
 
+    FAIL_AT("bind", NULL);
     (void)flags;
     if (with->fclass == FI_CLASS_CQ) {
         ep->cq     = (struct cq *)with;
@@ -628,6 +648,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
     struct ep *ep = (struct ep *)fid;
     unsigned i;
 
+    FAIL_AT("enable", NULL);
     (void)arg;
     for (i = 0; command == FI_ENABLE && ep->cq != NULL && ep->av != NULL && i < MAX_EPS; i++) {
         if (eps[i] == NULL) {
@@ -645,6 +666,7 @@ static int ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_e
 {
     struct ep *ep = calloc(1, sizeof(*ep));
 
+    FAIL_AT("endpoint", ep);
     (void)info;
     (void)context;
     ep->ep     = (struct fid_ep){.fid    = {.fclass = FI_CLASS_EP, .ops = &ep_fid_ops},
@@ -695,6 +717,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 {
     struct fid_domain *domain = calloc(1, sizeof(*domain));
 
+    FAIL_AT("domain", domain);
     (void)fabric;
     (void)info;
     (void)context;
