@@ -15,6 +15,12 @@ static ucs_status_t status_of(const struct cw_request *request)
     return __atomic_load_n(&request->status, __ATOMIC_ACQUIRE);
 }
 
+/* Also without the lock: other threads change none of the bits that the answer is used for. */
+static CW_READS_UNLOCKED unsigned flags_of(const struct cw_request *req)
+{
+    return req->flags;
+}
+
 ucs_status_t ucp_request_check_status(void *request)
 {
     return status_of(cw_request_of(request));
@@ -57,7 +63,7 @@ static CW_APART void release_locked(struct cw_request *req, int keep_callback)
 
 static CW_APART void release_other(struct cw_request *req, int keep_callback)
 {
-    if (req->flags & CW_REQUEST_USER_MEMORY) {
+    if (flags_of(req) & CW_REQUEST_USER_MEMORY) {
         return; /* memory of the program, which may already be freed (ABU-20) */
     }
     if (cw_likely(!req->worker->mt)) {
@@ -82,7 +88,7 @@ static CW_INLINE void release(void *request, int keep_callback)
         return;
     }
     req = cw_request_of(request);
-    if (cw_likely(req->flags == CW_REQUEST_PLAIN_CALLED)) {
+    if (cw_likely(flags_of(req) == CW_REQUEST_PLAIN_CALLED)) {
         req->flags = CW_REQUEST_PLAIN_RELEASED;
     } else {
         release_other(req, keep_callback);
@@ -132,12 +138,12 @@ static ucs_memory_type_t memory_type_of(const struct cw_request *request)
 {
     const struct cw_dt_cursor *cursor = (const void *)(request + 1); /* the state of receives begins with it */
 
-    if (request->flags & CW_REQUEST_TYPED) {
-        return (ucs_memory_type_t)(request->flags >> CW_REQUEST_TYPE_SHIFT);
+    if (flags_of(request) & CW_REQUEST_TYPED) {
+        return (ucs_memory_type_t)(flags_of(request) >> CW_REQUEST_TYPE_SHIFT);
     }
     switch (request->kind) {
     case CW_REQUEST_TAG_RECV:
-        return (request->flags & CW_REQUEST_PLAIN) ? UCS_MEMORY_TYPE_HOST :
+        return (flags_of(request) & CW_REQUEST_PLAIN) ? UCS_MEMORY_TYPE_HOST :
                cw_dt_memory_type(&((const struct cw_tag_recv_state *)(const void *)(request + 1))->cursor);
     case CW_REQUEST_AM_RECV:
     case CW_REQUEST_STREAM_RECV:
@@ -156,7 +162,7 @@ ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
     CW_CALL_RETURN_IF_NULL(request, "request", UCS_ERR_INVALID_PARAM);
     req    = cw_request_of(request);
     status = status_of(req);
-    if (req->flags & CW_REQUEST_IN_POOL) {
+    if (flags_of(req) & CW_REQUEST_IN_POOL) {
         return UCS_ERR_INVALID_PARAM;
     }
     if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_INFO_STRING) {

@@ -26,6 +26,18 @@
 #endif
 #define CW_COLD  __attribute__((noinline, cold))
 
+/* For a function that reads a word without the lock under which others write it, where either value is right. */
+#if defined(__SANITIZE_THREAD__)
+#define CW_READS_UNLOCKED __attribute__((noinline, no_sanitize("thread")))
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CW_READS_UNLOCKED __attribute__((noinline, no_sanitize("thread")))
+#endif
+#endif
+#ifndef CW_READS_UNLOCKED
+#define CW_READS_UNLOCKED CW_INLINE
+#endif
+
 #define CW_CACHE_LINE 64
 
 static inline void cw_cpu_relax(void)
