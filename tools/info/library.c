@@ -18,7 +18,7 @@
 
 #include "os/env.h"
 
-#define LIBRARY   "libucp.so.0"
+#define LIBRARY   "libucp" CW_LIBRARY_SUFFIX ".so.0"
 #define SECONDS   10
 #define OURS      'c'
 #define REFERENCE 'r'
@@ -38,7 +38,7 @@ static void tell(int fd)
     if (version == NULL || dladdr((void *)version, &info) == 0 || realpath(info.dli_fname, path) == NULL) {
         return;
     }
-    (void)dprintf(fd, "%c%s\n%s\n", (dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD) == NULL) ? OURS : REFERENCE,
+    (void)dprintf(fd, "%c%s\n%s\n", (dlopen("libuct" CW_LIBRARY_SUFFIX ".so.0", RTLD_LAZY | RTLD_NOLOAD) == NULL) ? OURS : REFERENCE,
                   version(), path);
 }
 
