@@ -2,8 +2,9 @@
 /*
  * Functions of libucs for libucp that are not public: the handlers that programs pushed, and the options that they set.
  *
- * libucp calls these through weak references (base/log_join.c, config/global.c): UCX's libucs has none of them, and gets
- * records by ucs_log_dispatch(). libucs never calls libucp, so that either may be unloaded while the other stays. No part of the interface: programs must not call them. Every function is thread safe.
+ * libucp calls these through weak references (base/log_join.c, config/global.c): UCX's libucs has none of them, and
+ * gets records by ucs_log_dispatch(). libucs never calls libucp, so that either may be unloaded while the other stays.
+ * No part of the interface: programs must not call them. Every function is thread safe.
  */
 #ifndef CW_UCS_SHARE_H
 #define CW_UCS_SHARE_H

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # check_taken.sh LIBRARY...: what our libraries take from each other is the text of a status, and by weak references
-# what libucs and libucm share with libucp (src/ucs/share.h, src/ucm/share.h) and the log of UCX's libucs. They take no data object: a program that
-# is not position independent has a copy of that, as long as it was in the release that the program was linked with
-# (NB-6). Programs call libucm from inside the allocator, so it takes nothing that allocates or locks (NB-42).
+# what libucs and libucm share with libucp (src/ucs/share.h, src/ucm/share.h) and the log of UCX's libucs. They take no
+# data object: a program that is not position independent has a copy of that, as long as it was in the release that the
+# program was linked with (NB-6). Programs call libucm from inside the allocator, so it takes nothing that allocates or
+# locks (NB-42).
 set -eu
 
 [ $# -gt 0 ] || { echo "usage: check_taken.sh LIBRARY..." >&2; exit 2; }
@@ -19,6 +20,10 @@ for library; do
         [ -z "$taken" ] || { echo "$library may allocate or lock: $taken"; failed=1; }
         ;;
     esac
+    # Another library may come first with functions of these names.
+    own=$(nm -D --defined-only "$library" | awk '$(NF - 1) == "T" { print $NF }')
+    taken=$(readelf -rW "$library" | awk '{ print $5 }' | grep -xF "$own" || true)
+    [ -z "$taken" ] || { echo "$library finds by name what it has itself:" $taken; failed=1; }
     ! readelf -dW "$library" | grep -q 'Flags:.*\(INTERPOSE\|NODELETE\)' ||
         { echo "$library puts itself before others or stays loaded"; failed=1; }
 done

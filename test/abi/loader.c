@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Several libraries of the name in one process, and one that goes again (NB-1, NB-2, NB-4). Linked with none of them.
- * Usage: loader CASE OURS OTHER, where OURS and OTHER are directories with libucp.so.0: ours, and a copy of ours or the
- * original. Status 0: every library that was loaded moved a message.
+ * Usage: loader CASE OURS OTHER, where OURS and OTHER are directories with libucp.so.0, or files: ours, and a copy of ours
+ * or the original. Status 0: every library that was loaded moved a message.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -46,7 +46,7 @@ static void load(struct side *side, const char *directory, Lmid_t space, int fla
     char path[600];
     Dl_info info;
 
-    snprintf(path, sizeof(path), "%s/libucp.so.0", directory);
+    snprintf(path, sizeof(path), "%s%s", directory, (strstr(directory, ".so.") != NULL) ? "" : "/libucp.so.0");
     side->handle = (space == LM_ID_BASE) ? dlopen(path, flags) : dlmopen(space, path, flags);
     if (side->handle == NULL) {
         fprintf(stderr, "%s\n", dlerror());
@@ -153,6 +153,7 @@ static void slurm(const char *ours)
     const char *(*status_string)(ucs_status_t);
     struct sigaction before[32], after;
     struct side side;
+    Dl_info info;
     int i, number;
 
     for (number = 1; number < 32; number++) {
@@ -172,7 +173,10 @@ static void slurm(const char *ours)
         sigaction(number, NULL, &after);
         must(after.sa_handler == before[number].sa_handler);
     }
-    must(dlopen(side.directory, RTLD_LAZY | RTLD_NOLOAD) == NULL); /* it has gone */
+    /* It has gone, unless dlsym() tied this program to it. */
+    if (dladdr((void *)status_string, &info) == 0 || strcmp(info.dli_fname, side.directory) != 0) {
+        must(dlopen(side.directory, RTLD_LAZY | RTLD_NOLOAD) == NULL);
+    }
 }
 
 /* How many components the libuct lists that the loader finds by its name. */

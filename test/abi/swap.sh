@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The directory that holds libucp.so.0 alone, in front of UCX's libraries. Usage: swap.sh CASE DIRECTORY [PROGRAM]
-# CASE: alone (the file), info, perftest (UCX's tools, from $UCX_BIN, default /usr/bin), log, handlers (by PROGRAM, linked
-# with UCX). Status 77: there is no UCX here.
+# CASE: alone (the file), info, perftest (UCX's tools, from $UCX_BIN, default /usr/bin), log, handlers (by PROGRAM, which
+# is linked with UCX). Status 77: there is no UCX here.
 set -eu
 
 case_name=$1
@@ -51,6 +51,10 @@ alone)
     dynamic=$(readelf -dW "$directory/libucp.so.0")
     echo "$dynamic" | grep -q 'SONAME.*\[libucp\.so\.0\]' || fail "no SONAME libucp.so.0: $dynamic"
     ! echo "$dynamic" | grep -E 'NEEDED.*libuc|RPATH|RUNPATH' || fail "it needs a companion or looks for one"
+    nm -D --defined-only "$directory/libucp.so.0" | awk '{ print $NF }' | LC_ALL=C sort >"$work/has"
+    { cat "$(dirname "$0")/exports/libucp.txt"; echo ucs_status_string; } | grep -v '^#' | awk 'NF { print $1 }' |
+        LC_ALL=C sort |
+        diff - "$work/has" >"$work/out" || fail "it exports other names"
     ;;
 info)
     need_tool ucx_info

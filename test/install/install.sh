@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of what is installed. Usage: install.sh CASE BUILD-DIR WORK-DIR VERSION, with CC and CMAKE in the environment.
-# CASE: install (the fixture of the others), files, simulators, shared, cxx, static, cmake, moved, destdir, bare, clang.
+# CASE: install (the fixture of the others), files, simulators, shared, cxx, static, cmake, moved, destdir, bare, clang,
+# suffix.
 # Status 77: cannot run here.
 set -eu
 
@@ -73,7 +74,7 @@ cmake_consumer()
 {
     rm -rf "$2"
     if ! { "$CMAKE" -S "$here/consumer" -B "$2" -G Ninja -DCMAKE_C_COMPILER="$CC" -DCMAKE_PREFIX_PATH="$1" \
-        -DEXPECTED_VERSION="$version" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF &&
+        -DEXPECTED_VERSION="$version" -DLIBRARY_SUFFIX="${library_suffix:-}" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF &&
         "$CMAKE" --build "$2"; } >"$2.log" 2>&1; then
         cat "$2.log"
         fail "the consumer does not build with find_package"
@@ -107,6 +108,8 @@ files)
     (cd "$here/../../include" && find . -name '*.h') | while read -r header; do
         [ -f "$prefix/include/$header" ] || fail "the header $header is missing"
     done
+    [ "$(ls "$lib/swap")" = libucp.so.0 ] || fail "swap holds more or less than libucp.so.0: $(ls "$lib/swap")"
+    ! readelf -d "$lib/swap/libucp.so.0" | grep -E 'NEEDED.*libuc|RPATH|RUNPATH' || fail "swap/libucp.so.0 needs more"
     [ ! -d "$build/completions" ] || for program in "$prefix"/bin/ucx_*; do
         name=$(basename "$program")
         [ -f "$prefix/share/bash-completion/completions/$name" ] || fail "the completion of $name is missing"
@@ -196,6 +199,52 @@ bare)
         'transport ofi left out: no rdma/fabric.h (libfabric-dev)'; do
         grep -qxF -e "-- $line" "$work/bare.log" || { cat "$work/bare.log"; fail "it does not say: $line"; }
     done
+    ;;
+suffix)
+    # Libraries of another name, in one process with those of the build directory.
+    need_pkg_config
+    work=$work-suffix
+    mkdir -p "$work"
+    ! "$CMAKE" -S "$here/../.." -B "$work/bad-suffix" -G Ninja -DCW_SONAME_SUFFIX=-a/b >"$work/suffix.log" 2>&1 ||
+        fail "a suffix with a slash is taken"
+    suffix=$work/with-suffix
+    if ! { "$CMAKE" -S "$here/../.." -B "$suffix" -G Ninja -DCMAKE_C_COMPILER="$CC" -DCMAKE_BUILD_TYPE=Debug \
+        -DCW_SONAME_SUFFIX=nixl -DCW_BUILD_TOOLS=OFF -DCW_BUILD_PYTHON=OFF && "$CMAKE" --build "$suffix" &&
+        "$CMAKE" --install "$suffix" --prefix "$suffix/prefix"; } >"$work/suffix.log" 2>&1; then
+        tail -n 30 "$work/suffix.log"
+        fail "the libraries with a suffix do not build"
+    fi
+    lib=$(dirname "$(find "$suffix/prefix" -name libucp-nixl.so)")
+    [ "$(ls "$lib/swap")" = libucp-nixl.so.0 ] || fail "swap holds $(ls "$lib/swap")"
+    for file in "$lib"/libuc*.so "$lib/swap/libucp-nixl.so.0"; do
+        name=$(basename "$file" .0).0
+        dynamic=$(readelf -d "$file")
+        echo "$dynamic" | grep -q "SONAME.*\[$name\]" || fail "$file is called otherwise: $dynamic"
+        ! echo "$dynamic" | grep 'NEEDED.*libuc' | grep -v -e '-nixl\.so\.0' || fail "$file needs others"
+    done
+    PKG_CONFIG_PATH=$lib/pkgconfig
+    export PKG_CONFIG_PATH
+    flags=$(pkg-config --cflags --libs ucx)
+    # shellcheck disable=SC2086 # a list of flags
+    "$CC" -Wall -Wextra -Werror "$here/consumer/consumer.c" -o "$work/suffixed" $flags || fail "no build with: $flags"
+    LD_LIBRARY_PATH=$lib ldd "$work/suffixed" | grep -q 'libucp-nixl\.so\.0' || fail "another library by: $flags"
+    answer=$(LD_LIBRARY_PATH=$lib "$work/suffixed") || fail "the program with pkg-config ended with status $?"
+    [ "$answer" = "$version" ] || fail "it ran with version $answer"
+    library_suffix=-nixl
+    cmake_consumer "$suffix/prefix" "$work/suffixed-cmake"
+    LD_LIBRARY_PATH=$lib "$work/suffixed-cmake/consumer" >/dev/null || fail "the program with find_package"
+    # In one process with the library without suffix, ours and UCX's: each in the global scope or not, or linked.
+    loader=$build/bin/loader
+    [ -x "$loader" ] || { echo "SKIPPED: test/abi has not built its loader."; exit 77; }
+    for other in "$build/lib/libucp.so.0" "${CW_OLDER_UCP:-}"; do
+        [ -n "$other" ] || continue
+        other=$(dirname "$other")/libucp.so.0
+        for scope in global local; do
+            "$loader" $scope "$other" "$lib/libucp-nixl.so.0" || fail "$other and the suffix: $scope"
+        done
+        LD_PRELOAD=$other "$loader" local "$other" "$lib/libucp-nixl.so.0" || fail "$other linked, and the suffix"
+    done
+    "$loader" global "$lib/libucp-nixl.so.0" "$build/lib/libucp.so.0" || fail "the suffix is in the global scope"
     ;;
 clang)
     # The sanitizer of clang leaves its functions to the program, which a library must let pass.

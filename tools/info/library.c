@@ -19,6 +19,7 @@
 #include "os/env.h"
 
 #define LIBRARY   "libucp" CW_LIBRARY_SUFFIX ".so.0"
+#define COMPANION "libuct" CW_LIBRARY_SUFFIX ".so.0"
 #define SECONDS   10
 #define OURS      'c'
 #define REFERENCE 'r'
@@ -38,7 +39,7 @@ static void tell(int fd)
     if (version == NULL || dladdr((void *)version, &info) == 0 || realpath(info.dli_fname, path) == NULL) {
         return;
     }
-    (void)dprintf(fd, "%c%s\n%s\n", (dlopen("libuct" CW_LIBRARY_SUFFIX ".so.0", RTLD_LAZY | RTLD_NOLOAD) == NULL) ? OURS : REFERENCE,
+    (void)dprintf(fd, "%c%s\n%s\n", (dlopen(COMPANION, RTLD_LAZY | RTLD_NOLOAD) == NULL) ? OURS : REFERENCE,
                   version(), path);
 }
 
