@@ -28,8 +28,21 @@ done
 built=$(sh "$source/packaging/deb.sh" "$source" "$output") || fail "the packages do not build"
 debug=$(echo "$built" | grep -- '-dbgsym_' || true)
 built=$(echo "$built" | grep -v -- '-dbgsym_')
-[ "$(echo "$built" | wc -l)" -eq 3 ] || fail "three packages were to be built: $built"
-[ "$(echo "$debug" | wc -l)" -eq 2 ] || fail "two packages of symbols were to be built: $debug"
+[ "$(echo "$built" | wc -l)" -eq 4 ] || fail "four packages were to be built: $built"
+[ "$(echo "$debug" | wc -l)" -eq 3 ] || fail "three packages of symbols were to be built: $debug"
+# One file in the place of that of libucx0; packaging.root installs it.
+swap=$(echo "$built" | grep '/causeway-swap_')
+built=$(echo "$built" | grep -v '/causeway-swap_')
+files=$(dpkg-deb -c "$swap" | awk '/^-/ { print $NF }' | grep -v /usr/share/ || true)
+case $files in
+./usr/lib/*/libucp.so.0.0.0) ;;
+*) fail "$swap has not one library: $files" ;;
+esac
+for script in preinst postrm; do
+    dpkg-deb -I "$swap" $script | grep -qF "library=$(dirname "${files#.}")/libucp.so.0.0.0" || fail "$script of $swap"
+done
+dpkg-deb -f "$swap" Depends | grep -q '^libucx0 (' || fail "$swap does not keep libucx0"
+dpkg-deb -f "$(echo "$built" | grep /libcauseway0_)" Breaks | grep -qx libucc1 || fail "libucc1 may stay beside it"
 version=$(sed -n 's/^project(causeway VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
 for pair in libcauseway0=libucx0 libcauseway-dev=libucx-dev causeway-utils=ucx-utils; do
     package=$(echo "$built" | grep "/${pair%=*}_")
