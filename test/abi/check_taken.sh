@@ -23,7 +23,7 @@ for library; do
     # Another library may come first with functions of these names.
     own=$(nm -D --defined-only "$library" | awk '$(NF - 1) == "T" { print $NF }')
     taken=$(readelf -rW "$library" | awk '{ print $5 }' | grep -xF "$own" || true)
-    [ -z "$taken" ] || { echo "$library finds by name what it has itself:" $taken; failed=1; }
+    [ -z "$taken" ] || { echo "$library finds by name what it has itself: $taken"; failed=1; }
     ! readelf -dW "$library" | grep -q 'Flags:.*\(INTERPOSE\|NODELETE\)' ||
         { echo "$library puts itself before others or stays loaded"; failed=1; }
 done

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Several libraries of the name in one process, and one that goes again (NB-1, NB-2, NB-4). Linked with none of them.
- * Usage: loader CASE OURS OTHER, where OURS and OTHER are directories with libucp.so.0, or files: ours, and a copy of ours
- * or the original. Status 0: every library that was loaded moved a message.
+ * Usage: loader CASE OURS OTHER, where OURS and OTHER are directories with libucp.so.0, or files: ours, and a copy of
+ * ours or the original. Status 0: every library that was loaded moved a message.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

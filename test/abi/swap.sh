@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The directory that holds libucp.so.0 alone, in front of UCX's libraries. Usage: swap.sh CASE DIRECTORY [PROGRAM]
-# CASE: alone (the file), info, perftest (UCX's tools, from $UCX_BIN, default /usr/bin), log, handlers (by PROGRAM, which
-# is linked with UCX). Status 77: there is no UCX here.
+# CASE: alone (the file), info, perftest (UCX's tools, from $UCX_BIN, default /usr/bin), log, handlers (by PROGRAM,
+# which is linked with UCX). Status 77: there is no UCX here.
 set -eu
 
 case_name=$1
