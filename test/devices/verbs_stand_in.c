@@ -127,6 +127,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
     (void)context;
     *attr = (struct ibv_device_attr){.max_qp         = QPS,
                                      .max_qp_wr      = SENDS,
+                                     .max_cqe        = 1 << 16,
                                      .max_sge        = 4,
                                      .max_qp_rd_atom = 16,
                                      .atomic_cap     = IBV_ATOMIC_HCA,
