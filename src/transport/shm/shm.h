@@ -280,7 +280,7 @@ bool cw_shm_bell_offer(struct shm_conn *conn);
 bool cw_shm_bell_take(struct shm_conn *conn, const void *message, size_t length, int fd);
 /* Sets our doorbell at the peer; false: we have none. */
 bool cw_shm_bell_set(const struct shm_conn *conn);
-/* Whether a doorbell is set. */
+/* Whether a doorbell is set, where there are any. */
 bool cw_shm_bell_rang(const struct shm_iface *iface);
 /* Looks at the rings of those who have set theirs from now on. */
 void cw_shm_bell_answer(struct shm_iface *iface);

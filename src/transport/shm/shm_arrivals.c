@@ -118,7 +118,7 @@ bool cw_shm_bell_set(const struct shm_conn *conn)
 
 bool cw_shm_bell_rang(const struct shm_iface *iface)
 {
-    return iface->arrivals != NULL && __atomic_load_n(&iface->arrivals->page, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&iface->arrivals->page, __ATOMIC_RELAXED) != 0;
 }
 
 static void answer_group(struct shm_iface *iface, uint32_t group)

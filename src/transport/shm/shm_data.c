@@ -328,7 +328,7 @@ unsigned cw_shm_progress(struct cw_iface *super)
     struct shm_conn *conn;
     uint64_t word;
 
-    if (cw_unlikely(cw_shm_bell_rang(iface))) {
+    if (cw_unlikely(iface->arrivals != NULL) && cw_shm_bell_rang(iface)) {
         cw_shm_bell_answer(iface);
     }
     if (cw_likely(iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0)) {
