@@ -243,5 +243,7 @@ const char *cw_transport_of(ucp_ep_h ep);
 /* All that the library writes to stdout and stderr between start and end lands in the text. */
 int cw_capture_start(int saved[2]);
 void cw_capture_end(int file, const int saved[2], char *text, size_t room);
+/* How often the words stand in the text. */
+int cw_capture_count(const char *text, const char *words);
 
 #endif

@@ -207,3 +207,13 @@ void cw_capture_end(int file, const int saved[2], char *text, size_t room)
     text[length < 0 ? 0 : length] = '\0';
     close(file);
 }
+
+int cw_capture_count(const char *text, const char *words)
+{
+    int number = 0;
+
+    for (const char *at = text; (at = strstr(at, words)) != NULL; at++) {
+        number++;
+    }
+    return number;
+}

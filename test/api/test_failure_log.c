@@ -88,16 +88,6 @@ static ucs_status_t end_of_peer(const char *how)
     return status;
 }
 
-static int count(const char *words)
-{
-    int number = 0;
-
-    for (const char *at = text; (at = strstr(at, words)) != NULL; at++) {
-        number++;
-    }
-    return number;
-}
-
 static void test_a_death_is_told_once(void **state)
 {
     const char *line;
@@ -107,8 +97,9 @@ static void test_a_death_is_told_once(void **state)
     cw_test_skip_reference("it logs this at a level that nobody sees");
     /* A device learns of it by silence. */
     assert_int_equal(end_of_peer("dies"), cw_test_tls_has("rc") ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_ERR_CONNECTION_RESET);
-    if (count("will not be handled") != 1) {
-        fail_msg("the death of a peer is told %d times, not once:\n%s", count("will not be handled"), text);
+    if (cw_capture_count(text, "will not be handled") != 1) {
+        fail_msg("the death of a peer is told %d times, not once:\n%s", cw_capture_count(text, "will not be handled"),
+                 text);
     }
     line = strstr(text, " WARN ");
     assert_non_null(line);
@@ -160,7 +151,7 @@ static void test_a_connection_that_fails_is_told(void **state)
         ucp_worker_progress(side.worker);
     }
     cw_capture_end(file, saved, text, sizeof(text));
-    assert_int_equal(count("will not be handled"), 1);
+    assert_int_equal(cw_capture_count(text, "will not be handled"), 1);
     assert_non_null(strstr(text, " WARN "));
     if (cw_test_tls_has("tcp")) {
         assert_non_null(strstr(text, "cannot connect by TCP to "));

@@ -96,16 +96,6 @@ static ucs_status_t open_side(struct cw_side *side)
     return status;
 }
 
-static int count(const char *words)
-{
-    int number = 0;
-
-    for (const char *at = text; (at = strstr(at, words)) != NULL; at++) {
-        number++;
-    }
-    return number;
-}
-
 /* One line at WARN with device, step and cause. */
 static void check_line(const struct step *step, unsigned skip, int errors)
 {
@@ -115,7 +105,8 @@ static void check_line(const struct step *step, unsigned skip, int errors)
     if (step->opening == LISTING && line != NULL && strstr(line, strerror(EREMOTEIO)) != NULL) {
         return;
     }
-    if (count(" WARN ") != 1 || count(" ERROR ") != errors || strstr(line, device) == NULL ||
+    if (cw_capture_count(text, " WARN ") != 1 || cw_capture_count(text, " ERROR ") != errors ||
+        strstr(line, device) == NULL ||
         strstr(line, strerror(EREMOTEIO)) == NULL) {
         fail_msg("%s fails at call %u, and this is logged:\n%s", step->name, skip, text);
     }
@@ -265,7 +256,7 @@ static void check_opening(const struct step *step)
         has_failed = fail_no_more();
         if (has_failed && step->opening != TAKEN) {
             check_line(step, skip, 0);
-        } else if (count(" WARN ") + count(" ERROR ") != 0) {
+        } else if (cw_capture_count(text, " WARN ") + cw_capture_count(text, " ERROR ") != 0) {
             fail_msg("this is logged:\n%s", text);
         }
         assert_int_equal(open_side(pair.rx), UCS_OK);
