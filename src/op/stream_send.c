@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending on a stream. A contiguous buffer that fits the window and a cell or the transport's short send needs no
- * request. Any other send is cut into packets as the transport and the window allow, directly from the user's memory
- * where the transport can do that.
+ * Sending on a stream. A contiguous buffer that fits the window and a line of a ring, or the transport's short send,
+ * needs no request. Any other send is cut into packets as the transport and the window allow, directly from the user's
+ * memory where the transport can do that.
  */
 #include "core/ep_batch.h"
 #include "op/choice.h"

@@ -9,7 +9,7 @@
 #include "proto/proto.h"
 
 /*
- * A short message of contiguous memory that the call itself gives to the transport, or writes into a cell, without a
+ * A short message of contiguous memory that the call itself gives to the transport, or writes into a ring, without a
  * request (cw_tag_send, cw_am_send). A short message that must be queued goes by an eager protocol.
  */
 

@@ -6,7 +6,7 @@
 #include "proto/proto.h"
 
 /*
- * Contiguous stream data that the call itself gives to the transport, or writes into a cell, without a request
+ * Contiguous stream data that the call itself gives to the transport, or writes into a ring, without a request
  * (cw_stream_send). An empty send ends in the call as well; nothing is sent then.
  */
 
