@@ -192,13 +192,51 @@ static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, con
     return 1;
 }
 
+static bool is_list_of_host(ucp_worker_h worker, const ucp_dt_iov_t *iov, size_t count)
+{
+    size_t i;
+
+    for (i = 0; i < count; i++) {
+        if (!cw_worker_is_host(worker, iov[i].buffer)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Whether the datatype is the only attribute that a check would look at, its class exists, and the library touches no
  * other memory than the host's. */
-static inline bool only_datatype(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer)
+static inline bool only_datatype(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                 size_t count)
 {
-    return ((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) == UCP_OP_ATTR_FIELD_DATATYPE &&
-           (((param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG && cw_worker_is_host(worker, buffer)) ||
-            (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC);
+    if (((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) != UCP_OP_ATTR_FIELD_DATATYPE) {
+        return false;
+    }
+    switch (param->datatype & UCP_DATATYPE_CLASS_MASK) {
+    case UCP_DATATYPE_CONTIG:
+        return cw_worker_is_host(worker, buffer);
+    case UCP_DATATYPE_IOV:
+        return buffer != NULL && is_list_of_host(worker, buffer, count);
+    case UCP_DATATYPE_GENERIC:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* As cw_worker_look for all memory of a buffer. */
+static void look_at_buffer(ucp_worker_h worker, ucp_datatype_t datatype, const void *buffer, size_t count)
+{
+    const ucp_dt_iov_t *iov = buffer;
+    size_t i;
+
+    cw_worker_look(worker, buffer);
+    if (worker->looks != 0 || (datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_IOV || iov == NULL) {
+        return;
+    }
+    for (i = 0; i < count; i++) {
+        cw_worker_note_host(worker, iov[i].buffer);
+    }
 }
 
 ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
@@ -207,7 +245,7 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
     const ucp_datatype_t datatype = cw_dt_of_param(param);
     ucs_status_t status;
 
-    if (cw_likely(only_datatype(worker, param, buffer))) {
+    if (cw_likely(only_datatype(worker, param, buffer, count))) {
         return UCS_OK;
     }
     status = check_attributes(param);
@@ -219,7 +257,7 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
         cw_error("the memory handle does not cover the buffer");
         return UCS_ERR_INVALID_PARAM;
     }
-    cw_worker_look(worker, buffer);
+    look_at_buffer(worker, datatype, buffer, count);
     return cw_likely(!((param->op_attr_mask | worker->looks) & MEMORY_TOLD)) ? UCS_OK :
            cw_call_check_memory(worker, param, buffer, count);
 }
@@ -229,7 +267,7 @@ ucs_status_t cw_call_check_buffer(ucp_worker_h worker, const ucp_request_param_t
 {
     ucs_status_t status;
 
-    if (cw_likely(only_datatype(worker, param, buffer))) {
+    if (cw_likely(only_datatype(worker, param, buffer, count))) {
         return UCS_OK;
     }
     status = cw_call_check_local(worker, param, buffer, count);

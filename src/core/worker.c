@@ -347,8 +347,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
 
 void cw_worker_look(struct ucp_worker *worker, const void *memory)
 {
-    const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
-    const uint64_t loaded   = cw_loaded_number();
+    const uint64_t loaded = cw_loaded_number();
 
     if (worker->looks != 0) {
         return;
@@ -362,7 +361,7 @@ void cw_worker_look(struct ucp_worker *worker, const void *memory)
         }
         __atomic_store_n(&worker->loaded, loaded, __ATOMIC_RELAXED);
     }
-    __atomic_store_n(&worker->host[granule % CW_WORKER_GRANULES], granule, __ATOMIC_RELAXED);
+    cw_worker_note_host(worker, memory);
 }
 
 /* Sends the small sends that were collected, unless operations are still in progress: the keys of one-sided ones may be

@@ -222,6 +222,13 @@ static CW_INLINE bool cw_worker_is_host(const struct ucp_worker *worker, const v
     return cw_likely(__atomic_load_n(&worker->host[granule % CW_WORKER_GRANULES], __ATOMIC_RELAXED) == granule);
 }
 
+static inline void cw_worker_note_host(struct ucp_worker *worker, const void *memory)
+{
+    const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
+
+    __atomic_store_n(&worker->host[granule % CW_WORKER_GRANULES], granule, __ATOMIC_RELAXED);
+}
+
 /* If the process has loaded something since the last call, decides anew whether memory of devices may come; if none
  * may, the granule of `memory` is the host's. Any thread. */
 void cw_worker_look(struct ucp_worker *worker, const void *memory);
