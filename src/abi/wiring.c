@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Joins op/ and connect/ to the core: the core depends on neither (docs/ARCHITECTURE.md). Also the argument checks that
- * several public calls share.
+ * Joins the operations, the protocols and connect/ to the core, which depends on none of them (docs/ARCHITECTURE.md).
  */
+#include <stdlib.h>
+
 #include "abi/call.h"
+#include "abi/dispatch.h"
+#include "base/counter.h"
+#include "connect/cm.h"
 #include "connect/connect.h"
 #include "connect/further.h"
-#include "connect/cm.h"
-#include "core/mem.h"
-#include "op/op.h"
+#include "core/proto_info.h"
+#include "op/am.h"
+#include "op/chunk_table.h"
+#include "op/incoming.h"
+#include "op/msg.h"
+#include "op/near.h"
 #include "op/rma.h"
+#include "op/rndv_recv.h"
+#include "op/send_rndv.h"
+#include "op/shares.h"
+#include "op/stream.h"
 #include "op/tag.h"
-#include "os/memory.h"
+#include "os/random.h"
 #include "proto/proto.h"
 #include "wire/packet.h"
 
@@ -38,239 +49,89 @@ static const struct cw_upcalls upcalls = {
     .dry       = receives_ran_dry,
 };
 
+/* The state of all operations in a worker, in one piece of memory. */
+struct state {
+    struct cw_msg_state msg;
+    struct cw_tag_state tag;
+    struct cw_am_state am;
+    struct cw_stream_state stream;
+    struct cw_rma_state rma;
+};
+
+static ucs_status_t worker_init(struct ucp_worker *worker)
+{
+    struct state *state = calloc(1, sizeof(*state));
+
+    if (state == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    worker->msg    = &state->msg;
+    worker->tag    = &state->tag;
+    worker->am     = &state->am;
+    worker->stream = &state->stream;
+    worker->rma    = &state->rma;
+    cw_msg_init(worker);
+    cw_tag_init(worker);
+    cw_am_init(worker->am, cw_random_u64());
+    cw_list_init(&worker->stream->ready);
+    cw_list_init(&worker->rma->all);
+    return UCS_OK;
+}
+
+static void worker_cleanup(struct ucp_worker *worker)
+{
+    cw_am_cleanup(worker->am); /* this may call callbacks of the program */
+    cw_tag_cleanup(worker);
+    cw_stream_worker_end(worker);
+    cw_msg_cleanup(worker);
+    free(cw_container_of(worker->msg, struct state, msg));
+    worker->msg = NULL;
+}
+
+static void ep_init(struct ucp_ep *ep)
+{
+    struct cw_op_ep *state = cw_op_ep(ep);
+
+    *state = (struct cw_op_ep){.next_message_id = (uint32_t)cw_counter_start,
+                               .pair_generation = (uint32_t)cw_counter_start & CW_CLAIM_MAX_GENERATION};
+    cw_list_init(&state->incoming.receiving);
+    cw_list_init(&state->incoming.partial);
+    cw_list_init(&state->incoming.stored);
+}
+
+static int ep_expects(const struct ucp_ep *ep)
+{
+    const struct cw_op_incoming *incoming = &cw_op_ep(ep)->incoming;
+
+    return !cw_list_empty(&incoming->receiving) || !cw_list_empty(&incoming->partial);
+}
+
+static void ep_lost(struct ucp_ep *ep, ucs_status_t status)
+{
+    cw_incoming_ep_lost(ep, status);
+    cw_tag_ep_lost(ep);
+    cw_stream_ep_lost(ep, status);
+    cw_rma_ep_lost(ep, status);
+    cw_near_ep_lost(ep);
+    cw_chunk_ep_lost(ep);
+}
+
 const struct cw_worker_handlers cw_call_handlers = {
     .upcalls         = &upcalls,
-    .worker_init     = cw_op_worker_init,
-    .worker_cleanup  = cw_op_worker_cleanup,
+    .worker_init     = worker_init,
+    .worker_cleanup  = worker_cleanup,
     .ep_connect      = cw_wireup_connect,
     .lanes_dial      = cw_further_dial,
     .ep_state_size   = sizeof(struct cw_op_ep),
-    .ep_init         = cw_op_ep_init,
-    .ep_expects      = cw_op_ep_expects,
-    .ep_quiesce      = cw_op_ep_quiesce,
-    .ep_lost         = cw_op_ep_lost,
+    .ep_init         = ep_init,
+    .ep_expects      = ep_expects,
+    .ep_opened       = cw_proto_info_print,
+    .ep_quiesce      = cw_rndv_recv_quiesce,
+    .ep_lost         = ep_lost,
     .ep_flush        = cw_rma_flush,
-    .ep_user_changed = cw_op_ep_user_changed,
+    .ep_user_changed = cw_stream_ep_user_changed,
+    .send_device_end = cw_send_device_end,
     .protocols       = cw_proto_tables,
-    .worker_gauges   = cw_op_worker_gauges,
+    .worker_gauges   = cw_tag_gauges,
     .worker_queues   = cw_tag_show,
 };
-
-int cw_call_is_inherited(const struct ucp_context *context, const char *call)
-{
-    static int told;
-
-    if (cw_likely(context->process == cw_memory_process())) {
-        return 0;
-    }
-    if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
-        cw_info("%s does nothing in a forked child: what it is asked to take down belongs to the parent, process %u",
-                call, context->process);
-    }
-    return 1;
-}
-
-CW_COLD int cw_call_is_missing(const char *call, const char *what)
-{
-    cw_error("%s does nothing: its %s is NULL", call, what);
-    return 1;
-}
-
-ucs_status_t cw_call_feature_missing(const char *call, const char *feature)
-{
-    cw_error("%s needs %s, which was not among the features given to ucp_init", call, feature);
-    return UCS_ERR_INVALID_PARAM;
-}
-
-void cw_call_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from)
-{
-    const uint32_t mask = from->op_attr_mask;
-
-    memset(to, 0, sizeof(*to));
-    to->op_attr_mask = mask;
-    if (mask & UCP_OP_ATTR_FIELD_FLAGS) {
-        to->flags = from->flags;
-    }
-    if (mask & UCP_OP_ATTR_FIELD_REQUEST) {
-        to->request = from->request;
-    }
-    if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
-        to->cb = from->cb;
-    }
-    if (mask & UCP_OP_ATTR_FIELD_DATATYPE) {
-        to->datatype = from->datatype;
-    }
-    if (mask & UCP_OP_ATTR_FIELD_USER_DATA) {
-        to->user_data = from->user_data;
-    }
-    if (mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) {
-        to->reply_buffer = from->reply_buffer;
-    }
-    if (mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) {
-        to->memory_type = from->memory_type;
-    }
-    if (mask & UCP_OP_ATTR_FIELD_RECV_INFO) {
-        to->recv_info = from->recv_info;
-    }
-    if (mask & UCP_OP_ATTR_FIELD_MEMH) {
-        to->memh = from->memh;
-    }
-}
-
-ucs_status_t cw_call_check_flags(const ucp_request_param_t *param)
-{
-    const uint32_t both = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND;
-
-    if ((param->op_attr_mask & both) == both) {
-        cw_error("UCP_OP_ATTR_FLAG_FAST_CMPL and UCP_OP_ATTR_FLAG_MULTI_SEND exclude each other");
-        return UCS_ERR_INVALID_PARAM;
-    }
-    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) &&
-        (unsigned)param->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
-        cw_error("memory type %d does not exist", (int)param->memory_type);
-        return UCS_ERR_INVALID_PARAM;
-    }
-    return UCS_OK;
-}
-
-static ucs_status_t check_attributes(const ucp_request_param_t *param)
-{
-    ucs_status_t status = cw_call_check_flags(param);
-    unsigned class_id;
-
-    if (status != UCS_OK) {
-        return status;
-    }
-    if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
-        class_id = (unsigned)(param->datatype & UCP_DATATYPE_CLASS_MASK);
-        if (class_id != UCP_DATATYPE_CONTIG && class_id != UCP_DATATYPE_IOV && class_id != UCP_DATATYPE_GENERIC) {
-            cw_error("datatype 0x%llx is of no supported class", (unsigned long long)param->datatype);
-            return UCS_ERR_INVALID_PARAM;
-        }
-        if (class_id == UCP_DATATYPE_GENERIC && (param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH)) {
-            cw_error("a generic datatype cannot be used with a memory handle");
-            return UCS_ERR_INVALID_PARAM;
-        }
-    }
-    return UCS_OK;
-}
-
-static ucs_status_t check_remote(const ucp_worker_h worker, const ucp_request_param_t *param)
-{
-    if ((param->op_attr_mask & CW_CALL_REMOTE) && worker->context->api.has_remote) {
-        cw_error("a description of the remote side belongs to puts and gets of many pieces alone: leave "
-                 "UCP_OP_ATTR_FIELD_REMOTE, REMOTE_DATATYPE and REMOTE_COUNT out");
-        return UCS_ERR_INVALID_PARAM;
-    }
-    return UCS_OK;
-}
-
-ucs_status_t cw_call_check_attributes(ucp_worker_h worker, const ucp_request_param_t *param)
-{
-    ucs_status_t status = check_attributes(param);
-
-    return (status == UCS_OK) ? check_remote(worker, param) : status;
-}
-
-/* These attributes say of which type the memory is. */
-#define MEMORY_TOLD (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)
-
-/* OPA-13 */
-static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, const void *buffer, size_t count)
-{
-    const ucp_dt_iov_t *iov = buffer;
-    size_t i;
-
-    if (cw_dt_is_contig(datatype)) {
-        return cw_mem_covers(mem, buffer, cw_dt_contig_length(datatype, count));
-    }
-    for (i = 0; i < count && iov != NULL; i++) {
-        if (!cw_mem_covers(mem, iov[i].buffer, iov[i].length)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static bool is_list_of_host(ucp_worker_h worker, const ucp_dt_iov_t *iov, size_t count)
-{
-    size_t i;
-
-    for (i = 0; i < count; i++) {
-        if (!cw_worker_is_host(worker, iov[i].buffer)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Whether the datatype is the only attribute that a check would look at, its class exists, and the library touches no
- * other memory than the host's. */
-static inline bool only_datatype(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
-                                 size_t count)
-{
-    if (((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) != UCP_OP_ATTR_FIELD_DATATYPE) {
-        return false;
-    }
-    switch (param->datatype & UCP_DATATYPE_CLASS_MASK) {
-    case UCP_DATATYPE_CONTIG:
-        return cw_worker_is_host(worker, buffer);
-    case UCP_DATATYPE_IOV:
-        return buffer != NULL && is_list_of_host(worker, buffer, count);
-    case UCP_DATATYPE_GENERIC:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* As cw_worker_look for all memory of a buffer. */
-static void look_at_buffer(ucp_worker_h worker, ucp_datatype_t datatype, const void *buffer, size_t count)
-{
-    const ucp_dt_iov_t *iov = buffer;
-    size_t i;
-
-    cw_worker_look(worker, buffer);
-    if (worker->looks != 0 || (datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_IOV || iov == NULL) {
-        return;
-    }
-    for (i = 0; i < count; i++) {
-        cw_worker_note_host(worker, iov[i].buffer);
-    }
-}
-
-ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
-                                 size_t count)
-{
-    const ucp_datatype_t datatype = cw_dt_of_param(param);
-    ucs_status_t status;
-
-    if (cw_likely(only_datatype(worker, param, buffer, count))) {
-        return UCS_OK;
-    }
-    status = check_attributes(param);
-    if (status != UCS_OK) {
-        return status;
-    }
-    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH) &&
-        (param->memh == NULL || !is_registered(param->memh, datatype, buffer, count))) {
-        cw_error("the memory handle does not cover the buffer");
-        return UCS_ERR_INVALID_PARAM;
-    }
-    look_at_buffer(worker, datatype, buffer, count);
-    return cw_likely(!((param->op_attr_mask | worker->looks) & MEMORY_TOLD)) ? UCS_OK :
-           cw_call_check_memory(worker, param, buffer, count);
-}
-
-ucs_status_t cw_call_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
-                                  size_t count)
-{
-    ucs_status_t status;
-
-    if (cw_likely(only_datatype(worker, param, buffer, count))) {
-        return UCS_OK;
-    }
-    status = cw_call_check_local(worker, param, buffer, count);
-    return (status == UCS_OK || status == CW_CALL_DEVICE) && check_remote(worker, param) != UCS_OK ?
-           UCS_ERR_INVALID_PARAM : status;
-}

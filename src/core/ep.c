@@ -16,7 +16,6 @@
 #include "core/ep_slots.h"
 #include "core/failover/failover.h"
 #include "core/lanes.h"
-#include "core/proto_info.h"
 
 #define REDIAL_NS   UINT64_C(1000000000)
 #define DIALS_PER_ROUND 16u /* of endpoints without anything to send yet */
@@ -538,7 +537,9 @@ void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn)
     free(ep->end);
     ep->end = NULL;
     cw_ep_set_state(ep, CW_EP_OPEN);
-    cw_proto_info_print(ep);
+    if (ep->worker->handlers->ep_opened != NULL) {
+        ep->worker->handlers->ep_opened(ep);
+    }
     cw_ep_reap_later(ep);
 }
 

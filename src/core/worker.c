@@ -254,7 +254,7 @@ static void release(struct ucp_worker *worker)
     cw_failover_cleanup(worker, num_ifaces);
     free(worker->ifaces);
     free(worker->plans);
-    if (worker->op_state != NULL) {
+    if (worker->msg != NULL) {
         worker->handlers->worker_cleanup(worker);
     }
     cw_ep_slots_free(worker);
@@ -386,8 +386,7 @@ void cw_worker_free(struct ucp_worker *worker)
         cw_ep_destroy(cw_list_head(&worker->eps, struct ucp_ep, link));
     }
     worker->handlers->worker_cleanup(worker);
-    worker->op_state = NULL;
-    leaked           = cw_request_pool_in_use(&worker->requests);
+    leaked = cw_request_pool_in_use(&worker->requests);
     if (leaked > 0 && !(worker->flags & UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK)) {
         cw_warn("worker %s is destroyed while %zu of its requests were never freed (each was not returned to mpool)",
                 worker->name, leaked);

@@ -16,9 +16,9 @@
 #include "base/list.h"
 #include "core/context.h"
 #include "core/counters.h"
-#include "core/yield_policy.h"
 #include "core/request.h"
 #include "core/trace.h"
+#include "core/yield_policy.h"
 #include "os/clock.h"
 #include "os/lock.h"
 #include "plan/protocol.h"
@@ -33,11 +33,12 @@ struct cw_flush_wait {
 };
 
 struct cw_queues;
+struct cw_send;
 
 /* Functions of the layers above that the core calls. */
 struct cw_worker_handlers {
     const struct cw_upcalls *upcalls;
-    /* Makes and frees the state of op/ of a worker; UCS_ERR_NO_MEMORY. */
+    /* Makes and frees the state of the operations in a worker; UCS_ERR_NO_MEMORY. */
     ucs_status_t (*worker_init)(struct ucp_worker *worker);
     void (*worker_cleanup)(struct ucp_worker *worker);
     /* Starts to connect an idle endpoint; upcalls tell the result. */
@@ -45,16 +46,18 @@ struct cw_worker_handlers {
     /* The number of further lanes that the endpoint can have by our settings; `dial`: dials those of its table that are
      * missing. Only on the side that dialled the message lane. */
     unsigned (*lanes_dial)(struct ucp_ep *ep, int dial);
-    /* The state of op/ that lies behind each endpoint: its length, and the function that initialises it. */
+    /* The state of the operations that lies behind each endpoint: its length, and the function that initialises it. */
     size_t ep_state_size;
     void (*ep_init)(struct ucp_ep *ep);
-    /* Whether op/ still waits for the peer. */
+    /* Whether an operation still waits for the peer. */
     int (*ep_expects)(const struct ucp_ep *ep);
+    /* The endpoint is connected. NULL: nothing is to be done. */
+    void (*ep_opened)(const struct ucp_ep *ep);
     /* The endpoint is about to lose its connection `ep->conn`: before this returns, the peer's own accesses to our
      * memory must have ended. */
     void (*ep_quiesce)(struct ucp_ep *ep);
-    /* The endpoint failed or is freed: all that op/ waits for from it ends with this status. The core ends the requests
-     * on the endpoint's own lists. */
+    /* The endpoint failed or is freed: all that operations wait for from it ends with this status. The core ends the
+     * requests on the endpoint's own lists. */
     void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);
     /* A flush begins. UCS_INPROGRESS: `done` is called from progress, when the one-sided operations posted before are
      * complete; with `confirm` also at the peer, which may have to make progress for that. UCS_OK: there is nothing to
@@ -62,9 +65,11 @@ struct cw_worker_handlers {
     ucs_status_t (*ep_flush)(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
     /* The program got the handle of an endpoint that the peer had opened, or closed a handle: see cw_ep_has_user. */
     void (*ep_user_changed)(struct ucp_ep *ep);
+    /* Ends what a device does with the memory of a send (op/send_rndv.h). */
+    void (*send_device_end)(struct cw_send *send);
     /* For each enum cw_proto_operation the table of its protocols, which ends with NULL (src/proto). */
     const struct cw_protocol *const *const *protocols;
-    /* Sets the gauges of op/ in worker->counts. */
+    /* Sets the gauges of the queues of messages in worker->counts. */
     void (*worker_gauges)(struct ucp_worker *worker);
     /* Writes the oldest receives and messages, as many as `listed_posted` and `listed_unexpected` say; sets these lower
      * if it has fewer. The gauges were set just before. */
@@ -136,7 +141,11 @@ struct ucp_worker {
     _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* in a line of its own, because other threads read it */
 
     _Alignas(CW_CACHE_LINE) const struct cw_worker_handlers *handlers;
-    void *op_state;                     /* owned by op/ through worker_init and worker_cleanup */
+    struct cw_msg_state *msg;           /* state of the operations, owned by worker_init and worker_cleanup */
+    struct cw_tag_state *tag;
+    struct cw_am_state *am;
+    struct cw_stream_state *stream;
+    struct cw_rma_state *rma;
     uint64_t uid;                       /* random: names the worker in addresses and hellos */
     struct cw_list eps;                 /* all endpoints, also those without a handle */
     uint64_t kept;                      /* core/ep_kept.h: bytes that this process keeps because of all peers */

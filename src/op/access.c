@@ -68,15 +68,6 @@ static int is_worth_it(const struct cw_domain_attr *attr, size_t length)
     return (CW_COST_COPY_BYTE_NS - attr->register_byte_ns) * (double)length > attr->register_ns;
 }
 
-int cw_access_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor)
-{
-    const struct cw_domain *domain = lane->iface->domain;
-
-    return cw_likely(cursor->class_id == UCP_DATATYPE_CONTIG) ||
-           (cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_CONTIG && domain != NULL &&
-            cw_device_regs_take(domain, (ucs_memory_type_t)cursor->memory_type));
-}
-
 void cw_access_use(struct cw_access *access, const struct cw_mem_part *part, unsigned rights)
 {
     const struct ucp_ep *ep  = access->request->ep;

@@ -10,8 +10,8 @@
 
 #include "core/lane_access.h"
 #include "core/mem_use.h"
-#include "core/rkey.h"
 #include "core/request.h"
+#include "core/rkey.h"
 #include "op/datatype.h"
 
 struct cw_stripes;
@@ -45,8 +45,6 @@ static inline int cw_access_is_possible(const struct ucp_ep *ep, const struct uc
 struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct cw_request *, ucs_status_t));
 /* The caller makes sure that no access is under way. NULL is allowed and does nothing. */
 void cw_access_free(struct cw_access *access);
-/* Whether the data is contiguous memory that the device of the lane may reach by itself. */
-int cw_access_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor);
 /* Sets `use` for memory that is flat if a registration costs less than a copy: by the region that the program mapped,
  * by a registration that is kept, or by one for this request alone. */
 void cw_access_use(struct cw_access *access, const struct cw_mem_part *part, unsigned rights);

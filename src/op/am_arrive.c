@@ -13,8 +13,8 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "op/am_desc.h"
+#include "op/msg.h"
 #include "op/rndv_recv_device.h"
-#include "op/op.h"
 #include "wire/packet.h"
 
 /* A message as its handler sees it. */
@@ -71,7 +71,7 @@ static CW_COLD const struct cw_am_handler *find_unusual(const struct message *me
 /* Returns the handler that can take the message. If there is none, writes a warning and returns NULL (AMR-6, AMD-4). */
 static CW_INLINE const struct cw_am_handler *find_handler(const struct message *message)
 {
-    const struct cw_am_handler *handler = cw_am_find_handler(&cw_op_state(message->ep->worker)->am, message->id);
+    const struct cw_am_handler *handler = cw_am_find_handler(message->ep->worker->am, message->id);
 
     return cw_likely(handler != NULL && !handler->is_old) ? handler : find_unusual(message, handler);
 }
@@ -91,7 +91,7 @@ static CW_COLD void complain(unsigned id)
 /* Calls the handler with data that lies in the transport's buffer. */
 static void deliver_borrowed(const struct cw_am_handler *handler, const struct message *message)
 {
-    struct cw_am_state *state    = &cw_op_state(message->ep->worker)->am;
+    struct cw_am_state *state    = message->ep->worker->am;
     struct cw_am_current current = {.data = message->data, .length = message->length};
     ucs_status_t status;
 
@@ -122,7 +122,7 @@ static void deliver_desc(const struct cw_am_handler *handler, struct message *me
     status           = call(handler, message);
     desc->in_handler = 0;
     if (desc->state == CW_AM_DESC_EAGER && status == UCS_INPROGRESS) {
-        cw_list_add_tail(&cw_op_state(worker)->am.kept, &desc->in.link);
+        cw_list_add_tail(&worker->am->kept, &desc->in.link);
     } else {
         cw_am_desc_free(desc);
     }
@@ -198,9 +198,20 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
+/* Handles a message that the function below does not handle. */
+static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+{
+    const ucs_status_t status =
+        (length >= sizeof(struct cw_wire_am)) ? cw_am_on_eager(ep, data, length) : UCS_ERR_IO_ERROR;
+
+    if (cw_unlikely(status != UCS_OK)) {
+        cw_op_refused(ep, id, length, status);
+    }
+}
+
 void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
-    struct cw_am_state *state = &cw_op_state(ep->worker)->am;
+    struct cw_am_state *state = ep->worker->am;
     ucp_am_recv_param_t param = {.recv_attr = 0};
     const struct cw_am_handler *handler;
     struct cw_am_current current;
@@ -236,7 +247,7 @@ void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t leng
         data    = (const char *)data - sizeof(word);
         length += sizeof(word);
     }
-    cw_op_handle(ep, id, data, length);
+    on_other(ep, id, data, length);
 }
 
 static char *place(struct cw_incoming *incoming, size_t length)
@@ -296,7 +307,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     if (desc->state == CW_AM_DESC_ANNOUNCED) { /* the program holds the descriptor */
         desc->state  = CW_AM_DESC_LOST;
         desc->status = status;
-        cw_list_add_tail(&cw_op_state(ep->worker)->am.kept, &incoming->link);
+        cw_list_add_tail(&ep->worker->am->kept, &incoming->link);
     } else {
         cw_am_desc_free(desc);
     }

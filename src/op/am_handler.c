@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "op/am.h"
-#include "op/op.h"
 
 #define MAX_DENSE 256u
 
@@ -94,7 +93,7 @@ static ucs_status_t set_sparse(struct cw_am_state *state, uint16_t id, const str
 
 ucs_status_t cw_am_set_handler(struct ucp_worker *worker, uint16_t id, const struct cw_am_handler *handler)
 {
-    struct cw_am_state *state = &cw_op_state(worker)->am;
+    struct cw_am_state *state = worker->am;
     struct cw_am_handler made = *handler;
 
     made.has_wishes = handler->persistent || worker->am_alignment > 1;

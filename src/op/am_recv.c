@@ -10,7 +10,6 @@
 
 #include "base/log.h"
 #include "op/am_desc.h"
-#include "op/op.h"
 
 struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data_length, uint32_t header_length,
                                   enum cw_am_desc_state state)
@@ -162,7 +161,7 @@ static void drop(struct cw_am_desc *desc, ucs_status_t status)
 
 void cw_am_data_release(struct ucp_worker *worker, void *data)
 {
-    const struct cw_am_current *current = cw_op_state(worker)->am.current;
+    const struct cw_am_current *current = worker->am->current;
     struct cw_am_desc *desc;
 
     if (current != NULL && current->data == data) {
@@ -240,7 +239,7 @@ static ucs_status_ptr_t complete_announced(struct cw_request *request, const ucp
                                            ucs_status_t status)
 {
     struct cw_am_recv_state *state = cw_request_state(request);
-    struct cw_am_state *am         = &cw_op_state(request->worker)->am;
+    struct cw_am_state *am         = request->worker->am;
 
     if (!(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
         return complete_now(request, param, status);
@@ -294,7 +293,7 @@ static ucs_status_ptr_t take_announced(struct cw_request *request, struct cw_am_
 ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *buffer, size_t count,
                                  const ucp_request_param_t *param)
 {
-    struct cw_am_current *current = cw_op_state(worker)->am.current;
+    struct cw_am_current *current = worker->am->current;
     struct cw_am_desc *desc       = NULL;
     struct cw_request *request    = NULL;
     struct cw_am_recv_state *state;

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "core/ep_short.h"
 #include "op/am.h"
-#include "op/op.h"
-#include "op/send.h"
+#include "op/op_ep.h"
+#include "op/send_rndv.h"
 
 #define SHORT_BYTES 256u /* header and data that are joined on the stack */
 
@@ -177,7 +177,7 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, 
 
 size_t cw_am_max_header(struct ucp_worker *worker)
 {
-    struct cw_am_state *state = &cw_op_state(worker)->am;
+    struct cw_am_state *state = worker->am;
     size_t most               = CW_AM_MAX_HEADER, packet;
     unsigned i;
 

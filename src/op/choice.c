@@ -7,9 +7,8 @@
 
 #include <stdlib.h>
 
-#include "op/access.h"
-#include "op/op.h"
-#include "op/stage.h"
+#include "mem/device.h"
+#include "op/msg.h"
 
 #define SLOTS 8u /* one for each combination of used_in_place, eager_end and counted, or registered */
 
@@ -73,7 +72,7 @@ static inline uint32_t bits_of(const struct ucp_ep *ep, const struct cw_send *se
         return CW_DATA_CONTIG | force << 2;
     }
     return (uint32_t)data_of(ep->conn->iface, cursor) | force << 2 |
-           ((send != NULL && cw_stage_suits(cursor)) ? CW_CHOICE_ON_DEVICE : 0);
+           ((send != NULL && cw_dt_is_flat_device(cursor)) ? CW_CHOICE_ON_DEVICE : 0);
 }
 
 static size_t header_of(const struct cw_send *send)
@@ -139,13 +138,13 @@ static CW_COLD const struct cw_protocol *choose(const struct ucp_ep *ep, const s
     return find(&choice->rows, length);
 }
 
-static CW_COLD struct choice *make_slots(struct cw_op_state *state)
+static CW_COLD struct choice *make_slots(struct cw_msg_state *state)
 {
     state->choices = calloc(1, sizeof(*state->choices));
     return (state->choices != NULL) ? state->choices->slots : NULL;
 }
 
-static inline struct choice *slots_of(struct cw_op_state *state)
+static inline struct choice *slots_of(struct cw_msg_state *state)
 {
     return cw_likely(state->choices != NULL) ? state->choices->slots : make_slots(state);
 }
@@ -167,7 +166,7 @@ static inline const struct cw_protocol *look_up(const struct ucp_ep *ep, const s
                                     .bits      = bits_of(ep, send, cursor, force) | fast << 4 | registered << 5};
     const unsigned in_place      = (send != NULL) ? send->kind->used_in_place : 1;
     const unsigned at            = in_place | (key.eager_end != 0) << 1 | ((iface->counted ^ registered) & 1) << 2;
-    struct choice *slots         = slots_of(cw_op_state(ep->worker));
+    struct choice *slots         = slots_of(ep->worker->msg);
 
     if (cw_likely(slots != NULL && is_of(&slots[at].key, &key))) {
         return find(&slots[at].rows, cursor->length);
@@ -188,10 +187,19 @@ const struct cw_protocol *cw_choice_stream(const struct ucp_ep *ep, const struct
 
 /* ---- one-sided operations ---- */
 
+int cw_choice_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor)
+{
+    const struct cw_domain *domain = lane->iface->domain;
+
+    return cw_likely(cursor->class_id == UCP_DATATYPE_CONTIG) ||
+           (cw_dt_is_flat_device(cursor) && domain != NULL &&
+            cw_device_regs_take(domain, (ucs_memory_type_t)cursor->memory_type));
+}
+
 static CW_APART const struct cw_protocol *choose_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits,
                                                      size_t length)
 {
-    struct cw_op_state *state          = cw_op_state(ep->worker);
+    struct cw_msg_state *state         = ep->worker->msg;
     const struct cw_protocol_lane lane = cw_worker_protocol_lane(ep->worker, ep->conn->iface, ep->conn);
     const struct cw_protocol_ask ask   = {.lanes      = &lane,
                                           .num_lanes  = 1,
@@ -215,7 +223,7 @@ static CW_APART const struct cw_protocol *choose_rma(const struct ucp_ep *ep, un
 
 const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits, size_t length)
 {
-    const struct cw_choices_rma *choices = cw_op_state(ep->worker)->choices_rma;
+    const struct cw_choices_rma *choices = ep->worker->msg->choices_rma;
     const struct choice_rma *slot        = (choices != NULL) ? &choices->slots[table] : NULL;
 
     if (cw_likely(slot != NULL && slot->iface == ep->conn->iface && slot->max_piece == ep->conn->max_piece &&
@@ -231,7 +239,7 @@ const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned ta
     enum cw_protocol_data data = data_of(ep->conn->iface, cursor);
 
     if (cw_unlikely(data == CW_DATA_PACKED && (table % CW_REMOTE_ALL & CW_REMOTE_ACCESS) != 0 &&
-                    cw_access_is_flat(ep->conn, cursor))) {
+                    cw_choice_is_flat(ep->conn, cursor))) {
         data = CW_DATA_CONTIG; /* the device of the lane takes memory of the GPU as it takes the host's */
     }
     return cw_choice_rma(ep, table, (uint32_t)data | force << 2 | bits, cursor->length);

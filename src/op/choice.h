@@ -30,6 +30,9 @@ static inline unsigned cw_choice_table(enum cw_proto_operation operation, unsign
 #define CW_CHOICE_REGISTERED (1u << 5)
 #define CW_CHOICE_ON_DEVICE  (1u << 6)
 
+/* Whether the data is contiguous memory that the device of the lane may reach by itself. */
+int cw_choice_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor);
+
 const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits, size_t length);
 const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned table, const struct cw_dt_cursor *cursor,
                                             unsigned force, uint32_t bits);

@@ -13,7 +13,7 @@
 #include "core/ep_round.h"
 #include "mem/registry.h"
 #include "op/chunk_table.h"
-#include "op/send.h"
+#include "op/send_rndv.h"
 #include "op/stage.h"
 #include "os/clock.h"
 

@@ -14,7 +14,6 @@
 #include "base/bytes.h"
 #include "base/completion.h"
 #include "base/list.h"
-#include "op/stage.h"
 
 #define CLASS_DONE        0xff /* finished cursor */
 #define CLASS_DONE_DEVICE 0xfe /* finished cursor of device memory */
@@ -237,7 +236,7 @@ ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor)
 static void finish_owned(struct cw_dt_cursor *cursor)
 {
     if (cursor->class_id == CW_DT_STAGED) {
-        cw_stage_end(cursor->stage);
+        cursor->by_stage->end(cursor->stage);
     } else if (cursor->owns_iov & CW_DT_OWNS) {
         free((void *)cursor->vec.iov);
     }
@@ -466,7 +465,7 @@ size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void 
     } else if (cursor->class_id == CW_DT_DEVICE) {
         (void)copy_device(cursor, dest, max, 0);
     } else if (cursor->class_id == CW_DT_STAGED) {
-        cw_stage_pack(cursor->stage, nt, cursor->offset, dest, max);
+        cursor->by_stage->pack(cursor->stage, nt, cursor->offset, dest, max);
     } else {
         pack_generic(cursor, dest, max);
     }
@@ -642,7 +641,7 @@ ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t l
     } else if (cursor->class_id == CW_DT_DEVICE) {
         status = copy_device(cursor, (char *)src, length, 1);
     } else if (cursor->class_id == CW_DT_STAGED) {
-        status = cw_stage_unpack(cursor->stage, cursor->offset, src, length);
+        status = cursor->by_stage->unpack(cursor->stage, cursor->offset, src, length);
     } else {
         status = unpack_generic(cursor, src, length);
     }

@@ -20,6 +20,14 @@ struct cw_completion;
 struct cw_stage;
 struct cw_dt_piece;
 
+/* What a cursor does by way of its stage (op/stage.h). `end` waits for the copies under way and frees the stage; after
+ * that nothing copies from or to the program's memory. */
+struct cw_dt_stage {
+    void (*pack)(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length);
+    ucs_status_t (*unpack)(struct cw_stage *stage, size_t offset, const char *src, size_t length);
+    void (*end)(struct cw_stage *stage);
+};
+
 struct cw_dt_cursor {
     size_t length;                /* bytes in all: of the message to send, or the capacity of a receive */
     size_t offset;                /* bytes done */
@@ -35,7 +43,10 @@ struct cw_dt_cursor {
             void *state;
             struct cw_dt_piece *piece; /* bytes between the type and shorter packets; NULL: there are none */
         } generic;
-        struct cw_stage *stage;
+        struct {
+            struct cw_stage *stage;
+            const struct cw_dt_stage *by_stage;
+        };
     };
     uint8_t class_id;             /* ucp_dt_type, CW_DT_DEVICE or CW_DT_STAGED; for the last two also: */
     uint8_t memory_type;          /* ucs_memory_type_t of its bytes, */
@@ -67,6 +78,12 @@ struct cw_dt_device {
 static inline ucp_datatype_t cw_dt_make_device(const struct cw_dt_device *device)
 {
     return (ucp_datatype_t)(uintptr_t)device | CW_DT_DEVICE;
+}
+
+/* Whether the cursor is over contiguous memory of a device. */
+static inline int cw_dt_is_flat_device(const struct cw_dt_cursor *cursor)
+{
+    return cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_CONTIG;
 }
 
 /* Returns the datatype that the program passed. */

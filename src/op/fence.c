@@ -8,7 +8,6 @@
  */
 #include <stdlib.h>
 
-#include "op/op.h"
 #include "op/rma.h"
 
 /* Later operations that need no packets wait for all operations so far: a missing answer of the peer counts like a
@@ -117,7 +116,7 @@ static void line_done(struct cw_flush_wait *wait, ucs_status_t status)
         cw_ep_owes_rma(cw_op_ep(ep)->rma->ep);
     }
     line->is_over = 1;
-    cw_list_for_each(rma, &cw_op_state(line->worker)->rma, struct cw_rma, link) {
+    cw_list_for_each(rma, &line->worker->rma->all, struct cw_rma, link) {
         if (cw_ep_peer_uid(rma->ep) == line->peer_uid && !cw_list_empty(&rma->queue)) {
             cw_rma_kick(rma);
         }
@@ -195,21 +194,20 @@ static ucs_status_t hold_others(struct cw_rma *rma)
  * would look as if they had operations under way. */
 ucs_status_t cw_rma_fence(struct ucp_worker *worker)
 {
-    struct cw_op_state *state = cw_op_state(worker);
-    ucs_status_t result       = UCS_OK, status;
+    ucs_status_t result = UCS_OK, status;
     struct cw_rma *rma;
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* orders direct accesses; it pairs with no fence: the peer only reads */
-    cw_list_for_each(rma, &state->rma, struct cw_rma, link) {
+    cw_list_for_each(rma, &worker->rma->all, struct cw_rma, link) {
         if (cw_unlikely(rma->ep->peer->references > 1) && is_under_way(rma)) {
             rma->fencing = 1;
         }
     }
-    cw_list_for_each(rma, &state->rma, struct cw_rma, link) {
+    cw_list_for_each(rma, &worker->rma->all, struct cw_rma, link) {
         status = fence(rma);
         result = (result == UCS_OK) ? status : result;
     }
-    cw_list_for_each(rma, &state->rma, struct cw_rma, link) {
+    cw_list_for_each(rma, &worker->rma->all, struct cw_rma, link) {
         if (cw_unlikely(rma->fencing)) {
             rma->fencing = 0;
             status       = hold_others(rma);

@@ -6,7 +6,6 @@
 #ifndef CW_OP_GET_H
 #define CW_OP_GET_H
 
-#include "op/op.h"
 #include "op/rma.h"
 #include "plan/protocol.h"
 

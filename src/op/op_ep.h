@@ -52,9 +52,4 @@ static CW_INLINE struct cw_op_ep *cw_op_ep(const struct ucp_ep *ep)
     return (struct cw_op_ep *)(uintptr_t)(ep + 1);
 }
 
-/* Handlers for the core: they begin the state of an endpoint, and tell whether the endpoint expects packets from its
- * peer. */
-void cw_op_ep_init(struct ucp_ep *ep);
-int cw_op_ep_expects(const struct ucp_ep *ep);
-
 #endif

@@ -14,6 +14,7 @@
 #include "op/chunks.h"
 #include "op/cma.h"
 #include "op/near.h"
+#include "op/send_rndv.h"
 #include "op/stage.h"
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)

@@ -6,7 +6,6 @@
  * but a flush of the lane tells when they have ended.
  */
 #include "op/access.h"
-#include "op/op.h"
 #include "op/put.h"
 
 struct device_flush {

@@ -13,7 +13,6 @@
 #include "base/counter.h"
 #include "base/log.h"
 #include "core/ep_batch.h"
-#include "op/op.h"
 #include "op/put_list.h"
 
 /* Operations that one endpoint starts before other endpoints get their turn. */
@@ -403,7 +402,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
     cw_list_init(&rma->queue);
     cw_list_init(&rma->waits);
     cw_list_init(&rma->job.link);
-    cw_list_add_tail(&cw_op_state(ep->worker)->rma, &rma->link);
+    cw_list_add_tail(&ep->worker->rma->all, &rma->link);
     cw_op_ep(ep)->rma = rma;
     return rma;
 }
@@ -431,4 +430,13 @@ void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     cw_list_remove(&rma->job.link);
     cw_list_remove(&rma->link);
     free(rma);
+}
+
+ucs_status_t cw_rma_stripes_started(struct cw_request *request, ucs_status_t status)
+{
+    if (status != CW_HOLD) {
+        return status;
+    }
+    cw_ep_wait(request->ep, &request->ep->held, request);
+    return CW_RMA_OWNED;
 }

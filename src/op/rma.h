@@ -15,10 +15,15 @@
 
 struct cw_put_places;
 
+/* State of a worker. */
+struct cw_rma_state {
+    struct cw_list all; /* struct cw_rma of all endpoints that have one */
+};
+
 /* Each endpoint has at most one. It is made at the first operation that is not direct, and at the first operation that
  * the peer asks for and that cannot be answered at once. */
 struct cw_rma {
-    struct cw_list link; /* op_state->rma */
+    struct cw_list link; /* worker->rma->all */
     struct ucp_ep *ep;
     struct cw_list queue;    /* requests that have not started, in order */
     struct cw_request *pump; /* request in ep->pending that sends the queue; NULL: none */
@@ -170,6 +175,10 @@ static inline ucs_status_t cw_rma_admit_packets(const struct cw_rma *rma, uint64
 {
     return cw_unlikely(cw_rma_is_late(rma, address, length)) ? CW_HOLD : UCS_OK;
 }
+
+/* The end of the first attempt of an operation by stripes (op/stripes.h). The queue of such operations does not wait
+ * for a further lane: the operation leaves it for that of the endpoint. */
+ucs_status_t cw_rma_stripes_started(struct cw_request *request, ucs_status_t status);
 
 /* Begins an operation of the endpoint that ends with the short puts of the device so far, if there are any. */
 ucs_status_t cw_put_short_flush(struct cw_rma *rma);

@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "op/access.h"
-#include "op/op.h"
 
 struct flush_op {
     uint64_t id;

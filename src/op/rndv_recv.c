@@ -12,16 +12,15 @@
 #include "base/log.h"
 #include "core/ep_round.h"
 #include "core/lane_copies.h"
-#include "op/shares.h"
-#include "op/rndv_recv_device.h"
 #include "op/chunk_table.h"
 #include "op/chunks.h"
-#include "op/get.h"
 #include "op/incoming.h"
+#include "op/msg.h"
 #include "op/near.h"
-#include "op/op.h"
-#include "op/rma.h"
+#include "op/rndv_recv_device.h"
+#include "op/shares.h"
 #include "op/stage.h"
+#include "wire/rma.h"
 
 #define SHARE_BYTES (128u << 10)
 #define ALONE_BYTES (256u << 10) /* up to this length one side copies as fast as two, if it has nothing else to copy */
@@ -36,7 +35,7 @@ struct cw_rndv_recv {
     struct cw_request *request;
     struct cw_dt_cursor *cursor;
     struct cw_offer offer;
-    uint64_t id;       /* in op_state->receives */
+    uint64_t id;       /* in worker->msg->receives */
     uint64_t reserved; /* bytes that the transport is placing */
     struct cw_shares shares;
     struct cw_request *moving; /* MOVING: the request of the device's transfer, which ends first */
@@ -98,7 +97,7 @@ static void finish(struct cw_rndv_recv *receive, struct ucp_ep *ep, ucs_status_t
         cw_shares_release(ep, &receive->shares);
     }
     cw_incoming_detach(&receive->in);
-    cw_idmap_remove(&cw_op_state(ep->worker)->receives, receive->id);
+    cw_idmap_remove(&ep->worker->msg->receives, receive->id);
     free(receive);
     cw_request_complete(request, status);
 }
@@ -402,7 +401,7 @@ static struct cw_rndv_recv *receive_new(struct ucp_ep *ep, const struct cw_offer
                                      .shares  = {.pair = CW_CLAIM_PAIRS},
                                      .phase   = WAITING,
                                      .status  = UCS_OK};
-    if (cw_idmap_add(&cw_op_state(ep->worker)->receives, receive, &receive->id) != UCS_OK) {
+    if (cw_idmap_add(&ep->worker->msg->receives, receive, &receive->id) != UCS_OK) {
         free(receive);
         return NULL;
     }
@@ -451,7 +450,7 @@ ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer,
 /* Returns the transfer of this endpoint with that id, or NULL. */
 static struct cw_rndv_recv *find(const struct ucp_ep *ep, uint64_t id)
 {
-    struct cw_rndv_recv *receive = cw_idmap_get(&cw_op_state(ep->worker)->receives, id);
+    struct cw_rndv_recv *receive = cw_idmap_get(&ep->worker->msg->receives, id);
 
     return (receive != NULL && receive->in.ep == ep) ? receive : NULL;
 }
@@ -496,7 +495,7 @@ void cw_rndv_recv_forget(struct ucp_ep *ep, uint64_t id)
     struct cw_rndv_recv *receive = find(ep, id);
 
     cw_list_remove(&receive->in.link);
-    cw_idmap_remove(&cw_op_state(ep->worker)->receives, id);
+    cw_idmap_remove(&ep->worker->msg->receives, id);
     free(receive);
 }
 

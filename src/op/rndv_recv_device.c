@@ -6,10 +6,9 @@
 
 #include "base/bytes.h"
 #include "core/ep.h"
+#include "core/lanes.h"
 #include "mem/md.h"
 #include "op/choice.h"
-#include "core/lanes.h"
-#include "op/op.h"
 #include "op/stripes.h"
 
 const struct cw_remote_key *cw_offer_key(const struct cw_offer_keys *keys, unsigned count, unsigned domain)
@@ -84,7 +83,7 @@ const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const st
     struct cw_mem_part part;
     uint32_t bits = CW_DATA_CONTIG;
 
-    if (cw_lane_peer_domain(ep->conn) == 0 || !cw_access_is_flat(ep->conn, cursor) ||
+    if (cw_lane_peer_domain(ep->conn) == 0 || !cw_choice_is_flat(ep->conn, cursor) ||
         !(domain->attr.memory_types & CW_MEMORY_BIT(cw_dt_memory_type(cursor)))) {
         return NULL;
     }

@@ -10,7 +10,6 @@
 #include "core/lanes.h"
 #include "op/choice.h"
 #include "op/credit.h"
-#include "op/tag.h"
 
 /* A message that is sent out of registered memory completes later than one that is copied, so the program's wish for an
  * early completion comes first. */
@@ -220,8 +219,10 @@ static void release(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
 
-    cw_send_stop_job(send);
-    cw_send_device_end(send);
+    cw_list_remove(&send->job.link);
+    if (cw_unlikely(send->on_device)) {
+        request->worker->handlers->send_device_end(send);
+    }
     cw_send_drop_mem(send);
     cw_dt_finish(&send->cursor);
     if (send->id != 0) {
@@ -427,23 +428,6 @@ struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id)
     return (request != NULL && request->ep == ep && is_send(request)) ? request : NULL;
 }
 
-/* Cancels a message to the worker itself. The worker knows where the message lies, so the call decides at once:
- * programs read the status at once, and then receive the message if it was not taken back. 0: the message has not left
- * completely, or was matched. */
-static int cancel_own(struct cw_request *request)
-{
-    const struct cw_send *send = cw_request_state(request);
-    const int is_whole         = send->phase == CW_SEND_ANNOUNCED ||
-                                 (send->phase == CW_SEND_SENT && send->kind->acknowledged && !send->acknowledged);
-
-    if (!is_whole || request->outstanding > 0 ||
-        !(send->landed ? cw_tag_take_back(request->ep, send->id) : cw_tag_drop(request->ep, send->id))) {
-        return 0;
-    }
-    cw_send_finish(request, UCS_ERR_CANCELED);
-    return 1;
-}
-
 void cw_send_cancel(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -454,7 +438,7 @@ void cw_send_cancel(struct cw_request *request)
     }
     if (send->phase == CW_SEND_QUEUED) {
         cw_send_finish(request, UCS_ERR_CANCELED);
-    } else if (send->cancelling || (cw_tag_is_own(request->ep) && cancel_own(request))) {
+    } else if (send->cancelling || (send->kind->take_back != NULL && send->kind->take_back(request))) {
         return;
     } else if (send->phase == CW_SEND_ANNOUNCED || (send->phase == CW_SEND_SENT && send->kind->acknowledged)) {
         ask_back(request);

@@ -64,6 +64,8 @@ struct cw_send_kind {
     ucs_status_t (*keep)(struct cw_send *send);
     /* Releases resources of the operation itself. NULL: nothing. */
     void (*release)(struct cw_send *send);
+    /* Cancels a message whose receiver is this worker. 0: the receiver has to be asked. NULL: it always has. */
+    int (*take_back)(struct cw_request *request);
 };
 
 /* The state of the request. */
@@ -202,30 +204,6 @@ ucs_memory_type_t cw_send_memory_type(const struct cw_request *request);
 struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id);
 /* Cancels a send as far as this is possible (docs/change/long-messages.md). The request may be of any operation. */
 void cw_send_cancel(struct cw_request *request);
-
-/* send_rndv.c */
-ucs_status_t cw_send_announce(struct cw_request *request);
-ucs_status_t cw_send_data(struct cw_request *request);
-/* The receiver has answered the announcement: the request, which is on a list, goes to the endpoint's queue and sends
- * from its first byte on by `attempt`. */
-void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
-                        ucs_status_t (*attempt)(struct cw_request *request));
-/* For an alarm of a stage (op/stage.h): puts the request, which is on a list, into the endpoint's queue. */
-void cw_send_go_on(void *request);
-/* As cw_send_from_start, for a receiver whose device may copy. `names`: it takes a name of the memory (op/near.h). */
-void cw_send_by_devices(struct cw_request *request, int names);
-void cw_send_stop_job(struct cw_send *send);
-struct cw_wire_rts cw_send_rts(const struct cw_send *send);
-ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length);
-ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length);
-
-/* send_device.c. cw_send_device_name registers the memory of a message before it is announced, if the receiver's device
- * is to read it, and encodes its name; it returns the length of the name, at most `room`, or 0: no device reads it.
- * cw_send_device_write: the receiver asks the sender's device to write. cw_send_device_end: the device has ended. */
-size_t cw_send_device_name(struct cw_request *request, size_t room, uint8_t bytes[CW_KEY_MEMORY_MAX]);
-ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wire_rndv_ready *ready,
-                                  const void *parts, size_t length);
-void cw_send_device_end(struct cw_send *send);
 
 /* send_list.c: for an open endpoint with no pending requests. The length of a list that may be sent without a
  * request; SIZE_MAX: it may not. */

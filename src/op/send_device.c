@@ -5,14 +5,15 @@
  * names. The registration ends with the request, or when the receiver asks for packets; the receiver's right to read
  * ends with it.
  */
+#include "op/send_rndv.h"
+
 #include "core/ep_round.h"
+#include "core/lane_copies.h"
+#include "core/lanes.h"
 #include "op/access.h"
 #include "op/choice.h"
 #include "op/op_ep.h"
-#include "core/lane_copies.h"
-#include "core/lanes.h"
 #include "op/rndv_recv_device.h"
-#include "op/send.h"
 #include "op/stripes.h"
 
 static void ended(struct cw_request *request, ucs_status_t status);
@@ -47,7 +48,7 @@ static int is_to_be_read(const struct cw_request *request, const struct cw_send 
 
     /* A processor of the peer must not read memory of a GPU. */
     return send->cursor.length > 0 && cw_lane_peer_domain(ep->conn) != 0 &&
-           (is_hosts || !cw_lane_has_copies(ep->conn)) && cw_access_is_flat(ep->conn, &send->cursor) &&
+           (is_hosts || !cw_lane_has_copies(ep->conn)) && cw_choice_is_flat(ep->conn, &send->cursor) &&
            cw_choice_rma(ep, cw_choice_table(CW_PROTO_RNDV, CW_REMOTE_ACCESS), bits, send->cursor.length)->reads;
 }
 
@@ -187,7 +188,7 @@ ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wi
     access->address    = ready->address;
     access->key        = keys.key[0];
     part               = part_of(send);
-    if (cw_access_is_flat(request->ep->conn, &send->cursor)) {
+    if (cw_choice_is_flat(request->ep->conn, &send->cursor)) {
         cw_access_use(access, &part, 0);
     }
     if (access->use.memh != NULL) {

@@ -3,15 +3,16 @@
  * The sender's part of a rendezvous (docs/change/long-messages.md, states in op/send.h). Each packet of the receiver is
  * checked against the state. Addresses from the receiver are used only for copies into its own process.
  */
+#include "op/send_rndv.h"
+
 #include "base/bytes.h"
 #include "core/ep_round.h"
 #include "core/lane_copies.h"
 #include "core/lanes.h"
 #include "op/chunks.h"
-#include "op/shares.h"
 #include "op/near.h"
 #include "op/op_ep.h"
-#include "op/send.h"
+#include "op/shares.h"
 #include "op/stage.h"
 
 /* Bytes and packets that one send gives to the transport before others get their turn. */
@@ -238,11 +239,6 @@ ucs_status_t cw_send_data(struct cw_request *request)
     send->phase        = CW_SEND_SENT;
     send->acknowledged = !send->kind->confirmed;
     return (request->outstanding == 0 && send->acknowledged) ? UCS_OK : UCS_INPROGRESS;
-}
-
-void cw_send_stop_job(struct cw_send *send)
-{
-    cw_list_remove(&send->job.link);
 }
 
 /* From now on the receiver may name the claim pair for another send. */

@@ -144,6 +144,12 @@ static size_t chunk_size(size_t wish, size_t least, size_t most, size_t length)
     return chunk;
 }
 
+static void pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length);
+static ucs_status_t unpack(struct cw_stage *stage, size_t offset, const char *src, size_t length);
+static void end(struct cw_stage *stage);
+
+static const struct cw_dt_stage by_stage = {.pack = pack, .unpack = unpack, .end = end};
+
 /* Returns whether the stage has begun. `ep`: of an open one. */
 static int begin(struct cw_dt_cursor *cursor, struct ucp_worker *worker, struct ucp_ep *ep, size_t chunk, size_t length)
 {
@@ -168,6 +174,7 @@ static int begin(struct cw_dt_cursor *cursor, struct ucp_worker *worker, struct 
         return 0;
     }
     cursor->stage    = stage;
+    cursor->by_stage = &by_stage;
     cursor->class_id = CW_DT_STAGED;
     return 1;
 }
@@ -263,7 +270,7 @@ ucs_status_t cw_stage_wait(struct cw_stage *stage)
     return stage->status;
 }
 
-void cw_stage_end(struct cw_stage *stage)
+static void end(struct cw_stage *stage)
 {
     cw_poller_alarm_cancel(stage->worker->poller, &stage->alarm);
     (void)cw_stage_wait(stage);
@@ -326,7 +333,7 @@ size_t cw_stage_ready(struct cw_stage *stage, ucs_status_t *status_p)
     return cw_stage_complete(stage);
 }
 
-void cw_stage_pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length)
+static void pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length)
 {
     struct slot *slot;
     size_t within, part;
@@ -436,7 +443,7 @@ static struct slot *next_slot(struct cw_stage *stage, size_t number)
     return slot;
 }
 
-ucs_status_t cw_stage_unpack(struct cw_stage *stage, size_t offset, const char *src, size_t length)
+static ucs_status_t unpack(struct cw_stage *stage, size_t offset, const char *src, size_t length)
 {
     struct slot *slot;
     size_t within, part;

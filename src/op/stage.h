@@ -23,16 +23,10 @@ struct ucp_worker;
 /* Shorter messages are copied within the call that packs or unpacks them. */
 #define CW_STAGE_LEAST ((size_t)64 << 10)
 
-/* Whether the data can go by a stage if it is long enough. */
-static inline int cw_stage_suits(const struct cw_dt_cursor *cursor)
-{
-    return cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_CONTIG;
-}
-
 /* Whether a message of that length should go by a stage. */
 static inline int cw_stage_is_worth(const struct cw_dt_cursor *cursor, size_t length)
 {
-    return cw_stage_suits(cursor) && length >= CW_STAGE_LEAST;
+    return cw_dt_is_flat_device(cursor) && length >= CW_STAGE_LEAST;
 }
 
 /* From now on the cursor, which is at its beginning, goes by a stage; `length`: of the message. Without memory for a
@@ -70,11 +64,5 @@ int cw_stage_waits_for_peer(const struct cw_stage *stage);
 int cw_stage_is_quiet(struct cw_stage *stage);
 /* Once it is quiet: the cursor is as before the stage, at its beginning. */
 void cw_stage_undo(struct cw_dt_cursor *cursor);
-
-/* For op/datatype.c. */
-void cw_stage_pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length);
-ucs_status_t cw_stage_unpack(struct cw_stage *stage, size_t offset, const char *src, size_t length);
-/* Waits for the copies under way and frees the stage; after that nothing copies from or to the program's memory. */
-void cw_stage_end(struct cw_stage *stage);
 
 #endif

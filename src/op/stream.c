@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "op/op.h"
+#include "op/msg.h"
 
 struct cw_stream *cw_stream_get(struct ucp_ep *ep)
 {
@@ -51,7 +51,7 @@ static struct cw_stream_segment *new_long_segment(void)
 
 struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t length)
 {
-    struct cw_stream_slots *slots      = &cw_op_state(worker)->stream_slots;
+    struct cw_stream_slots *slots      = &worker->stream->slots;
     struct cw_stream_segment **segment = &slots->segments[slots->next];
 
     if (*segment == NULL) {
@@ -81,7 +81,7 @@ void cw_stream_worker_end(struct ucp_worker *worker)
     unsigned i;
 
     for (i = 0; i < CW_STREAM_SLOTS; i++) {
-        orphan(cw_op_state(worker)->stream_slots.segments[i]);
+        orphan(worker->stream->slots.segments[i]);
     }
 }
 
@@ -89,7 +89,7 @@ void cw_stream_worker_end(struct ucp_worker *worker)
  * one (STR-15). */
 ssize_t cw_stream_poll(struct ucp_worker *worker, ucp_stream_poll_ep_t *eps, size_t max)
 {
-    struct cw_list *ready = &cw_op_state(worker)->streams;
+    struct cw_list *ready = &worker->stream->ready;
     struct cw_stream *stream;
     size_t count;
 
@@ -140,7 +140,7 @@ static int is_left(struct cw_stream *stream)
 
 static void take_back(struct cw_stream *stream)
 {
-    cw_op_state(stream->ep->worker)->left -= stream->left;
+    stream->ep->worker->msg->left -= stream->left;
     stream->left = 0;
 }
 
@@ -174,6 +174,6 @@ void cw_stream_ep_user_changed(struct ucp_ep *ep)
         end_receives(stream, UCS_ERR_CANCELED);
         drop_unread(stream);
     } else if (ep->unread) {
-        cw_list_add_tail(&cw_op_state(ep->worker)->streams, &stream->ready_link);
+        cw_list_add_tail(&ep->worker->stream->ready, &stream->ready_link);
     }
 }

@@ -50,6 +50,12 @@ struct cw_stream_slots {
     unsigned next;
 };
 
+/* State of a worker. */
+struct cw_stream_state {
+    struct cw_list ready; /* endpoints with unread data that ucp_stream_worker_poll did not report yet */
+    struct cw_stream_slots slots;
+};
+
 /* An endpoint has one, made at first use. */
 struct cw_stream {
     struct ucp_ep *ep;
@@ -65,8 +71,8 @@ struct cw_stream {
     size_t unread;                  /* their bytes: arrived - consumed, except within cw_stream_on_data */
     struct cw_stream_segment *spare; /* for short packets, SPARE or USED; NULL: not made yet */
     struct cw_list receives;        /* posted, in order */
-    struct cw_list ready_link;      /* cw_op_state.streams */
-    uint64_t left;                  /* bytes counted in cw_op_state.left: the peer is gone, no program has the handle */
+    struct cw_list ready_link;      /* worker->stream->ready */
+    uint64_t left;                  /* bytes in worker->msg->left: the peer is gone, no program has the handle */
 };
 
 /* The receiver sends credit after each step of so many bytes, so that the sender does not wait for the end of a full

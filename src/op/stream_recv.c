@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "op/op.h"
+#include "op/msg.h"
 #include "wire/packet.h"
 
 #define SHORT_BYTES 56u /* packets up to this length have segments of their own kind */
@@ -217,7 +217,7 @@ static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t leng
     stream->unread += length;
     ep->unread      = 1;
     if (cw_ep_has_user(ep) && cw_list_empty(&stream->ready_link)) {
-        cw_list_add_tail(&cw_op_state(ep->worker)->streams, &stream->ready_link);
+        cw_list_add_tail(&ep->worker->stream->ready, &stream->ready_link);
     }
     return UCS_OK;
 }
@@ -254,6 +254,17 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
     return keep(stream, payload, length);
 }
 
+/* Handles a packet that the function below does not handle. */
+static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+{
+    const ucs_status_t status =
+        (length > sizeof(struct cw_wire_stream_data)) ? cw_stream_on_data(ep, data, length) : UCS_ERR_IO_ERROR;
+
+    if (cw_unlikely(status != UCS_OK)) {
+        cw_op_refused(ep, id, length, status);
+    }
+}
+
 void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     struct cw_stream *stream  = cw_op_ep(ep)->stream;
@@ -277,7 +288,7 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
                 stream->unread   += length;
                 ep->unread        = 1;
                 if (cw_list_empty(&stream->ready_link)) {
-                    cw_list_add_tail(&cw_op_state(worker)->streams, &stream->ready_link);
+                    cw_list_add_tail(&worker->stream->ready, &stream->ready_link);
                 }
                 cw_count_message(worker, CW_COUNT_STREAM_RECEIVED, length);
                 cw_bytes_copy_few(segment->data, (const char *)data + sizeof(header), length);
@@ -285,7 +296,7 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
             }
         }
     }
-    cw_op_handle(ep, id, data, length);
+    on_other(ep, id, data, length);
 }
 
 /* Takes at most `most` bytes of the oldest packet in a shared segment. The length of the rest is written in front of

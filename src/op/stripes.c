@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "core/lanes.h"
-#include "op/rma.h"
 
 #define LEAST_PIECE (64u << 10)
 
@@ -322,15 +321,6 @@ ucs_status_t cw_stripes_begun(struct cw_access *access, ucs_status_t status,
         return repeat(access->request);
     }
     return status;
-}
-
-ucs_status_t cw_stripes_started(struct cw_request *request, ucs_status_t status)
-{
-    if (status != CW_HOLD) {
-        return status;
-    }
-    cw_ep_wait(request->ep, &request->ep->held, request);
-    return CW_RMA_OWNED;
 }
 
 size_t cw_stripes_parts(const struct cw_access *access, uint8_t parts[CW_KEY_PARTS_MAX])

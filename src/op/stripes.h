@@ -56,9 +56,6 @@ size_t cw_stripes_parts(const struct cw_access *access, uint8_t parts[CW_KEY_PAR
  * With stripes an error makes `repeat` the next attempt, once no access is under way. */
 ucs_status_t cw_stripes_begun(struct cw_access *access, ucs_status_t status,
                               ucs_status_t (*repeat)(struct cw_request *request));
-/* The end of the first attempt of a one-sided operation. The queue of such operations does not wait for a further lane:
- * the operation leaves it for that of the endpoint. */
-ucs_status_t cw_stripes_started(struct cw_request *request, ucs_status_t status);
 /* No access is under way. NULL is allowed and does nothing. */
 void cw_stripes_free(struct cw_stripes *stripes);
 

@@ -13,6 +13,21 @@
 #include "op/datatype.h"
 #include "op/incoming.h"
 #include "op/tag_match.h"
+#include "op/tag_spare.h"
+
+/* State of a worker. */
+struct cw_tag_state {
+    struct cw_tag_matcher matcher;
+    struct cw_list taken;     /* receives that have their message and complete in the next progress; cw_tag_take */
+    struct cw_hash revocable; /* unexpected messages that their senders may take back; op/tag_desc.h */
+    struct cw_list dropped;   /* own messages that the worker took back before they arrived; op/tag_cancel.c */
+    struct cw_tag_spares spares;
+};
+
+void cw_tag_init(struct ucp_worker *worker);
+/* When the worker is destroyed: removes posted receives (WRK-27) and unexpected messages, with a warning for these
+ * (WRK-26). */
+void cw_tag_cleanup(struct ucp_worker *worker);
 
 /* A message that arrived, but that no receive has completely yet: it is unexpected or announced, or pieces are missing.
  * It is one allocation of its own size, with the data of the message. */
@@ -33,8 +48,8 @@ struct ucp_recv_desc {
     uint8_t num_keys : 3;            /* 0, or data[] holds a struct cw_offer_keys */
     uint8_t queued;                  /* in the matcher */
     uint8_t lost : 1;                /* the connection broke before the message was complete */
-    uint8_t left : 1;                /* message complete, sender gone; counted in op_state->left */
-    uint8_t revocable : 1;           /* in op_state->revocable; op/tag_desc.h */
+    uint8_t left : 1;                /* message complete, sender gone; counted in msg->left */
+    uint8_t revocable : 1;           /* in tag->revocable; op/tag_desc.h */
     uint8_t is_lent : 1;             /* the message lies in its packet; op/tag_desc.h */
     uint8_t size_class;              /* op/tag_spare.h */
     uint32_t since;                  /* worker->moment at its arrival */
@@ -77,17 +92,14 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length);
 
 /* tag_cancel.c: handler of a packet, as above. */
 ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length);
-/* Whether the endpoint connects the worker to itself. The next four functions are for such endpoints, cw_tag_ep_lost
- * for all. */
+/* Whether the endpoint connects the worker to itself. cw_tag_lands and cw_tag_swallow are for such endpoints. */
 static inline int cw_tag_is_own(const struct ucp_ep *ep)
 {
     return ep->loop_conn != NULL && cw_ep_peer_uid(ep) == ep->worker->uid;
 }
 
-/* Frees the message with that id if it is unexpected; the sender gets no packet. 0: the message stays. */
-int cw_tag_take_back(struct ucp_ep *ep, uint64_t send_id);
-/* Has a message that has not arrived yet dropped at its arrival. 0: no memory. */
-int cw_tag_drop(struct ucp_ep *ep, uint64_t send_id);
+/* The function take_back of struct cw_send_kind, of any message. */
+int cw_tag_take_back(struct cw_request *request);
 /* The message arrives: notes this in its send. 0: the message is to be dropped. */
 int cw_tag_lands(struct ucp_ep *ep, uint64_t send_id);
 /* Takes the first piece, of `received` bytes, of a message that is to be dropped; later pieces are discarded. May
@@ -95,12 +107,9 @@ int cw_tag_lands(struct ucp_ep *ep, uint64_t send_id);
 ucs_status_t cw_tag_swallow(struct ucp_ep *ep, uint64_t total, uint64_t received, uint32_t number);
 void cw_tag_ep_lost(struct ucp_ep *ep);
 
-/* tag_show.c: the handler worker_queues. */
+/* tag_show.c: the handlers worker_gauges and worker_queues. */
+void cw_tag_gauges(struct ucp_worker *worker);
 void cw_tag_show(const struct ucp_worker *worker, struct cw_queues *queues);
-
-/* When the worker is destroyed: removes posted receives (WRK-27) and unexpected messages, with a warning for these
- * (WRK-26). */
-void cw_tag_drop_all(struct ucp_worker *worker);
 
 /* Shared by tag_recv.c and tag_arrive.c: a receive's part of a request. */
 struct cw_tag_recv_state {

@@ -12,9 +12,10 @@
 #include "base/log.h"
 #include "base/probe.h"
 #include "op/credit.h"
+#include "op/msg.h"
 #include "op/rndv_recv_device.h"
-#include "op/op.h"
 #include "op/tag_desc.h"
+#include "os/random.h"
 #include "wire/packet.h"
 
 #define MAX_UNMATCHED_WARNINGS 16
@@ -76,7 +77,7 @@ void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc)
             cw_ep_send_control(desc->in.ep, CW_PACKET_TAG_ACK, &ack, sizeof(ack));
         }
     } else if (desc->left) {
-        cw_op_state(worker)->left -= desc->in.total + CW_KEPT_ONE;
+        worker->msg->left -= desc->in.total + CW_KEPT_ONE;
     }
     desc->id = 0;
 }
@@ -165,7 +166,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
         }
     }
     if (desc->queued) {
-        cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
+        cw_tag_matcher_remove_message(&ep->worker->tag->matcher, &desc->match);
         cw_tag_dequeued(ep->worker, desc);
     } else if (request == NULL) {
         desc->lost = 1; /* the program has held the message since a probe */
@@ -210,7 +211,7 @@ static inline void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc
 {
     desc->queued = 1;
     cw_count(worker, CW_COUNT_UNEXPECTED_BYTES, desc->in.total);
-    cw_tag_matcher_add_unexpected(&cw_op_state(worker)->tags, &desc->match, tag);
+    cw_tag_matcher_add_unexpected(&worker->tag->matcher, &desc->match, tag);
 }
 
 /* Keeps a synchronous message of one packet that no receive matches; its sender waits for the match. */
@@ -269,7 +270,7 @@ static inline ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_
         cw_credit_consumed(ep, length);
         return UCS_OK;
     }
-    match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, tag);
+    match = cw_tag_matcher_arrive(&ep->worker->tag->matcher, tag);
     if (cw_unlikely(match == NULL)) {
         return (sync_id == 0) ? keep_whole(ep, tag, data, length) : keep_sync(ep, tag, sync_id, data, length);
     }
@@ -311,7 +312,7 @@ static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *d
     struct ucp_recv_desc *desc;
     struct cw_wire_tag header;
 
-    if (cw_tag_matcher_has_posted(&cw_op_state(ep->worker)->tags) || !cw_credit_arrived(ep, payload)) {
+    if (cw_tag_matcher_has_posted(&ep->worker->tag->matcher) || !cw_credit_arrived(ep, payload)) {
         on_other(ep, id, data, length);
         return;
     }
@@ -354,14 +355,14 @@ static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, 
 
     if (cw_likely(length >= sizeof(header))) {
         memcpy(&header, data, sizeof(header));
-        match = cw_tag_matcher_first(&cw_op_state(ep->worker)->tags, le64toh(header.tag));
+        match = cw_tag_matcher_first(&ep->worker->tag->matcher, le64toh(header.tag));
         if (cw_likely(match != NULL)) {
             state   = cw_container_of(match->recv, struct cw_tag_recv_state, match);
             request = cw_tag_request_of(match->recv);
             if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
                 request->info = (ucp_tag_recv_info_t){.sender_tag = le64toh(header.tag), .length = payload};
-                cw_tag_matcher_take_first(&cw_op_state(ep->worker)->tags);
+                cw_tag_matcher_take_first(&ep->worker->tag->matcher);
                 cw_count_message(ep->worker, CW_COUNT_TAG_RECEIVED, payload);
                 cw_bytes_copy_any(state->cursor.contig, (const char *)data + sizeof(header), payload);
                 finish_plain(request);
@@ -375,7 +376,7 @@ static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, 
 void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     struct ucp_worker *worker      = ep->worker;
-    struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
+    struct cw_tag_matcher *matcher = &worker->tag->matcher;
     const size_t payload           = length - sizeof(struct cw_wire_tag);
     struct cw_tag_recv_state *state;
     const struct cw_tag_few *match;
@@ -412,7 +413,6 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
 static CW_APART bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t tag, const void *payload,
                           size_t length)
 {
-    struct cw_op_state *op          = cw_op_state(ep->worker);
     struct cw_request *request      = cw_tag_request_of(recv);
     struct cw_tag_recv_state *state = cw_request_state(request);
 
@@ -420,7 +420,7 @@ static CW_APART bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t
         return false;
     }
     CW_PROBE(packet, ep, CW_PACKET_TAG_EAGER, sizeof(tag) + length);
-    cw_tag_matcher_take_first(&op->tags);
+    cw_tag_matcher_take_first(&ep->worker->tag->matcher);
     request->info.sender_tag = tag;
     request->info.length     = length;
     cw_count_message(ep->worker, CW_COUNT_TAG_RECEIVED, length);
@@ -429,7 +429,7 @@ static CW_APART bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t
     } else if (length > 0) {
         cw_bytes_move(state->cursor.contig, payload, length);
     }
-    cw_list_add_tail(&op->taken, &request->link);
+    cw_list_add_tail(&ep->worker->tag->taken, &request->link);
     cw_credit_passed(ep, length);
     return true;
 }
@@ -438,7 +438,7 @@ bool cw_tag_take(struct cw_conn *conn, uint64_t header, const void *payload, siz
 {
     struct ucp_ep *ep              = conn->user;
     const ucp_tag_t tag            = le64toh(header);
-    const struct cw_tag_few *match = cw_tag_matcher_first(&cw_op_state(ep->worker)->tags, tag);
+    const struct cw_tag_few *match = cw_tag_matcher_first(&ep->worker->tag->matcher, tag);
 
     return match != NULL && ep->state == CW_EP_OPEN && take(ep, match->recv, tag, payload, length);
 }
@@ -446,7 +446,8 @@ bool cw_tag_take(struct cw_conn *conn, uint64_t header, const void *payload, siz
 /* Receives that callbacks add wait for the next round, so a progress ends. */
 unsigned cw_tag_finish_taken(void *owner)
 {
-    struct cw_list *taken      = &cw_op_state(owner)->taken;
+    struct ucp_worker *worker  = owner;
+    struct cw_list *taken      = &worker->tag->taken;
     const struct cw_list *last = taken->prev;
     struct cw_list *link;
     struct cw_request *request;
@@ -496,7 +497,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     if (sync_id != 0 && cw_unlikely(cw_tag_is_own(ep)) && !cw_tag_lands(ep, sync_id)) {
         return cw_tag_swallow(ep, total, length, le32toh(header.message));
     }
-    match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, tag);
+    match = cw_tag_matcher_arrive(&ep->worker->tag->matcher, tag);
     room  = (match != NULL) ? 0 : (sync_id == 0) ? total : total + CW_TAG_REVOCABLE;
     desc  = make_desc(ep, total, room, sync_id);
     if (desc == NULL) {
@@ -574,7 +575,7 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     if (cw_unlikely(cw_tag_is_own(ep)) && !cw_tag_lands(ep, offer.send_id)) {
         return UCS_OK;
     }
-    match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, le64toh(header.tag));
+    match = cw_tag_matcher_arrive(&ep->worker->tag->matcher, le64toh(header.tag));
     if (match == NULL) {
         return keep_announced(ep, le64toh(header.tag), &offer);
     }
@@ -588,22 +589,41 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
+/* Unexpected messages of one peer's window are kept at most, when they were received. */
+static size_t most_spare(const struct ucp_worker *worker)
+{
+    const size_t bound = worker->context->config->peer_memory;
+
+    return (bound < CW_CREDIT_WINDOW) ? bound : CW_CREDIT_WINDOW;
+}
+
+void cw_tag_init(struct ucp_worker *worker)
+{
+    struct cw_tag_state *state = worker->tag;
+
+    cw_tag_matcher_init(&state->matcher, cw_random_u64());
+    cw_tag_spares_init(&state->spares, worker->poller, most_spare(worker));
+    cw_list_init(&state->taken);
+    cw_list_init(&state->dropped);
+    cw_hash_init(&state->revocable, cw_random_u64());
+}
+
 static void drop_receive(struct cw_request *request, ucs_status_t status)
 {
     request->flags &= (uint16_t)~CW_REQUEST_CALLBACK;
     cw_request_complete(request, status);
 }
 
-void cw_tag_drop_all(struct ucp_worker *worker)
+void cw_tag_cleanup(struct ucp_worker *worker)
 {
-    struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
+    struct cw_tag_matcher *matcher = &worker->tag->matcher;
     struct cw_tag_message *message;
     struct ucp_recv_desc *desc;
     struct cw_tag_recv *match;
     struct cw_list *link;
     unsigned warnings = 0;
 
-    while ((link = cw_list_pop_head(&cw_op_state(worker)->taken)) != NULL) {
+    while ((link = cw_list_pop_head(&worker->tag->taken)) != NULL) {
         drop_receive(cw_container_of(link, struct cw_request, link), UCS_OK);
     }
     while ((match = cw_tag_matcher_take_recv(matcher)) != NULL) {
@@ -620,8 +640,10 @@ void cw_tag_drop_all(struct ucp_worker *worker)
         cw_incoming_detach(&desc->in);
         cw_tag_desc_free(worker, desc);
     }
-    cw_tag_spares_cleanup(&cw_op_state(worker)->spare_tags);
+    cw_tag_spares_cleanup(&worker->tag->spares);
     if (warnings > MAX_UNMATCHED_WARNINGS) {
         cw_warn("worker %s: %u tag messages in all were not matched", worker->name, warnings);
     }
+    cw_tag_matcher_cleanup(matcher);
+    cw_hash_cleanup(&worker->tag->revocable);
 }

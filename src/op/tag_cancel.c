@@ -8,14 +8,13 @@
 
 #include "op/credit.h"
 #include "op/rndv_recv.h"
-#include "op/op.h"
 #include "op/send.h"
 #include "op/tag.h"
 #include "op/tag_desc.h"
 #include "wire/packet.h"
 
 struct dropped {
-    struct cw_list link;        /* op_state->dropped */
+    struct cw_list link;        /* worker->tag->dropped */
     const struct ucp_ep *ep;
     uint64_t id;
 };
@@ -26,7 +25,8 @@ static void forget(struct dropped *dropped)
     free(dropped);
 }
 
-int cw_tag_drop(struct ucp_ep *ep, uint64_t send_id)
+/* Has a message that has not arrived yet dropped at its arrival. 0: no memory. */
+static int drop(struct ucp_ep *ep, uint64_t send_id)
 {
     struct dropped *dropped = malloc(sizeof(*dropped));
 
@@ -35,7 +35,7 @@ int cw_tag_drop(struct ucp_ep *ep, uint64_t send_id)
     }
     dropped->ep = ep;
     dropped->id = send_id;
-    cw_list_add_tail(&cw_op_state(ep->worker)->dropped, &dropped->link);
+    cw_list_add_tail(&ep->worker->tag->dropped, &dropped->link);
     return 1;
 }
 
@@ -48,7 +48,7 @@ int cw_tag_lands(struct ucp_ep *ep, uint64_t send_id)
         ((struct cw_send *)cw_request_state(request))->landed = 1;
         return 1;
     }
-    cw_list_for_each(dropped, &cw_op_state(ep->worker)->dropped, struct dropped, link) {
+    cw_list_for_each(dropped, &ep->worker->tag->dropped, struct dropped, link) {
         if (dropped->ep == ep && dropped->id == send_id) {
             forget(dropped);
             return 0;
@@ -61,7 +61,7 @@ void cw_tag_ep_lost(struct ucp_ep *ep)
 {
     struct dropped *dropped, *next;
 
-    cw_list_for_each_safe(dropped, next, &cw_op_state(ep->worker)->dropped, struct dropped, link) {
+    cw_list_for_each_safe(dropped, next, &ep->worker->tag->dropped, struct dropped, link) {
         if (dropped->ep == ep) {
             forget(dropped);
         }
@@ -119,7 +119,7 @@ ucs_status_t cw_tag_swallow(struct ucp_ep *ep, uint64_t total, uint64_t received
 
 static void remove_message(struct ucp_ep *ep, struct ucp_recv_desc *desc)
 {
-    cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
+    cw_tag_matcher_remove_message(&ep->worker->tag->matcher, &desc->match);
     cw_tag_dequeued(ep->worker, desc);
     if (!desc->announced) {
         cw_credit_consumed(ep, desc->in.total);
@@ -128,7 +128,8 @@ static void remove_message(struct ucp_ep *ep, struct ucp_recv_desc *desc)
     cw_tag_desc_free(ep->worker, desc);
 }
 
-int cw_tag_take_back(struct ucp_ep *ep, uint64_t send_id)
+/* Frees the message with that id if it is unexpected; the sender gets no packet. 0: the message stays. */
+static int take_back(struct ucp_ep *ep, uint64_t send_id)
 {
     struct ucp_recv_desc *desc = cw_tag_desc_find(ep, send_id);
     struct cw_incoming *rest;
@@ -144,6 +145,23 @@ int cw_tag_take_back(struct ucp_ep *ep, uint64_t send_id)
         cw_incoming_add_partial(rest, ep);
     }
     remove_message(ep, desc);
+    return 1;
+}
+
+/* Takes back a message to the worker itself. The worker knows where the message lies, so the call decides at once:
+ * programs read the status at once, and then receive the message if it was not taken back. 0: the message has not left
+ * completely, or was matched. */
+int cw_tag_take_back(struct cw_request *request)
+{
+    const struct cw_send *send = cw_request_state(request);
+    const int is_whole         = send->phase == CW_SEND_ANNOUNCED ||
+                                 (send->phase == CW_SEND_SENT && send->kind->acknowledged && !send->acknowledged);
+
+    if (!cw_tag_is_own(request->ep) || !is_whole || request->outstanding > 0 ||
+        !(send->landed ? take_back(request->ep, send->id) : drop(request->ep, send->id))) {
+        return 0;
+    }
+    cw_send_finish(request, UCS_ERR_CANCELED);
     return 1;
 }
 

@@ -55,7 +55,7 @@ static struct revocable *revocable_of(struct ucp_recv_desc *desc)
 
 struct ucp_recv_desc *cw_tag_desc_find(const struct ucp_ep *ep, uint64_t id)
 {
-    const struct cw_hash_link *link = cw_hash_find(&cw_op_state(ep->worker)->revocable, key_of(ep, id));
+    const struct cw_hash_link *link = cw_hash_find(&ep->worker->tag->revocable, key_of(ep, id));
     struct ucp_recv_desc *desc;
 
     for (; link != NULL; link = cw_hash_next(link)) {
@@ -76,7 +76,7 @@ int cw_tag_desc_revocable(struct ucp_ep *ep, struct ucp_recv_desc *desc)
     }
     revocable->desc = desc;
     desc->revocable = 1;
-    cw_hash_add(&cw_op_state(ep->worker)->revocable, &revocable->link, key_of(ep, desc->id));
+    cw_hash_add(&ep->worker->tag->revocable, &revocable->link, key_of(ep, desc->id));
     return 1;
 }
 
@@ -84,6 +84,6 @@ void cw_tag_desc_keep(struct ucp_worker *worker, struct ucp_recv_desc *desc)
 {
     if (desc->revocable) {
         desc->revocable = 0;
-        cw_hash_remove(&cw_op_state(worker)->revocable, &revocable_of(desc)->link);
+        cw_hash_remove(&worker->tag->revocable, &revocable_of(desc)->link);
     }
 }

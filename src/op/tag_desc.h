@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "op/op.h"
 #include "op/tag.h"
 
 #define CW_TAG_LEND_LEAST 2048u /* a shorter one would keep a packet for a small part of it */
@@ -33,7 +32,7 @@ struct ucp_recv_desc *cw_tag_desc_find(const struct ucp_ep *ep, uint64_t id);
 /* Returns a descriptor with `room` bytes for data; only size_class is set. NULL: no memory. */
 static inline struct ucp_recv_desc *cw_tag_desc_alloc(struct ucp_worker *worker, uint64_t room)
 {
-    return cw_tag_spares_take(&cw_op_state(worker)->spare_tags, room);
+    return cw_tag_spares_take(&worker->tag->spares, room);
 }
 
 static inline void cw_tag_desc_free(struct ucp_worker *worker, struct ucp_recv_desc *desc)
@@ -41,7 +40,7 @@ static inline void cw_tag_desc_free(struct ucp_worker *worker, struct ucp_recv_d
     if (desc->is_lent) {
         cw_iface_give_back(desc->lender, desc->packet);
     } else {
-        cw_tag_spares_give(&cw_op_state(worker)->spare_tags, desc);
+        cw_tag_spares_give(&worker->tag->spares, desc);
     }
 }
 

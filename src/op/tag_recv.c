@@ -5,7 +5,6 @@
 #include "op/tag.h"
 
 #include "base/bytes.h"
-#include "op/op.h"
 #include "op/tag_desc.h"
 
 static void tag_recv_release(struct cw_request *request)
@@ -131,7 +130,7 @@ static CW_INLINE ucs_status_ptr_t receive(struct ucp_worker *worker, void *buffe
                                           ucp_tag_t mask, struct cw_tag_message *message,
                                           const ucp_request_param_t *param)
 {
-    struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
+    struct cw_tag_matcher *matcher = &worker->tag->matcher;
     struct cw_tag_recv_state *state;
     struct ucp_recv_desc *desc;
     struct cw_request *request;
@@ -160,7 +159,7 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
                              const ucp_request_param_t *param)
 {
     return receive(worker, buffer, count, tag, mask,
-                   cw_tag_matcher_probe(&cw_op_state(worker)->tags, tag, mask, false), param);
+                   cw_tag_matcher_probe(&worker->tag->matcher, tag, mask, false), param);
 }
 
 /* Whether the call itself can copy the message to contiguous memory of that length: all of it arrived, and it fits. */
@@ -198,7 +197,7 @@ static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *bu
     state->cursor.contig = buffer;
     state->since         = worker->moment;
     cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, flags);
-    cw_tag_matcher_post_few(&cw_op_state(worker)->tags, &state->match, tag, mask);
+    cw_tag_matcher_post_few(&worker->tag->matcher, &state->match, tag, mask);
     return cw_request_handle(request);
 }
 
@@ -207,7 +206,7 @@ static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *bu
 static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, void *buffer, size_t length,
                                                    ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
 {
-    struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
+    struct cw_tag_matcher *matcher = &worker->tag->matcher;
     struct cw_tag_message *message;
     struct ucp_recv_desc *desc;
 
@@ -228,7 +227,7 @@ static CW_INLINE ucs_status_ptr_t recv_plain(struct ucp_worker *worker, void *bu
                                              ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
 {
     if (cw_unlikely(cw_request_pool_is_empty(&worker->requests) ||
-                    !cw_tag_matcher_is_idle(&cw_op_state(worker)->tags))) {
+                    !cw_tag_matcher_is_idle(&worker->tag->matcher))) {
         return recv_plain_beside(worker, buffer, length, tag, mask, param);
     }
     return post_plain(worker, buffer, length, tag, mask, param, flags);
@@ -267,7 +266,7 @@ ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, si
 struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp_tag_t mask, int remove,
                                    ucp_tag_recv_info_t *info)
 {
-    struct cw_tag_message *message = cw_tag_matcher_probe(&cw_op_state(worker)->tags, tag, mask, remove != 0);
+    struct cw_tag_message *message = cw_tag_matcher_probe(&worker->tag->matcher, tag, mask, remove != 0);
     struct ucp_recv_desc *desc;
 
     if (message == NULL) {
@@ -287,7 +286,7 @@ void cw_tag_cancel(struct cw_request *request)
     struct cw_tag_recv_state *state = cw_request_state(request);
 
     if (request->kind == CW_REQUEST_TAG_RECV && !(request->flags & (CW_REQUEST_COMPLETED | CW_REQUEST_IN_POOL)) &&
-        cw_tag_matcher_cancel(&cw_op_state(request->worker)->tags, &state->match)) {
+        cw_tag_matcher_cancel(&request->worker->tag->matcher, &state->match)) {
         cw_request_complete(request, UCS_ERR_CANCELED);
     }
 }

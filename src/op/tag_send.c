@@ -6,7 +6,7 @@
  */
 #include "core/ep_short.h"
 #include "op/credit.h"
-#include "op/send.h"
+#include "op/send_rndv.h"
 #include "op/tag.h"
 
 /* A send without acknowledgement may have an id, too: its announcement found no room, and then credit arrived. */
@@ -53,12 +53,13 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
 }
 
 static const struct cw_send_kind tag_kind = {
-    .ids      = {CW_PACKET_TAG_EAGER, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
-    .counter  = CW_COUNT_TAG_SENT,
-    .operation = CW_PROTO_TAG,
+    .ids          = {CW_PACKET_TAG_EAGER, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
+    .counter      = CW_COUNT_TAG_SENT,
+    .operation    = CW_PROTO_TAG,
     .names_memory = 1,
-    .credited = 1,
-    .header   = write_header,
+    .credited     = 1,
+    .header       = write_header,
+    .take_back    = cw_tag_take_back,
 };
 
 static const struct cw_send_kind tag_sync_kind = {
@@ -69,6 +70,7 @@ static const struct cw_send_kind tag_sync_kind = {
     .credited     = 1,
     .acknowledged = 1,
     .header       = write_header,
+    .take_back    = cw_tag_take_back,
 };
 
 /* Whether the message is contiguous, goes to the worker itself, and was received at once. */

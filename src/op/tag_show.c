@@ -5,8 +5,15 @@
 #include <stdlib.h>
 
 #include "core/queues.h"
-#include "op/op.h"
 #include "op/tag.h"
+
+void cw_tag_gauges(struct ucp_worker *worker)
+{
+    const struct cw_tag_matcher *matcher = &worker->tag->matcher;
+
+    worker->counts.values[CW_COUNT_POSTED]     = cw_tag_matcher_num_posted(matcher);
+    worker->counts.values[CW_COUNT_UNEXPECTED] = matcher->num_unexpected;
+}
 
 static uint64_t age_ns(const struct ucp_worker *worker, uint32_t since)
 {
@@ -45,7 +52,7 @@ static struct cw_queues_item show_message(const struct ucp_worker *worker, const
 
 void cw_tag_show(const struct ucp_worker *worker, struct cw_queues *queues)
 {
-    const struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
+    const struct cw_tag_matcher *matcher = &worker->tag->matcher;
     const size_t room                    = queues->listed_posted;
     const struct cw_tag_message *message = cw_tag_matcher_first_message(matcher);
     struct cw_tag_few *posted            = (room == 0) ? NULL : malloc(room * sizeof(*posted));

@@ -4,7 +4,6 @@
 
 #include "op/access.h"
 #include "op/amo_word.h"
-#include "op/op.h"
 #include "proto/proto.h"
 
 /*

@@ -135,7 +135,7 @@ static ucs_status_t access_start(struct cw_request *request)
     get->late     = 1;
     cw_rma_late_add(rma, get->address, get->cursor.length);
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, get->cursor.length);
-    return cw_stripes_started(request, access_go_on(request));
+    return cw_rma_stripes_started(request, access_go_on(request));
 }
 
 const struct cw_protocol cw_proto_get_access = {.query = access_query, .start = access_start};

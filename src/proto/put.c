@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protocols of puts. */
+#include "op/choice.h"
 #include "op/put.h"
+#include "op/send_rndv.h"
 
 #include "op/access.h"
 #include "op/cma.h"
@@ -105,7 +107,7 @@ static int is_plain(const struct cw_send *send, const struct cw_conn *lane)
     const struct cw_access_limits *limits = &lane->iface->limits.access;
 
     return send->cursor.length > limits->max_put_bcopy && limits->max_put_zcopy > 0 && limits->max_iov > 0 &&
-           cw_access_is_flat(lane, &send->cursor);
+           cw_choice_is_flat(lane, &send->cursor);
 }
 
 static ucs_status_t access_start(struct cw_request *request)
@@ -142,7 +144,7 @@ static ucs_status_t access_start(struct cw_request *request)
     request->send = access_go_on;
     rma->async_puts++;
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, send->cursor.length);
-    return cw_stripes_started(request, access_go_on(request));
+    return cw_rma_stripes_started(request, access_go_on(request));
 }
 
 const struct cw_protocol cw_proto_put_access = {.query = access_query, .start = access_start};

@@ -4,7 +4,7 @@
  */
 #include "config/config.h"
 #include "op/rndv_recv_device.h"
-#include "op/send.h"
+#include "op/send_rndv.h"
 #include "op/stage.h"
 #include "op/stripes.h"
 #include "proto/proto.h"

@@ -6,8 +6,10 @@
  */
 #include "fuzz.h"
 
+#include "abi/dispatch.h"
+#include "core/worker.h"
 #include "op/am_desc.h"
-#include "op/op.h"
+#include "op/op_ep.h"
 #include "op/stream.h"
 #include "wire/packet.h"
 

@@ -5,8 +5,10 @@
  */
 #include "fuzz.h"
 
+#include "abi/dispatch.h"
 #include "core/ep.h"
-#include "op/op.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 
 enum { MAX_ROUNDS = 100000 };
 

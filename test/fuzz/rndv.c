@@ -8,8 +8,10 @@
 
 #include <endian.h>
 
+#include "abi/dispatch.h"
 #include "core/ep.h"
-#include "op/op.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 #include "op/send.h"
 #include "transport/transport.h"
 #include "wire/packet.h"

@@ -8,7 +8,9 @@
 
 #include <endian.h>
 
-#include "op/op.h"
+#include "abi/dispatch.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 #include "wire/packet.h"
 
 #define CHUNK ((size_t)512 << 10) /* of a message of LENGTH bytes */

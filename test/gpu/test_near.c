@@ -14,7 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "op/op.h"
+#include "abi/dispatch.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 #include "wire/packet.h"
 
 #define LENGTH ((size_t)3 << 20)

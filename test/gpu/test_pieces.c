@@ -16,8 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "abi/dispatch.h"
+#include "core/worker.h"
 #include "mem/md.h"
-#include "op/op.h"
+#include "op/op_ep.h"
 #include "wire/packet.h"
 
 #define LENGTH ((size_t)256 << 10)

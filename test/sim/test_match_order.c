@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "abi/dispatch.h"
 #include "base/hash.h"
-#include "op/op.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 #include "series.h"
 #include "town.h"
 #include "wire/packet.h"

@@ -17,7 +17,9 @@
 
 #include <ucp/api/ucp.h>
 
-#include "op/op.h"
+#include "abi/dispatch.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 
 enum { CW_ALONE_ROUNDS = 100000 };
 

@@ -12,9 +12,12 @@
 
 #include <cmocka.h>
 
+#include "abi/dispatch.h"
 #include "core/ep.h"
+#include "core/worker.h"
+#include "op/am.h"
 #include "op/am_desc.h"
-#include "op/op.h"
+#include "op/op_ep.h"
 #include "wire/packet.h"
 
 enum { PLAIN = 7, KEEPER = 8, OLD = 9, LOOSE = 256 /* what a packet costs beside its bytes: headers, structures */ };

@@ -14,10 +14,13 @@
 
 #include <cmocka.h>
 
+#include "abi/dispatch.h"
 #include "core/ep.h"
+#include "core/worker.h"
+#include "op/am.h"
 #include "op/am_desc.h"
 #include "op/incoming.h"
-#include "op/op.h"
+#include "op/op_ep.h"
 #include "test_alone.h"
 #include "wire/packet.h"
 
@@ -380,7 +383,7 @@ static void test_kept_for_good(void **state)
 /* AMR-16: what a handler refuses is not kept. */
 static void test_refused_is_not_kept(void **state)
 {
-    const struct cw_list *kept_list = &cw_op_state(worker)->am.kept;
+    const struct cw_list *kept_list = &worker->am->kept;
 
     (void)state;
     for (unsigned i = 0; i < 3; i++) {

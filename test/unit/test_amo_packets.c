@@ -13,7 +13,8 @@
 
 #include "core/ep.h"
 #include "core/rkey.h"
-#include "op/op.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 #include "op/rma.h"
 #include "test_alone.h"
 

@@ -13,11 +13,16 @@
 #include "test_alone.h"
 #include "test_under.h"
 
+#include "abi/dispatch.h"
 #include "core/ep_kept.h"
 #include "core/mem.h"
+#include "core/worker.h"
+#include "op/am.h"
 #include "op/am_desc.h"
+#include "op/msg.h"
+#include "op/op_ep.h"
 #include "op/shares.h"
-#include "op/op.h"
+#include "op/stream.h"
 #include "wire/key.h"
 #include "wire/rma.h"
 
@@ -385,17 +390,17 @@ static void test_left_messages_are_bounded(void **state)
         arrive(tag, 40);
     }
     lose_ep();
-    assert_int_equal(cw_op_state(worker)->left, 3 * one);
+    assert_int_equal(worker->msg->left, 3 * one);
     assert_non_null(ucp_tag_probe_nb(worker, 3, UINT64_MAX, 0, &info));
     assert_null(ucp_tag_probe_nb(worker, 4, UINT64_MAX, 0, &info));
     assert_null(ucp_tag_recv_nbx(worker, in, sizeof(in), 2, UINT64_MAX, &plain));
-    assert_int_equal(cw_op_state(worker)->left, 2 * one);
+    assert_int_equal(worker->msg->left, 2 * one);
     assert_int_equal(cw_alone_wait(worker, ucp_tag_msg_recv_nbx(worker, in, sizeof(in),
                                                                 ucp_tag_probe_nb(worker, 1, UINT64_MAX, 1, &info),
                                                                 &plain)), UCS_OK);
-    assert_int_equal(cw_op_state(worker)->left, one);
+    assert_int_equal(worker->msg->left, one);
     assert_null(ucp_tag_recv_nbx(worker, in, sizeof(in), 3, UINT64_MAX, &plain));
-    assert_int_equal(cw_op_state(worker)->left, 0);
+    assert_int_equal(worker->msg->left, 0);
 }
 
 /* Stream data that a peer left to an endpoint nobody has the handle of. */
@@ -420,12 +425,12 @@ static void test_left_streams_are_bounded(void **state)
     (void)state;
     leave_stream(UINT64_MAX);
     assert_int_equal(ep->unread, 1);
-    assert_true(cw_op_state(worker)->left > 16);
+    assert_true(worker->msg->left > 16);
     cw_stream_ep_lost(ep, UCS_ERR_CONNECTION_RESET); /* may be told twice */
     assert_int_equal(ep->unread, 1);
     ep->handle = CW_HANDLE_HELD;
     cw_stream_ep_user_changed(ep);
-    assert_int_equal(cw_op_state(worker)->left, 0);
+    assert_int_equal(worker->msg->left, 0);
     data = ucp_stream_recv_data_nb(ep, &length);
     assert_int_equal(length, 16);
     ucp_stream_data_release(ep, data);
@@ -437,7 +442,7 @@ static void test_left_streams_beyond_the_bound(void **state)
     leave_stream(100);
     assert_int_equal(ep->unread, 0);
     assert_null(cw_op_ep(ep)->stream);
-    assert_int_equal(cw_op_state(worker)->left, 0);
+    assert_int_equal(worker->msg->left, 0);
     ep->handle = CW_HANDLE_HELD;
 }
 

@@ -10,9 +10,12 @@
 #include "test_alone.h"
 #include "test_under.h"
 
+#include "abi/dispatch.h"
 #include "core/ep_kept.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 #include "op/shares.h"
-#include "op/op.h"
+#include "op/tag.h"
 #include "op/tag_desc.h"
 #include "wire/rma.h"
 
@@ -45,7 +48,7 @@ static int tear_down(void **state)
     cw_alone_end(worker, ep);
     while (ucp_worker_progress(worker) > 0) {
     }
-    assert_int_equal(cw_op_state(worker)->revocable.count, 0); /* nobody takes back what is left */
+    assert_int_equal(worker->tag->revocable.count, 0); /* nobody takes back what is left */
     while (ucp_tag_probe_nb(worker, WAITING, UINT64_MAX, 0, &info) != NULL) { /* what came as a whole is left */
         assert_null(ucp_tag_recv_nbx(worker, in, sizeof(in), WAITING, UINT64_MAX, &plain));
     }
@@ -139,7 +142,7 @@ static void test_packets_walk_along_nothing(void **state)
     assert_int_equal(count_packets(CW_PACKET_RNDV_DONE), 2);
     assert_int_equal(word_of(sent_packet(CW_PACKET_RNDV_DONE), 0), MANY - 1);
     assert_int_equal(status_of(CW_PACKET_RNDV_DONE), UCS_ERR_CANCELED);
-    assert_int_equal(cw_op_state(worker)->tags.num_unexpected, MANY - 2 + 1);
+    assert_int_equal(worker->tag->matcher.num_unexpected, MANY - 2 + 1);
 }
 
 /* Taken back, or received, they are forgotten in the table as well: tear_down looks. */
@@ -154,7 +157,7 @@ static void test_synchronous_messages_are_forgotten(void **state)
     for (uint64_t id = 2; id <= SYNCED; id += 2) {
         take_back(id);
     }
-    assert_int_equal(cw_op_state(worker)->revocable.count, SYNCED / 2);
+    assert_int_equal(worker->tag->revocable.count, SYNCED / 2);
     for (uint64_t id = 1; id <= SYNCED / 2; id += 2) {
         memset(in, 0, sizeof(in));
         assert_null(ucp_tag_recv_nbx(worker, in, sizeof(in), WAITING, UINT64_MAX, &plain));
@@ -165,7 +168,7 @@ static void test_synchronous_messages_are_forgotten(void **state)
         take_back(id); /* too late */
     }
     assert_int_equal(count_packets(CW_PACKET_RNDV_DONE), SYNCED / 2);
-    assert_int_equal(cw_op_state(worker)->revocable.count, SYNCED / 4);
+    assert_int_equal(worker->tag->revocable.count, SYNCED / 4);
 }
 
 /* Messages in pieces of which all pieces came are looked for by no packet, so there may be any number. Only then they
@@ -232,7 +235,7 @@ static void test_ids_are_of_an_endpoint(void **state)
     announce(5);
     assert_int_equal(ep->state, CW_EP_OPEN);
     take_back(5);
-    assert_int_equal(cw_op_state(worker)->revocable.count, 1);
+    assert_int_equal(worker->tag->revocable.count, 1);
     assert_ptr_equal(cw_tag_desc_find(first, 5)->in.ep, first);
     take_away(ep);
     cw_alone_end(worker, ep);

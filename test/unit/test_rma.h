@@ -16,7 +16,9 @@
 
 #include "core/ep.h"
 #include "core/rkey.h"
-#include "op/op.h"
+#include "core/worker.h"
+#include "op/msg.h"
+#include "op/op_ep.h"
 #include "op/rma.h"
 #include "test_alone.h"
 #include "test_fake.h"
@@ -109,8 +111,8 @@ static inline void begin_with(unsigned prot, int placed)
     fake_iface.limits.max_iov    = 4;
     fake_iface.plan              = &fake_plan;
     ep->conn->iface              = &fake_iface;
-    free(cw_op_state(worker)->choices_rma); /* of another test, whose interface had the same address */
-    cw_op_state(worker)->choices_rma = NULL;
+    free(worker->msg->choices_rma); /* of another test, whose interface had the same address */
+    worker->msg->choices_rma = NULL;
     num_records = 0;
     blocked = keeps = 0;
     kept = NULL;

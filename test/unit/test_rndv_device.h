@@ -17,8 +17,10 @@
 
 #include <cmocka.h>
 
+#include "abi/dispatch.h"
 #include "core/ep.h"
-#include "op/op.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 #include "sim.h"
 #include "wire/key.h"
 #include "wire/packet.h"

@@ -15,11 +15,12 @@
 
 #include <cmocka.h>
 
+#include "abi/dispatch.h"
 #include "core/ep_round.h"
 #include "core/mem_table.h"
-#include "op/shares.h"
-#include "op/op.h"
+#include "core/worker.h"
 #include "op/op_ep.h"
+#include "op/shares.h"
 #include "op/stream.h"
 #include "test_alone.h"
 #include "test_fake.h"

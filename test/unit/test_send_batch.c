@@ -10,8 +10,10 @@
 #include "test_alone.h"
 #include "test_under.h"
 
+#include "abi/dispatch.h"
 #include "core/ep.h"
-#include "op/op.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 
 enum { EAGER = 16384, ANNOUNCED = 65536, TAG = 5 };
 

@@ -9,7 +9,8 @@
 #include "test_alone.h"
 #include "test_under.h"
 
-#include "op/op.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 
 enum { PACKET = 8192, PIECE = 2 * PACKET, TAG = 5 };
 

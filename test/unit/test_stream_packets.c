@@ -10,8 +10,10 @@
 
 #include <cmocka.h>
 
+#include "abi/dispatch.h"
 #include "core/ep.h"
-#include "op/op.h"
+#include "core/worker.h"
+#include "op/op_ep.h"
 #include "op/stream.h"
 #include "test_alone.h"
 

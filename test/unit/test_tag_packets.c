@@ -10,9 +10,11 @@
 #include "test_alone.h"
 #include "test_under.h"
 
+#include "abi/dispatch.h"
 #include "core/ep.h"
+#include "core/worker.h"
 #include "op/credit.h"
-#include "op/op.h"
+#include "op/op_ep.h"
 
 enum { LONG = 20000 };
 
@@ -197,7 +199,7 @@ static void test_kept_in_its_packet(void **state)
     may_keep = 1;
     arrive_in_packet(30, KEPT);
     expect_kept(3, 2);
-    cw_op_ep_lost(ep, UCS_ERR_CONNECTION_RESET); /* the message was whole */
+    ep->worker->handlers->ep_lost(ep, UCS_ERR_CONNECTION_RESET); /* the message was whole */
     expect_kept(3, 2);
     assert_null(ucp_tag_recv_nbx(worker, in, KEPT, 30, UINT64_MAX, &plain));
     assert_true(in[0] == 30 && in[KEPT - 1] == 30);

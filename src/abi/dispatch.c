@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dispatch of packets that arrive, and the beginning and the end of the state that op/ keeps in a worker.
+ * Dispatch of packets that arrive.
  */
-#include "op/op.h"
+#include "abi/dispatch.h"
 
-#include <stdlib.h>
-
-#include "base/counter.h"
-#include "base/log.h"
 #include "base/probe.h"
-#include "core/ep_kept.h"
 #include "core/failover/failover.h"
 #include "core/lanes.h"
-#include "op/chunk_table.h"
+#include "op/am.h"
 #include "op/chunks.h"
 #include "op/credit.h"
-#include "op/rndv_recv.h"
-#include "op/shares.h"
-#include "op/near.h"
+#include "op/incoming.h"
+#include "op/msg.h"
 #include "op/put_list.h"
 #include "op/rma.h"
-#include "op/send.h"
+#include "op/rndv_recv.h"
+#include "op/send_rndv.h"
+#include "op/stream.h"
 #include "op/tag.h"
-#include "os/random.h"
 #include "wire/packet.h"
 
 typedef ucs_status_t (*packet_fn)(struct ucp_ep *ep, const void *data, size_t length);
@@ -93,25 +88,7 @@ static const struct handler {
     [CW_PACKET_RNDV_TAKEN]    = {cw_chunks_on_taken, EXACTLY(struct cw_wire_rndv_taken)},
 };
 
-CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
-{
-    static struct cw_log_limit limit;
-
-    if (status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_ENDPOINT_TIMEOUT) {
-        cw_ep_fail(ep, status); /* the packet is correct; the peer is gone or stands still */
-        return;
-    }
-    cw_log_ratelimited(&limit, CW_LOG_ERROR,
-                       "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is closed",
-                       id, length, (unsigned long long)cw_ep_peer_uid(ep),
-                       (status == UCS_ERR_NO_MEMORY)     ? "no memory" :
-                       (status == UCS_ERR_EXCEEDS_LIMIT) ? "it makes us keep more than UCX_PEER_MEMORY" :
-                                                           "it breaks the protocol");
-    cw_count(ep->worker, CW_COUNT_BAD_PACKETS, 1);
-    cw_ep_fail(ep, status);
-}
-
-CW_APART void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+static CW_APART void handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const struct handler *handler;
     ucs_status_t status;
@@ -173,7 +150,7 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
             return;
         }
     }
-    cw_op_handle(ep, id, data, length);
+    handle(ep, id, data, length);
 }
 
 /* A further lane carries RNDV_DATA packets only. */
@@ -247,108 +224,4 @@ void cw_op_unplaced(struct cw_conn *conn, uint8_t id, const void *header, size_t
     } else {
         cw_ep_fail(conn->user, UCS_ERR_IO_ERROR); /* a packet that is sent in order is never lost */
     }
-}
-
-int cw_op_leave(struct ucp_worker *worker, uint64_t bytes)
-{
-    static struct cw_log_limit limit;
-    struct cw_op_state *state = cw_op_state(worker);
-
-    if (state->left + bytes > cw_kept_limit(worker)) {
-        cw_log_ratelimited(&limit, CW_LOG_WARN, "worker %s: peers that are gone have left more messages than "
-                           "UCX_PEER_MEMORY; further ones are dropped", worker->name);
-        return 0;
-    }
-    state->left += bytes;
-    return 1;
-}
-
-/* Unexpected messages of one peer's window are kept at most, when they were received. */
-static size_t most_spare(const struct ucp_worker *worker)
-{
-    const size_t bound = worker->context->config->peer_memory;
-
-    return (bound < CW_CREDIT_WINDOW) ? bound : CW_CREDIT_WINDOW;
-}
-
-ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
-{
-    struct cw_op_state *state = calloc(1, sizeof(*state));
-
-    if (state == NULL) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    cw_tag_matcher_init(&state->tags, cw_random_u64());
-    cw_tag_spares_init(&state->spare_tags, worker->poller, most_spare(worker));
-    cw_idmap_init(&state->receives);
-    cw_am_init(&state->am, cw_random_u64());
-    cw_list_init(&state->taken);
-    cw_list_init(&state->dropped);
-    cw_list_init(&state->streams);
-    cw_list_init(&state->rma);
-    cw_hash_init(&state->revocable, cw_random_u64());
-    worker->op_state = state;
-    return UCS_OK;
-}
-
-void cw_op_worker_cleanup(struct ucp_worker *worker)
-{
-    struct cw_op_state *state = cw_op_state(worker);
-
-    cw_am_cleanup(&state->am); /* this may call callbacks of the program */
-    cw_tag_drop_all(worker);
-    cw_tag_matcher_cleanup(&state->tags);
-    cw_stream_worker_end(worker);
-    cw_idmap_cleanup(&state->receives);
-    cw_hash_cleanup(&state->revocable);
-    free(state->choices);
-    free(state->choices_rma);
-    free(state);
-    worker->op_state = NULL;
-}
-
-void cw_op_worker_gauges(struct ucp_worker *worker)
-{
-    const struct cw_tag_matcher *tags = &cw_op_state(worker)->tags;
-
-    worker->counts.values[CW_COUNT_POSTED]     = cw_tag_matcher_num_posted(tags);
-    worker->counts.values[CW_COUNT_UNEXPECTED] = tags->num_unexpected;
-}
-
-void cw_op_ep_quiesce(struct ucp_ep *ep)
-{
-    cw_rndv_recv_quiesce(ep);
-}
-
-void cw_op_ep_init(struct ucp_ep *ep)
-{
-    struct cw_op_ep *state = cw_op_ep(ep);
-
-    *state = (struct cw_op_ep){.next_message_id = (uint32_t)cw_counter_start,
-                               .pair_generation = (uint32_t)cw_counter_start & CW_CLAIM_MAX_GENERATION};
-    cw_list_init(&state->incoming.receiving);
-    cw_list_init(&state->incoming.partial);
-    cw_list_init(&state->incoming.stored);
-}
-
-int cw_op_ep_expects(const struct ucp_ep *ep)
-{
-    const struct cw_op_incoming *incoming = &cw_op_ep(ep)->incoming;
-
-    return !cw_list_empty(&incoming->receiving) || !cw_list_empty(&incoming->partial);
-}
-
-void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
-{
-    cw_incoming_ep_lost(ep, status);
-    cw_tag_ep_lost(ep);
-    cw_stream_ep_lost(ep, status);
-    cw_rma_ep_lost(ep, status);
-    cw_near_ep_lost(ep);
-    cw_chunk_ep_lost(ep);
-}
-
-void cw_op_ep_user_changed(struct ucp_ep *ep)
-{
-    cw_stream_ep_user_changed(ep);
 }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The limits on what peers may leave here, and the end of those that break the protocol.
+ */
+#include "op/msg.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "core/ep_kept.h"
+
+void cw_msg_init(struct ucp_worker *worker)
+{
+    cw_idmap_init(&worker->msg->receives);
+}
+
+void cw_msg_cleanup(struct ucp_worker *worker)
+{
+    cw_idmap_cleanup(&worker->msg->receives);
+    free(worker->msg->choices);
+    free(worker->msg->choices_rma);
+}
+
+int cw_op_leave(struct ucp_worker *worker, uint64_t bytes)
+{
+    static struct cw_log_limit limit;
+    struct cw_msg_state *state = worker->msg;
+
+    if (state->left + bytes > cw_kept_limit(worker)) {
+        cw_log_ratelimited(&limit, CW_LOG_WARN, "worker %s: peers that are gone have left more messages than "
+                           "UCX_PEER_MEMORY; further ones are dropped", worker->name);
+        return 0;
+    }
+    state->left += bytes;
+    return 1;
+}
+
+CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
+{
+    static struct cw_log_limit limit;
+
+    if (status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_ENDPOINT_TIMEOUT) {
+        cw_ep_fail(ep, status); /* the packet is correct; the peer is gone or stands still */
+        return;
+    }
+    cw_log_ratelimited(&limit, CW_LOG_ERROR,
+                       "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is closed",
+                       id, length, (unsigned long long)cw_ep_peer_uid(ep),
+                       (status == UCS_ERR_NO_MEMORY)     ? "no memory" :
+                       (status == UCS_ERR_EXCEEDS_LIMIT) ? "it makes us keep more than UCX_PEER_MEMORY" :
+                                                           "it breaks the protocol");
+    cw_count(ep->worker, CW_COUNT_BAD_PACKETS, 1);
+    cw_ep_fail(ep, status);
+}

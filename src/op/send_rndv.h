@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sender's part of a rendezvous (op/send.h shows the phases): its announcement, and the ways by which the bytes
+ * leave after the receiver's answer.
+ */
+#ifndef CW_OP_SEND_RNDV_H
+#define CW_OP_SEND_RNDV_H
+
+#include "op/send.h"
+
+ucs_status_t cw_send_announce(struct cw_request *request);
+ucs_status_t cw_send_data(struct cw_request *request);
+/* The receiver has answered the announcement: the request, which is on a list, goes to the endpoint's queue and sends
+ * from its first byte on by `attempt`. */
+void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
+                        ucs_status_t (*attempt)(struct cw_request *request));
+/* For an alarm of a stage (op/stage.h): puts the request, which is on a list, into the endpoint's queue. */
+void cw_send_go_on(void *request);
+/* As cw_send_from_start, for a receiver whose device may copy. `names`: it takes a name of the memory (op/near.h). */
+void cw_send_by_devices(struct cw_request *request, int names);
+struct cw_wire_rts cw_send_rts(const struct cw_send *send);
+ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length);
+
+/* send_device.c. cw_send_device_name registers the memory of a message before it is announced, if the receiver's device
+ * is to read it, and encodes its name; it returns the length of the name, at most `room`, or 0: no device reads it.
+ * cw_send_device_write: the receiver asks the sender's device to write. cw_send_device_end: the device has ended. */
+size_t cw_send_device_name(struct cw_request *request, size_t room, uint8_t bytes[CW_KEY_MEMORY_MAX]);
+ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wire_rndv_ready *ready,
+                                  const void *parts, size_t length);
+void cw_send_device_end(struct cw_send *send);
+
+#endif
