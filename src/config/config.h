@@ -64,7 +64,7 @@ struct cw_config {
     struct cw_config_pair *pairs;            /* in the order in which they were given */
 };
 
-/* The object behind ucp_config_t of the programs. Only src/abi converts between the two. */
+/* The object behind ucp_config_t of the programs. Only src/api converts between the two. */
 struct ucp_config {
     struct cw_config settings;
 };

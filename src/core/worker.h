@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The worker: interfaces, endpoints and requests that make progress together. Calls of the program come through
- * src/abi, which enters the worker; functions here and in op/ and connect/ expect it entered. The core calls the layers
+ * src/api, which enters the worker; functions here and in op/ and connect/ expect it entered. The core calls the layers
  * above through a table of handlers that is given at creation, so it does not depend on them.
  */
 #ifndef CW_CORE_WORKER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active messages: the operations behind ucp_am_* and the handlers of their packets. src/abi and the packet dispatch
+ * Active messages: the operations behind ucp_am_* and the handlers of their packets. src/api and the packet dispatch
  * call these functions after they have entered the worker. docs/why/active-messages.md has the reasons.
  */
 #ifndef CW_OP_AM_H

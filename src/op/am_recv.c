@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receive and release of active message data by the program. Both may happen in the handler or at any later time. A
- * call whose arguments src/abi accepts takes the descriptor over, whatever its result (AMR-31); a call that src/abi
+ * call whose arguments src/api accepts takes the descriptor over, whatever its result (AMR-31); a call that src/api
  * refuses changes nothing (ABU-2).
  */
 #include <assert.h>

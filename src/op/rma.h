@@ -188,7 +188,7 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
 ucs_status_t cw_rma_fence(struct ucp_worker *worker);
 void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status);
 
-/* The operations. abi/rma.c has checked that the key covers the range and allows the access; `length`: bytes in all, at
+/* The operations. api/rma.c has checked that the key covers the range and allows the access; `length`: bytes in all, at
  * least 1. */
 ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, uint64_t address,
                         struct ucp_rkey *rkey, const ucp_request_param_t *param);

@@ -10,7 +10,7 @@
 
 /*
  * A get from memory that is mapped here, by loads. A get of plain bytes needs no request: the call carries it out
- * (abi/rma.c).
+ * (api/rma.c).
  */
 static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {

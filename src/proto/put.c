@@ -12,7 +12,7 @@
 
 /*
  * A put to memory that is mapped here, by stores. A put of plain bytes needs no request: the call carries it out
- * (abi/rma.c).
+ * (api/rma.c).
  */
 static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {

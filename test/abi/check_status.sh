@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # check_status.sh SOURCE_DIR: docs/STATUS.md names exactly the public functions that answer UCS_ERR_NOT_IMPLEMENTED
-# somewhere in src/abi. Rows that say "does nothing" or "prints nothing" are void functions, which no status betrays.
+# somewhere in src/api. Rows that say "does nothing" or "prints nothing" are void functions, which no status betrays.
 # Two statuses that no call returns stand in the table of texts alone (ABU-12).
 set -eu
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-cat "$1"/src/abi/*.c | awk '
+cat "$1"/src/api/*.c | awk '
     /^[a-z].*[ *]ucp_[a-z0-9_]+\(/ { name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name) }
     /UCS_ERR_NOT_IMPLEMENTED;|UCS_ERR_NOT_IMPLEMENTED\)/ { if (name != "") print name }
     /^}/ { name = "" }' | LC_ALL=C sort -u >"$tmp/code"

@@ -89,12 +89,12 @@ SAMPLE = {
                      "**TAG-8** Behind a comma.\n\n**R1** Held.\n\n**N22-4** Held.\n\n**TAG-1** Again.\n",
     "test/unit/a.c": "/* TAG-1, TAG-4..7; TAG-1, 8 and R1 */\nvoid test_tag2_n22_4_something(void) {}\n"
                      "/* TAG-9, TAG-1..77, TAG-7 */\n",
-    "src/op/a.c": "/* TAG-3, TAG-10, BIG-3, R2D2 */\n",
+    "src/msg/a.c": "/* TAG-3, TAG-10, BIG-3, R2D2 */\n",
     LIST: "# comment\nTAG-6\nTAG-7\nTAG-5\nTAG-99\n",
 }
 EXPECTED = [r"one.md: TAG-1 stands twice", r"TAG-11 is a note without a reason",
             r"test/unit/a.c: TAG-9 does not stand", r"a.c: TAG-77 does not stand",
-            r"src/op/a.c: TAG-10 does not stand", r"spec.txt: TAG-7 has a test", r"spec.txt: TAG-5 is no statement",
+            r"src/msg/a.c: TAG-10 does not stand", r"spec.txt: TAG-7 has a test", r"spec.txt: TAG-5 is no statement",
             r"spec.txt: TAG-99 is no statement", r"no test cites TAG-3", r"no test cites TAG-4"]
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ FORBIDDEN = [
     (re.compile(r"\b(sprintf|vsprintf|gets)\s*\("), "cannot be told the size of its target"),
 ]
 
-MOVES_BYTES = ("src/mem/", "src/op/", "src/proto/", "src/transport/")
+MOVES_BYTES = tuple("src/%s/" % name for name in ("mem", "proto", "op", "tag", "am", "stream", "rma", "rndv", "access",
+                                                  "msg", "transport"))
 COPY = re.compile(r"\bmem(?:cpy|move)\(")
 IS_SHORT = re.compile(r"[A-Z0-9_]+$|.*\bsizeof\(|(.*->)?(hello|reply|address)_length$")
 
@@ -149,12 +150,12 @@ SAMPLE = {
     "src/base/ends.c": HEAD + "int a;\n\n",
     "src/base/ends_program.c": HEAD + "void f(void)\n{\n    exit (1);\n    abort();\n}\n",
     "src/base/excused.c": HEAD + "void f(void)\n{\n    abort();\n}\n",
-    "src/op/copies.c": HEAD + "void f(void)\n{\n    memcpy(a, b, 8);\n    memcpy(&a, b, n * sizeof(a));\n"
+    "src/msg/copies.c": HEAD + "void f(void)\n{\n    memcpy(a, b, 8);\n    memcpy(&a, b, n * sizeof(a));\n"
                        "    memcpy(a, g(b, 1), MOST_BYTES);\n    memcpy(a, b,\n           of(a, b));\n"
                        "    memmove(a, b, a->length);\n    memcpy(a, b, c - d);\n"
                        "    memcpy(a, b, a->hello_length);\n}\n",
     "src/base/copies.c": HEAD + "void f(void)\n{\n    memcpy(a, b, n);\n}\n",
-    EXCEPTIONS: "src/op/copies.c memcpy(c-d) a reason\nsrc/op/copies.c memcpy(n) a reason\n"
+    EXCEPTIONS: "src/msg/copies.c memcpy(c-d) a reason\nsrc/msg/copies.c memcpy(n) a reason\n"
                 "# comment\nsrc/base/excused.c abort a reason\nsrc/base/good.c exit a reason\n"
                 "src/base/ends_program.c abort\n",
     "src/base/signals.c": HEAD + "void f(void)\n{\n    signal(1, g);\n    sigaction(1, a, b);\n}\n",
@@ -172,8 +173,8 @@ EXPECTED = [r"nohead.c: no comment", r"nospdx.c: the first line is no SPDX", r"/
             r"ends_program.c:7: exit", r"ends_program.c:8: abort", r"signals.c:7: signal", r"signals.c:8: sigaction",
             r"early.c:5: constructor", r"unsafe.c:7: sprintf", r"unfinished.c:5: a mark", r"MACHINE.md:1: a path",
             r"bad.sh: the first line", r"empty.py: empty",
-            r"op/copies.c:10: memcpy\(of\(a,b\)\)", r"op/copies.c:12: memmove\(a->length\)",
-            r"op/copies.c does not use memcpy\(n\)",
+            r"msg/copies.c:10: memcpy\(of\(a,b\)\)", r"msg/copies.c:12: memmove\(a->length\)",
+            r"msg/copies.c does not use memcpy\(n\)",
             r"good.c does not use exit", r"ends_program.c does not use abort, or has no reason"]
 
 if __name__ == "__main__":

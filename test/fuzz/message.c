@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "core/worker.h"
 #include "op/am_desc.h"
 #include "op/op_ep.h"

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
 #include "op/op_ep.h"

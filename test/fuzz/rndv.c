@@ -8,7 +8,7 @@
 
 #include <endian.h>
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
 #include "op/op_ep.h"

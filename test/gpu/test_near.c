@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "core/worker.h"
 #include "op/op_ep.h"
 #include "wire/packet.h"

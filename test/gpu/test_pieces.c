@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "core/worker.h"
 #include "mem/md.h"
 #include "op/op_ep.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define LENGTH ((size_t)1 << 20)
-#include "abi/call.h"
+#include "api/call.h"
 #include "mem/copy.h"
 #include "mem/cuda/cuda_stage.h"
 #include "standin_memory.h"

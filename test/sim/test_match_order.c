@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "base/hash.h"
 #include "core/worker.h"
 #include "op/op_ep.h"

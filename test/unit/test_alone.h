@@ -17,7 +17,7 @@
 
 #include <ucp/api/ucp.h>
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "core/worker.h"
 #include "op/op_ep.h"
 

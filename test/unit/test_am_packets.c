@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
 #include "op/am.h"

@@ -13,7 +13,7 @@
 #include "test_alone.h"
 #include "test_under.h"
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "core/ep_kept.h"
 #include "core/mem.h"
 #include "core/worker.h"

@@ -10,7 +10,7 @@
 #include "test_alone.h"
 #include "test_under.h"
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "core/ep_kept.h"
 #include "core/worker.h"
 #include "op/op_ep.h"

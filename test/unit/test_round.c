@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 #include "core/ep_round.h"
 #include "core/mem_table.h"
 #include "core/worker.h"

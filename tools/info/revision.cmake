@@ -10,7 +10,7 @@ if(GIT)
         OUTPUT_STRIP_TRAILING_WHITESPACE)
 endif()
 # Sources that were unpacked inside of somebody else's repository are not of that.
-if(top AND EXISTS ${top}/src/abi/libucp.map)
+if(top AND EXISTS ${top}/src/api/libucp.map)
     execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --short=7 HEAD OUTPUT_VARIABLE found ERROR_QUIET
         OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE result)
     if(result EQUAL 0)

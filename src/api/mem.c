@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "abi/call.h"
+#include "api/call.h"
 #include "core/mem.h"
 #include "core/rkey.h"
 

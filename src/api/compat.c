@@ -12,7 +12,7 @@
  */
 #include <ucp/api/ucp.h>
 
-#include "abi/call.h"
+#include "api/call.h"
 #include "base/log.h"
 
 static void send_trampoline(void *request, ucs_status_t status, void *user_data)

@@ -2,7 +2,7 @@
 /*
  * Remote memory access: put and get (RMA-*). The deprecated forms are in compat.c.
  */
-#include "abi/call.h"
+#include "api/call.h"
 #include "base/bytes.h"
 #include "op/rma.h"
 

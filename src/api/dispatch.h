@@ -2,8 +2,8 @@
 /*
  * Packets that arrive go to the functions of their operations.
  */
-#ifndef CW_ABI_DISPATCH_H
-#define CW_ABI_DISPATCH_H
+#ifndef CW_API_DISPATCH_H
+#define CW_API_DISPATCH_H
 
 #include "transport/transport.h"
 

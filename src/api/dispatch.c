@@ -2,7 +2,7 @@
 /*
  * Dispatch of packets that arrive.
  */
-#include "abi/dispatch.h"
+#include "api/dispatch.h"
 
 #include "base/probe.h"
 #include "core/failover/failover.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/call.h"
+#include "api/call.h"
 #include "connect/cm.h"
 #include "connect/connect.h"
 #include "op/am.h"

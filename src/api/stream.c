@@ -2,7 +2,7 @@
 /*
  * Stream calls.
  */
-#include "abi/call.h"
+#include "api/call.h"
 #include "core/ep_short.h"
 #include "op/op_ep.h"
 #include "op/stream.h"

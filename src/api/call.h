@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Declarations for the files of src/abi: a public call checks its arguments, enters the worker, calls one function, and
+ * Declarations for the files of src/api: a public call checks its arguments, enters the worker, calls one function, and
  * leaves. This layer has no state.
  */
-#ifndef CW_ABI_CALL_H
-#define CW_ABI_CALL_H
+#ifndef CW_API_CALL_H
+#define CW_API_CALL_H
 
 #include "base/log.h"
 #include "base/probe.h"

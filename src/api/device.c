@@ -4,7 +4,7 @@
  * that a memory domain finds by the address. Memory of a device becomes a datatype of its own (op/datatype.h), so that
  * no layer below accesses it by the processor.
  */
-#include "abi/call.h"
+#include "api/call.h"
 #include "config/value.h"
 #include "core/mem.h"
 #include "mem/registry.h"

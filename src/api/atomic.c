@@ -2,7 +2,7 @@
 /*
  * Atomic operations on remote memory (AMO-*). The old calls are in compat.c.
  */
-#include "abi/call.h"
+#include "api/call.h"
 #include "op/amo_word.h"
 #include "op/rma.h"
 

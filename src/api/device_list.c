@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "abi/call.h"
+#include "api/call.h"
 #include "mem/copy.h"
 
 /* Whether entries of that size have the member, which their mask names. */

@@ -2,7 +2,7 @@
 /*
  * Listeners and connection requests (CS-*). A connection request belongs to no worker; accept and reject enter one.
  */
-#include "abi/call.h"
+#include "api/call.h"
 #include "connect/cm.h"
 
 ucs_status_t ucp_listener_create(ucp_worker_h worker, const ucp_listener_params_t *params, ucp_listener_h *listener_p)

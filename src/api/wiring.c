@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "abi/call.h"
-#include "abi/dispatch.h"
+#include "api/call.h"
+#include "api/dispatch.h"
 #include "base/counter.h"
 #include "connect/cm.h"
 #include "connect/connect.h"

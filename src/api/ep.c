@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "abi/call.h"
-#include "connect/connect.h"
+#include "api/call.h"
 #include "connect/cm.h"
+#include "connect/connect.h"
 #include "connect/path.h"
 #include "core/failover/failover.h"
 #include "core/lanes.h"

@@ -2,7 +2,7 @@
 /*
  * The configuration calls (CFG-*): a program's struct ucp_config is a struct cw_config.
  */
-#include "abi/call.h"
+#include "api/call.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "config/config.h"

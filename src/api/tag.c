@@ -2,7 +2,7 @@
 /*
  * Tag calls.
  */
-#include "abi/call.h"
+#include "api/call.h"
 #include "core/ep_short.h"
 #include "op/credit.h"
 #include "op/tag.h"

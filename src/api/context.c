@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "abi/call.h"
+#include "api/call.h"
 #include "config/global.h"
 #include "core/context.h"
 #include "op/datatype.h"

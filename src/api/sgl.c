@@ -3,7 +3,7 @@
  * Public calls of puts and gets of many pieces: the descriptors are read under their masks, and nothing is moved before
  * every element was checked (N22-93 to N22-97).
  */
-#include "abi/call.h"
+#include "api/call.h"
 #include "core/mem.h"
 #include "core/rkey.h"
 #include "op/sgl.h"

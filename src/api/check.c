@@ -2,7 +2,7 @@
 /*
  * The argument checks that several public calls share.
  */
-#include "abi/call.h"
+#include "api/call.h"
 #include "core/mem.h"
 #include "os/memory.h"
 

@@ -2,7 +2,7 @@
 /*
  * Active message calls. The deprecated send is in compat.c.
  */
-#include "abi/call.h"
+#include "api/call.h"
 #include "core/ep_short.h"
 #include "core/mem.h"
 #include "op/am.h"

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "abi/call.h"
+#include "api/call.h"
 #include "config/value.h"
 #include "op/send.h"
 #include "op/tag.h"
