@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "connect/choose.h"
 #include "connect/cm.h"
 #include "connect/connect.h"
 #include "connect/path.h"
 #include "core/failover/failover.h"
 #include "core/lanes.h"
 #include "core/proto_info.h"
-#include "plan/choose.h"
 
 /* N22-74 */
 static int is_known_mode(const ucp_ep_params_t *params)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening further lanes. The choice is a pure function (plan/lanes.h) of the paths between both workers. A hello names
- * an open endpoint by both uids and its number, a lane of it that does not exist yet, and the token that the acceptor
- * of the message lane sent; it never makes or adopts an endpoint. A hello that lacks one of these is refused, and the
- * refusal does not tell which one.
+ * Opening further lanes. The choice is a pure function (connect/choose_lanes.h) of the paths between both workers. A
+ * hello names an open endpoint by both uids and its number, a lane of it that does not exist yet, and the token that
+ * the acceptor of the message lane sent; it never makes or adopts an endpoint. A hello that lacks one of these is
+ * refused, and the refusal does not tell which one.
  */
 #include "connect/further.h"
 
 #include "base/log.h"
+#include "connect/choose_lanes.h"
 #include "core/failover/failover.h"
 #include "os/clock.h"
-#include "plan/lanes.h"
 #include "wire/hello.h"
 
 #define MAX_PATHS 64u

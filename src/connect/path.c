@@ -4,7 +4,7 @@
  */
 #include "connect/path.h"
 
-#include "plan/choose.h"
+#include "connect/choose.h"
 
 static uint32_t number_of(unsigned iface, unsigned entry)
 {

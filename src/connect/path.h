@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Paths to a peer. A path is one interface of this worker and one entry of the peer's address that belongs to the same
- * transport. The order of the paths is a pure function of the interfaces' numbers (plan/choose.h), so an endpoint whose
- * dial failed goes on with the path behind the one that it tried last.
+ * transport. The order of the paths is a pure function of the interfaces' numbers (connect/choose.h), so an endpoint
+ * whose dial failed goes on with the path behind the one that it tried last.
  */
 #ifndef CW_CONNECT_PATH_H
 #define CW_CONNECT_PATH_H

@@ -10,11 +10,11 @@
 
 #include "base/log.h"
 #include "base/string.h"
+#include "config/tls.h"
 #include "core/domain.h"
 #include "core/mem.h"
 #include "mem/registry.h"
 #include "os/memory.h"
-#include "plan/tls.h"
 #include "transport/registry.h"
 
 #define MAX_DEVICES 64

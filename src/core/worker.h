@@ -21,7 +21,7 @@
 #include "core/yield_policy.h"
 #include "os/clock.h"
 #include "os/lock.h"
-#include "plan/protocol.h"
+#include "proto/protocol.h"
 #include "transport/transport.h"
 
 /* The wait of a flush for the layers above the core; embedded in its request. */

@@ -10,7 +10,7 @@
 #include "core/ep.h"
 #include "mem/copy.h"
 #include "op/stripes.h"
-#include "plan/protocol.h"
+#include "proto/protocol.h"
 
 /* A get through memory of the transport; each such get has its own completion and its own destination. */
 struct piece {

@@ -6,7 +6,7 @@
 #define CW_OP_AMO_H
 
 #include "op/rma.h"
-#include "plan/protocol.h"
+#include "proto/protocol.h"
 
 /* State of an operation that a device of the owner carries out: a copy of what the key says, because the program may
  * destroy the key, and how far the operation is. The structure is on the heap. */

@@ -7,7 +7,7 @@
 #define CW_OP_GET_H
 
 #include "op/rma.h"
-#include "plan/protocol.h"
+#include "proto/protocol.h"
 
 struct cw_get {
     struct cw_dt_cursor cursor;

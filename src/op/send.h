@@ -24,7 +24,7 @@
 #include "core/ep.h"
 #include "core/mem.h"
 #include "op/datatype.h"
-#include "plan/protocol.h"
+#include "proto/protocol.h"
 #include "wire/key.h"
 #include "wire/packet.h"
 

@@ -7,7 +7,7 @@
 #ifndef CW_PROTO_PROTO_H
 #define CW_PROTO_PROTO_H
 
-#include "plan/protocol.h"
+#include "proto/protocol.h"
 
 /* By enum cw_proto_operation; each table ends with NULL. */
 extern const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATIONS];

@@ -3,7 +3,7 @@
 #ifndef CW_EXERCISE_HALVES_H
 #define CW_EXERCISE_HALVES_H
 
-#include "plan/protocol.h"
+#include "proto/protocol.h"
 
 #define HALVES_LEAST 4000u
 

@@ -8,7 +8,7 @@
 #include "harness.h"
 
 #include "core/trace.h"
-#include "plan/protocol.h"
+#include "proto/protocol.h"
 #include "sim.h"
 
 #define CW_PROTO_NO_REQUEST (1u << 31)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which interface serves a peer, and how long a message takes (plan/choose.h), as tables.
+ * Which interface serves a peer, and how long a message takes (connect/choose.h), as tables.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "plan/choose.h"
-#include "plan/protocol.h"
+#include "connect/choose.h"
 #include "proto/proto.h"
+#include "proto/protocol.h"
 
 static void what_decides_is_told(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which further lanes an endpoint gets (plan/lanes.h), as a table.
+ * Which further lanes an endpoint gets (connect/choose_lanes.h), as a table.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "plan/lanes.h"
+#include "connect/choose_lanes.h"
 
 /* Paths as {bandwidth, ours, the peer's, ways, carries bulk}, and which path and way each lane gets. */
 static const struct {

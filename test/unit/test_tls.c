@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names of UCX_TLS (plan/tls.h; VAR-1, VAR-2, VAR-3) as one table: entry, transport, whether the entry lets it be
+ * The names of UCX_TLS (config/tls.h; VAR-1, VAR-2, VAR-3) as one table: entry, transport, whether the entry lets it be
  * used, whether ^entry takes it out, and whether the entry needs no warning though it selects nothing.
  */
 #include <setjmp.h>
@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "config/config.h"
+#include "config/tls.h"
 #include "core/context.h"
-#include "plan/tls.h"
 
 static const struct {
     const char *entry;

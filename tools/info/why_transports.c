@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/choose.h"
+#include "connect/choose.h"
 #include "transport/registry.h"
 
 #define MAX_DEVICES 64u

@@ -10,7 +10,7 @@
 
 #include "base/bytes.h"
 #include "os/clock.h"
-#include "plan/protocol.h"
+#include "proto/protocol.h"
 
 #define MAX_BYTES  (UINT64_C(1) << 20) /* of packets that the peer has not confirmed; beyond it the lane has no room */
 #define MAX_PLACED (512u << 10)

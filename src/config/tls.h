@@ -2,8 +2,8 @@
 /*
  * The names of UCX_TLS: aliases, and which of our transports a name stands for (VAR-1 to VAR-3). Pure functions.
  */
-#ifndef CW_PLAN_TLS_H
-#define CW_PLAN_TLS_H
+#ifndef CW_CONFIG_TLS_H
+#define CW_CONFIG_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /*
  * The choice of the interface that serves a peer: a pure function of plain numbers.
  */
-#ifndef CW_PLAN_CHOOSE_H
-#define CW_PLAN_CHOOSE_H
+#ifndef CW_CONNECT_CHOOSE_H
+#define CW_CONNECT_CHOOSE_H
 
 struct cw_plan_candidate {
     double latency_ns;

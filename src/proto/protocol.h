@@ -5,8 +5,8 @@
  * The cheapest of these is taken, and of equally cheap ones the first in the table. docs/change/long-messages.md
  * explains the protocols.
  */
-#ifndef CW_PLAN_PROTOCOL_H
-#define CW_PLAN_PROTOCOL_H
+#ifndef CW_PROTO_PROTOCOL_H
+#define CW_PROTO_PROTOCOL_H
 
 #include <stddef.h>
 #include <stdint.h>

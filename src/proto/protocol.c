@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of plan/protocol.h. docs/why/rendezvous.md and shared-memory.md tell where the constants come from.
+ * The choice of proto/protocol.h. docs/why/rendezvous.md and shared-memory.md tell where the constants come from.
  */
-#include "plan/protocol.h"
+#include "proto/protocol.h"
 
 #include "base/bytes.h"
 

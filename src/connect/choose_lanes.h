@@ -3,8 +3,8 @@
  * The choice of the further lanes of an endpoint: a pure function of the paths between both sides' interfaces, and of
  * how many lanes the settings want.
  */
-#ifndef CW_PLAN_LANES_H
-#define CW_PLAN_LANES_H
+#ifndef CW_CONNECT_CHOOSE_LANES_H
+#define CW_CONNECT_CHOOSE_LANES_H
 
 #include <stdint.h>
 

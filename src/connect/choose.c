@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of plan/choose.h.
+ * The choice of connect/choose.h.
  */
-#include "plan/choose.h"
+#include "connect/choose.h"
 
 #include <stddef.h>
 

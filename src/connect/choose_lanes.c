@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of plan/lanes.h. The next lane goes where the fewest lanes use our interface, then where the fewest use
- * the peer's; an interface with several ways counts as several. A path that is slower than the best by more than
- * UCX_MULTI_LANE_MAX_RATIO gets no lane: its share of a message would not be worth the connection.
+ * The choice of connect/choose_lanes.h. The next lane goes where the fewest lanes use our interface, then where the
+ * fewest use the peer's; an interface with several ways counts as several. A path that is slower than the best by more
+ * than UCX_MULTI_LANE_MAX_RATIO gets no lane: its share of a message would not be worth the connection.
  */
-#include "plan/lanes.h"
+#include "connect/choose_lanes.h"
 
 static int is_eligible(const struct cw_plan_path *path, double least_bps)
 {

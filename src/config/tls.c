@@ -2,7 +2,7 @@
 /*
  * The alias table of UCX_TLS.
  */
-#include "plan/tls.h"
+#include "config/tls.h"
 
 #include <string.h>
 
