@@ -11,7 +11,7 @@
 #include "connect/path.h"
 #include "core/failover/failover.h"
 #include "core/lanes.h"
-#include "core/proto_info.h"
+#include "proto/info.h"
 
 /* N22-74 */
 static int is_known_mode(const ucp_ep_params_t *params)

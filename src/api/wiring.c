@@ -10,7 +10,6 @@
 #include "connect/cm.h"
 #include "connect/connect.h"
 #include "connect/further.h"
-#include "core/proto_info.h"
 #include "op/am.h"
 #include "op/chunk_table.h"
 #include "op/incoming.h"
@@ -23,6 +22,7 @@
 #include "op/stream.h"
 #include "op/tag.h"
 #include "os/random.h"
+#include "proto/info.h"
 #include "proto/proto.h"
 #include "wire/packet.h"
 

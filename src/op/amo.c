@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "op/access.h"
 #include "op/amo_word.h"
-#include "op/choice.h"
+#include "proto/select.h"
 
 _Static_assert(UCP_ATOMIC_OP_ADD == (int)CW_WIRE_AMO_ADD && UCP_ATOMIC_OP_SWAP == (int)CW_WIRE_AMO_SWAP &&
                    UCP_ATOMIC_OP_CSWAP == (int)CW_WIRE_AMO_CSWAP && UCP_ATOMIC_OP_AND == (int)CW_WIRE_AMO_AND &&

@@ -8,9 +8,9 @@
 
 #include "base/bytes.h"
 #include "op/access.h"
-#include "op/choice.h"
 #include "op/cma.h"
 #include "op/rndv_recv.h"
+#include "proto/select.h"
 
 static void release(struct cw_request *request)
 {

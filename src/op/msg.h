@@ -14,8 +14,8 @@ struct cw_choices_rma;
 /* State of a worker. */
 struct cw_msg_state {
     struct cw_idmap receives;           /* struct cw_rndv_recv, by the ids that senders know */
-    struct cw_choices *choices;         /* op/choice.h; NULL: none yet */
-    struct cw_choices_rma *choices_rma; /* op/choice.h; NULL: none yet */
+    struct cw_choices *choices;         /* proto/select.h; NULL: none yet */
+    struct cw_choices_rma *choices_rma; /* proto/select.h; NULL: none yet */
     uint64_t left;                      /* bytes of messages that peers left behind when they went; core/ep_kept.h */
 };
 

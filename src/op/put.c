@@ -10,12 +10,12 @@
 #include "base/bytes.h"
 #include "core/ep_batch.h"
 #include "op/access.h"
-#include "op/choice.h"
 #include "op/chunks.h"
 #include "op/cma.h"
 #include "op/near.h"
 #include "op/send_rndv.h"
 #include "op/stage.h"
+#include "proto/select.h"
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {
@@ -97,7 +97,7 @@ static int is_better_announced(const struct cw_send *send, struct ucp_ep *ep)
             cw_chunks_are_possible(ep, &send->cursor, send->cursor.length));
 }
 
-/* The bits of op/choice.h. A key without a validity word is one to memory of a device. */
+/* The bits of proto/select.h. A key without a validity word is one to memory of a device. */
 static uint32_t bits_of(const struct cw_send *send, unsigned remote)
 {
     return (send->fast ? CW_CHOICE_FAST : 0) |

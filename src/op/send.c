@@ -8,8 +8,8 @@
 #include "core/ep_batch.h"
 #include "core/lane_access.h"
 #include "core/lanes.h"
-#include "op/choice.h"
 #include "op/credit.h"
+#include "proto/select.h"
 
 /* A message that is sent out of registered memory completes later than one that is copied, so the program's wish for an
  * early completion comes first. */

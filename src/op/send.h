@@ -136,7 +136,7 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
                           const void *buffer, size_t count, const ucp_request_param_t *param);
 /* Makes the first attempt, or puts the request into the queue. The result is as *_nbx calls define it (REQ-1). */
 ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask);
-/* The attempt of these requests (request->send) until a protocol has begun: it chooses a protocol (op/choice.h) and
+/* The attempt of these requests (request->send) until a protocol has begun: it chooses a protocol (proto/select.h) and
  * begins it. */
 ucs_status_t cw_send_attempt(struct cw_request *request);
 /* For protocols. cw_send_left_whole: the whole message left in one packet. cw_send_left: all of it was handed to the

@@ -11,10 +11,10 @@
 #include "core/lane_copies.h"
 #include "core/lanes.h"
 #include "op/access.h"
-#include "op/choice.h"
 #include "op/op_ep.h"
 #include "op/rndv_recv_device.h"
 #include "op/stripes.h"
+#include "proto/select.h"
 
 static void ended(struct cw_request *request, ucs_status_t status);
 

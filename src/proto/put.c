@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protocols of puts. */
-#include "op/choice.h"
 #include "op/put.h"
 #include "op/send_rndv.h"
+#include "proto/select.h"
 
 #include "op/access.h"
 #include "op/cma.h"

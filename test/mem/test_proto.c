@@ -18,9 +18,9 @@
 
 #include "core/ep.h"
 #include "core/lane_access.h"
-#include "core/proto_info.h"
 #include "core/rkey.h"
 #include "device.h"
+#include "proto/info.h"
 
 enum { SEEDS = 60, OPS = 40, AM_ID = 7, MOST_BYTES = 3 << 20 };
 

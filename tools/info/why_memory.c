@@ -12,10 +12,10 @@
 #include <stdlib.h>
 
 #include "core/lane_copies.h"
-#include "core/proto_info.h"
 #include "core/rkey.h"
 #include "op/access.h"
 #include "op/cma.h"
+#include "proto/info.h"
 
 #define REGION_BYTES 4096u
 

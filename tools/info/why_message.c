@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "core/lane_copies.h"
-#include "core/proto_info.h"
+#include "proto/info.h"
 
 static enum cw_proto_operation operation_of(enum cw_info_op op)
 {

@@ -4,15 +4,15 @@
  * one-sided operations, way to reach the memory; one row for each range of lengths.
  */
 #include "core/lane_copies.h"
-#include "core/proto_info.h"
+#include "proto/info.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "core/lane_access.h"
 #include "base/log.h"
+#include "core/lane_access.h"
 #include "mem/device.h"
 #include "wire/packet.h"
 

@@ -2,8 +2,8 @@
 /*
  * The table of protocols that UCX_PROTO_INFO asks for (VAR-31).
  */
-#ifndef CW_CORE_PROTO_INFO_H
-#define CW_CORE_PROTO_INFO_H
+#ifndef CW_PROTO_INFO_H
+#define CW_PROTO_INFO_H
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The latest choices of a worker (op/choice.h). A choice depends on its key and on nothing else. If a choice with
+ * The latest choices of a worker (proto/select.h). A choice depends on its key and on nothing else. If a choice with
  * another key has taken its slot, the worker chooses again.
  */
-#include "op/choice.h"
+#include "proto/select.h"
 
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ struct key {
     size_t max_whole;
     size_t eager_end;
     uint32_t extra;
-    uint32_t bits; /* data, force, and the bits of op/choice.h */
+    uint32_t bits; /* data, force, and the bits of proto/select.h */
 };
 
 /* The rows of a table, as far as a choice needs them. */

@@ -3,8 +3,8 @@
  * The choice of the protocol that carries a send. The table of the operation (src/proto) is asked once for messages
  * that are alike and for connections in the same state; the worker keeps the answer for later messages.
  */
-#ifndef CW_OP_CHOICE_H
-#define CW_OP_CHOICE_H
+#ifndef CW_PROTO_SELECT_H
+#define CW_PROTO_SELECT_H
 
 #include "op/send.h"
 
