@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "op/tag_match.h"
+#include "tag/match.h"
 
 #define MAX_DEPTH   100000
 #define NUM_BATCHES 301

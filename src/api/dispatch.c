@@ -17,7 +17,7 @@
 #include "op/rndv_recv.h"
 #include "op/send_rndv.h"
 #include "op/stream.h"
-#include "op/tag.h"
+#include "tag/tag.h"
 #include "wire/packet.h"
 
 typedef ucs_status_t (*packet_fn)(struct ucp_ep *ep, const void *data, size_t length);

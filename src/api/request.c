@@ -7,7 +7,7 @@
 #include "api/call.h"
 #include "config/value.h"
 #include "op/send.h"
-#include "op/tag.h"
+#include "tag/tag.h"
 
 /* Without the lock, from any thread: the status is the last thing that completion writes. */
 static ucs_status_t status_of(const struct cw_request *request)

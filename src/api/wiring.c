@@ -20,10 +20,10 @@
 #include "op/send_rndv.h"
 #include "op/shares.h"
 #include "op/stream.h"
-#include "op/tag.h"
 #include "os/random.h"
 #include "proto/info.h"
 #include "proto/proto.h"
+#include "tag/tag.h"
 #include "wire/packet.h"
 
 static void receives_ran_dry(void *owner)

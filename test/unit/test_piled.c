@@ -15,8 +15,8 @@
 #include "core/worker.h"
 #include "op/op_ep.h"
 #include "op/shares.h"
-#include "op/tag.h"
-#include "op/tag_desc.h"
+#include "tag/desc.h"
+#include "tag/tag.h"
 #include "wire/rma.h"
 
 enum { MANY = 10000, SYNCED = 200, LONG = 100, WAITING = 1, NUMBER = 7 };

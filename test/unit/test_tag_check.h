@@ -3,7 +3,7 @@
 #ifndef CW_TEST_UNIT_TEST_TAG_CHECK_H
 #define CW_TEST_UNIT_TEST_TAG_CHECK_H
 
-#include "op/tag_match.h"
+#include "tag/match.h"
 
 /* Posts a receive: the earliest message that matches is removed and returned, or the receive is queued: NULL. */
 static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The situation of the tests of the matcher (op/tag_match.h): one matcher, receives and messages by number.
+ * The situation of the tests of the matcher (tag/match.h): one matcher, receives and messages by number.
  */
 #ifndef CW_TEST_UNIT_TEST_TAG_MATCH_H
 #define CW_TEST_UNIT_TEST_TAG_MATCH_H
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "op/tag_match.h"
+#include "tag/match.h"
 #include "test_tag_check.h"
 #include "test_tag_memory.h"
 

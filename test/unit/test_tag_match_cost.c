@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What tag_match.h promises on memory and cost: little for few, bounded for hostile masks, given back, and nothing is
+ * What tag/match.h promises on memory and cost: little for few, bounded for hostile masks, given back, and nothing is
  * lost where there is none. Allocations are counted and refused.
  */
 #include "test_tag_match.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "op/tag_match.h"
+#include "tag/match.h"
 #include "test_tag_check.h"
 #include "test_tag_memory.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors of unexpected messages that are kept (op/tag_spare.h): a burst is served from those of the burst before,
+ * Descriptors of unexpected messages that are kept (tag/spare.h): a burst is served from those of the burst before,
  * they are never more than the bound, and what is not needed is given back by halves.
  */
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "op/tag_desc.h"
+#include "tag/desc.h"
 
 enum { MANY = 200, ROOM = 1000, MOST = 1 << 20 };
 

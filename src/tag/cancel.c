@@ -9,8 +9,8 @@
 #include "op/credit.h"
 #include "op/rndv_recv.h"
 #include "op/send.h"
-#include "op/tag.h"
-#include "op/tag_desc.h"
+#include "tag/desc.h"
+#include "tag/tag.h"
 #include "wire/packet.h"
 
 struct dropped {

@@ -4,8 +4,8 @@
  * two. A program in which messages arrive before their receives needs as many again in its next round. What was not
  * needed lately is given back by and by.
  */
-#ifndef CW_OP_TAG_SPARE_H
-#define CW_OP_TAG_SPARE_H
+#ifndef CW_TAG_SPARE_H
+#define CW_TAG_SPARE_H
 
 #include <stdbool.h>
 #include <stddef.h>

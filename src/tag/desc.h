@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of unexpected messages: descriptors that are kept for the next ones (op/tag_spare.h), or, where the transport
+ * Memory of unexpected messages: descriptors that are kept for the next ones (tag/spare.h), or, where the transport
  * can spare it, the packet of a long message. Used by the tag operations only, with the worker entered.
  *
  * A sender that waits with an id for an answer may cancel its message. Such messages are in a table while they are
  * unexpected, so that TAG_CANCEL searches no list; the table's link lies after the data of the message.
  */
-#ifndef CW_OP_TAG_DESC_H
-#define CW_OP_TAG_DESC_H
+#ifndef CW_TAG_DESC_H
+#define CW_TAG_DESC_H
 
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "op/tag.h"
+#include "tag/tag.h"
 
 #define CW_TAG_LEND_LEAST 2048u /* a shorter one would keep a packet for a small part of it */
 

@@ -4,23 +4,23 @@
  * packet dispatch call them with the worker entered. docs/change/long-messages.md describes the ways that messages
  * take.
  */
-#ifndef CW_OP_TAG_H
-#define CW_OP_TAG_H
+#ifndef CW_TAG_TAG_H
+#define CW_TAG_TAG_H
 
 #include <stdalign.h>
 
 #include "core/ep.h"
 #include "op/datatype.h"
 #include "op/incoming.h"
-#include "op/tag_match.h"
-#include "op/tag_spare.h"
+#include "tag/match.h"
+#include "tag/spare.h"
 
 /* State of a worker. */
 struct cw_tag_state {
     struct cw_tag_matcher matcher;
     struct cw_list taken;     /* receives that have their message and complete in the next progress; cw_tag_take */
-    struct cw_hash revocable; /* unexpected messages that their senders may take back; op/tag_desc.h */
-    struct cw_list dropped;   /* own messages that the worker took back before they arrived; op/tag_cancel.c */
+    struct cw_hash revocable; /* unexpected messages that their senders may take back; tag/desc.h */
+    struct cw_list dropped;   /* own messages that the worker took back before they arrived; tag/cancel.c */
     struct cw_tag_spares spares;
 };
 
@@ -36,7 +36,7 @@ struct ucp_recv_desc {
     struct cw_incoming in;           /* while pieces, an answer or credit are outstanding, or it is only announced */
     union {
         struct cw_request *request;       /* the matched receive, while pieces are missing */
-        struct ucp_recv_desc *next_spare; /* op/tag_spare.h */
+        struct ucp_recv_desc *next_spare; /* tag/spare.h */
     };
     uint64_t id;                     /* names the send that waits for an answer; 0: none waits */
     union {
@@ -49,20 +49,20 @@ struct ucp_recv_desc {
     uint8_t queued;                  /* in the matcher */
     uint8_t lost : 1;                /* the connection broke before the message was complete */
     uint8_t left : 1;                /* message complete, sender gone; counted in msg->left */
-    uint8_t revocable : 1;           /* in tag->revocable; op/tag_desc.h */
-    uint8_t is_lent : 1;             /* the message lies in its packet; op/tag_desc.h */
-    uint8_t size_class;              /* op/tag_spare.h */
+    uint8_t revocable : 1;           /* in tag->revocable; tag/desc.h */
+    uint8_t is_lent : 1;             /* the message lies in its packet; tag/desc.h */
+    uint8_t size_class;              /* tag/spare.h */
     uint32_t since;                  /* worker->moment at its arrival */
-    alignas(16) char data[];         /* message (and more, op/tag_desc.h); nothing if its first packet was matched */
+    alignas(16) char data[];         /* message (and more, tag/desc.h); nothing if its first packet was matched */
 };
 
-/* tag_send.c. Results as the *_nbx calls define them (REQ-1). `sync`: completes when the message is matched
+/* send.c. Results as the *_nbx calls define them (REQ-1). `sync`: completes when the message is matched
  * (TAG-21). */
 ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                              const ucp_request_param_t *param, int sync);
 ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length);
 
-/* tag_recv.c */
+/* recv.c */
 ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t mask,
                              const ucp_request_param_t *param);
 /* As cw_tag_recv, for `length` plain bytes, with a request of the pool, if the receive waits only for the message and
@@ -78,7 +78,7 @@ struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp
 /* Cancels a receive that is not matched; the callback runs inside the call (REQ-24). */
 void cw_tag_cancel(struct cw_request *request);
 
-/* tag_arrive.c: handlers of packets. A status other than UCS_OK costs the connection. */
+/* arrive.c: handlers of packets. A status other than UCS_OK costs the connection. */
 ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length);
 /* As cw_tag_on_eager, for an open endpoint; faster for a short message that matches the oldest of few receives. */
 void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
@@ -90,7 +90,7 @@ unsigned cw_tag_finish_taken(void *owner);
 ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length);
 
-/* tag_cancel.c: handler of a packet, as above. */
+/* cancel.c: handler of a packet, as above. */
 ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length);
 /* Whether the endpoint connects the worker to itself. cw_tag_lands and cw_tag_swallow are for such endpoints. */
 static inline int cw_tag_is_own(const struct ucp_ep *ep)
@@ -107,11 +107,11 @@ int cw_tag_lands(struct ucp_ep *ep, uint64_t send_id);
 ucs_status_t cw_tag_swallow(struct ucp_ep *ep, uint64_t total, uint64_t received, uint32_t number);
 void cw_tag_ep_lost(struct ucp_ep *ep);
 
-/* tag_show.c: the handlers worker_gauges and worker_queues. */
+/* show.c: the handlers worker_gauges and worker_queues. */
 void cw_tag_gauges(struct ucp_worker *worker);
 void cw_tag_show(const struct ucp_worker *worker, struct cw_queues *queues);
 
-/* Shared by tag_recv.c and tag_arrive.c: a receive's part of a request. */
+/* Shared by recv.c and arrive.c: a receive's part of a request. */
 struct cw_tag_recv_state {
     struct cw_tag_recv match;
     struct cw_dt_cursor cursor;
@@ -140,7 +140,7 @@ static inline struct cw_request *cw_tag_request_full(struct cw_tag_recv *match)
     return request;
 }
 
-/* tag_desc.c: from now on the sender cannot take the message back. */
+/* desc.c: from now on the sender cannot take the message back. */
 void cw_tag_desc_keep(struct ucp_worker *worker, struct ucp_recv_desc *desc);
 
 static inline struct cw_dt_cursor *cw_tag_cursor(struct cw_request *request)

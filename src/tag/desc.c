@@ -3,7 +3,7 @@
  * The table of unexpected messages that their senders may cancel. A key is made of endpoint and id, so two keys can be
  * equal by chance. An endpoint has one message for each id, so a peer cannot make a chain long.
  */
-#include "op/tag_desc.h"
+#include "tag/desc.h"
 
 #include <stdalign.h>
 

@@ -2,10 +2,10 @@
 /*
  * Posting tag receives, probing, receiving probed messages, cancelling.
  */
-#include "op/tag.h"
+#include "tag/tag.h"
 
 #include "base/bytes.h"
-#include "op/tag_desc.h"
+#include "tag/desc.h"
 
 static void tag_recv_release(struct cw_request *request)
 {

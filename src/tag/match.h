@@ -12,8 +12,8 @@
  * ordered by one sequence over all masks, messages by one list. No call can fail: without memory for
  * the table, an ordered scan finds the element. Reasons: docs/why/tag-matching.md
  */
-#ifndef CW_OP_TAG_MATCH_H
-#define CW_OP_TAG_MATCH_H
+#ifndef CW_TAG_MATCH_H
+#define CW_TAG_MATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

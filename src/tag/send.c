@@ -7,7 +7,7 @@
 #include "core/ep_short.h"
 #include "op/credit.h"
 #include "op/send_rndv.h"
-#include "op/tag.h"
+#include "tag/tag.h"
 
 /* A send without acknowledgement may have an id, too: its announcement found no room, and then credit arrived. */
 static size_t write_first(const struct cw_send *send, void *dest)

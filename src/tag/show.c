@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/queues.h"
-#include "op/tag.h"
+#include "tag/tag.h"
 
 void cw_tag_gauges(struct ucp_worker *worker)
 {

@@ -3,7 +3,7 @@
  * Handlers of tag packets. A header is copied before it is checked, because the peer may still be able to write to the
  * packet. Pieces of one message come in order on its connection; anything else breaks the protocol.
  */
-#include "op/tag.h"
+#include "tag/tag.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 #include "op/credit.h"
 #include "op/msg.h"
 #include "op/rndv_recv_device.h"
-#include "op/tag_desc.h"
 #include "os/random.h"
+#include "tag/desc.h"
 #include "wire/packet.h"
 
 #define MAX_UNMATCHED_WARNINGS 16

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The matcher of tag_match.h: what does not lie on the path of a message that matches the oldest of few receives. The
+ * The matcher of match.h: what does not lie on the path of a message that matches the oldest of few receives. The
  * tag operations call it with the worker entered.
  */
-#include "op/tag_match.h"
+#include "tag/match.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of op/tag_spare.h.
+ * Implementation of tag/spare.h.
  */
-#include "op/tag_spare.h"
+#include "tag/spare.h"
 
 #include <stdlib.h>
 
-#include "op/tag_desc.h"
 #include "os/clock.h"
+#include "tag/desc.h"
 
 #define FADE_NS UINT64_C(1000000000)
 
