@@ -2,10 +2,10 @@
 /*
  * Active message calls. The deprecated send is in compat.c.
  */
+#include "am/am.h"
 #include "api/call.h"
 #include "core/ep_short.h"
 #include "core/mem.h"
-#include "op/am.h"
 #include "op/op_ep.h"
 
 #define KNOWN_FLAGS ((uint32_t)(UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA))

@@ -4,10 +4,10 @@
  */
 #include "api/dispatch.h"
 
+#include "am/am.h"
 #include "base/probe.h"
 #include "core/failover/failover.h"
 #include "core/lanes.h"
-#include "op/am.h"
 #include "op/chunks.h"
 #include "op/credit.h"
 #include "op/incoming.h"

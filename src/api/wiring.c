@@ -4,13 +4,13 @@
  */
 #include <stdlib.h>
 
+#include "am/am.h"
 #include "api/call.h"
 #include "api/dispatch.h"
 #include "base/counter.h"
 #include "connect/cm.h"
 #include "connect/connect.h"
 #include "connect/further.h"
-#include "op/am.h"
 #include "op/chunk_table.h"
 #include "op/incoming.h"
 #include "op/msg.h"

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "am/am.h"
 #include "api/call.h"
 #include "connect/cm.h"
 #include "connect/connect.h"
-#include "op/am.h"
 #include "op/rma.h"
 
 /* The size that a program must offer to ucp_request_query for the whole text (WRK-8). */

@@ -6,9 +6,9 @@
  */
 #include "fuzz.h"
 
+#include "am/desc.h"
 #include "api/dispatch.h"
 #include "core/worker.h"
-#include "op/am_desc.h"
 #include "op/op_ep.h"
 #include "op/stream.h"
 #include "wire/packet.h"

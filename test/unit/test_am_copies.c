@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
+#include "am/am.h"
+#include "am/desc.h"
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "op/am.h"
-#include "op/am_desc.h"
 #include "op/op_ep.h"
 #include "wire/packet.h"
 

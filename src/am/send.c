@@ -5,10 +5,10 @@
  */
 #include <stdlib.h>
 
+#include "am/am.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "core/ep_short.h"
-#include "op/am.h"
 #include "op/op_ep.h"
 #include "op/send_rndv.h"
 

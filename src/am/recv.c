@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "am/desc.h"
 #include "base/log.h"
-#include "op/am_desc.h"
 
 struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data_length, uint32_t header_length,
                                   enum cw_am_desc_state state)

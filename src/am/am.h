@@ -3,8 +3,8 @@
  * Active messages: the operations behind ucp_am_* and the handlers of their packets. src/api and the packet dispatch
  * call these functions after they have entered the worker. docs/why/active-messages.md has the reasons.
  */
-#ifndef CW_OP_AM_H
-#define CW_OP_AM_H
+#ifndef CW_AM_AM_H
+#define CW_AM_AM_H
 
 #include <string.h>
 
@@ -46,7 +46,7 @@ struct cw_am_state {
     size_t max_header;               /* 0: not computed yet */
     struct cw_am_current *current;   /* NULL: none */
     struct cw_list kept;             /* each struct cw_am_desc that the program holds and no endpoint lists */
-    struct cw_list through;          /* receives that progress completes later, the oldest first: am_recv.c */
+    struct cw_list through;          /* receives that progress completes later, the oldest first: recv.c */
     struct cw_job tell;              /* the job that completes them */
 };
 
@@ -54,7 +54,7 @@ void cw_am_init(struct cw_am_state *state, uint64_t seed);
 /* Also frees the data that the program kept. */
 void cw_am_cleanup(struct cw_am_state *state);
 
-/* In am_handler.c. A handler that is not set removes the handler of this id. Returns UCS_OK or UCS_ERR_NO_MEMORY. */
+/* In handler.c. A handler that is not set removes the handler of this id. Returns UCS_OK or UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_am_set_handler(struct ucp_worker *worker, uint16_t id, const struct cw_am_handler *handler);
 void cw_am_handlers_free(struct cw_am_state *state);
 const struct cw_am_handler *cw_am_find_sparse(const struct cw_am_state *state, uint16_t id);
@@ -80,18 +80,18 @@ static CW_INLINE uint64_t cw_am_first_bytes(uint16_t id, uint32_t flags, size_t 
     return bytes;
 }
 
-/* In am_send.c. The result is what ucp_am_send_nbx() defines. Refuses an id that does not fit the packet. */
+/* In send.c. The result is what ucp_am_send_nbx() defines. Refuses an id that does not fit the packet. */
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param);
 /* The longest user header that fits the packets of all interfaces of the worker; the value does not change. */
 size_t cw_am_max_header(struct ucp_worker *worker);
 
-/* In am_recv.c. `data` is the pointer that a handler got. */
+/* In recv.c. `data` is the pointer that a handler got. */
 ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *buffer, size_t count,
                                  const ucp_request_param_t *param);
 void cw_am_data_release(struct ucp_worker *worker, void *data);
 
-/* In am_arrive.c: the handlers of packets. The connection ends if a handler returns another status than UCS_OK. */
+/* In arrive.c: the handlers of packets. The connection ends if a handler returns another status than UCS_OK. */
 ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length);
 /* Handles an eager packet of an open endpoint. It is quicker than cw_am_on_eager if the message has no flags and its
  * handler needs no copy of the data. */

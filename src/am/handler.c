@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "op/am.h"
+#include "am/am.h"
 
 #define MAX_DENSE 256u
 

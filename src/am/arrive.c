@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "am/desc.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "op/am_desc.h"
 #include "op/msg.h"
 #include "op/rndv_recv_device.h"
 #include "wire/packet.h"

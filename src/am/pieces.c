@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "am/desc.h"
 #include "base/bytes.h"
-#include "op/am_desc.h"
 
 static size_t alignment(const struct ucp_worker *worker)
 {

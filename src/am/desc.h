@@ -12,15 +12,15 @@
  * In PIECES and ANNOUNCED the endpoint lists the descriptor by `in`; in EAGER and LOST, if the program keeps the
  * message, the worker lists it by the same link.
  */
-#ifndef CW_OP_AM_DESC_H
-#define CW_OP_AM_DESC_H
+#ifndef CW_AM_DESC_H
+#define CW_AM_DESC_H
 
 #include <stdalign.h>
 
-#include "op/am.h"
+#include "am/am.h"
 #include "op/datatype.h"
-#include "op/rndv_recv.h"
 #include "op/incoming.h"
+#include "op/rndv_recv.h"
 
 enum cw_am_desc_state {
     CW_AM_DESC_PIECES,
@@ -87,7 +87,7 @@ void cw_am_desc_free(struct cw_am_desc *desc);
  * when the handler returns. */
 void cw_am_desc_use(struct cw_am_desc *desc);
 
-/* In am_pieces.c: makes the descriptor of a message in several packets, in state PIECES, and adds bytes that
+/* In pieces.c: makes the descriptor of a message in several packets, in state PIECES, and adds bytes that
  * in.received does not count yet. NULL or UCS_ERR_NO_MEMORY: there is no memory. */
 struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t total, const void *header,
                                     uint32_t header_length);
