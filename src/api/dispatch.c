@@ -16,7 +16,7 @@
 #include "op/rma.h"
 #include "op/rndv_recv.h"
 #include "op/send_rndv.h"
-#include "op/stream.h"
+#include "stream/stream.h"
 #include "tag/tag.h"
 #include "wire/packet.h"
 

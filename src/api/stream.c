@@ -5,7 +5,7 @@
 #include "api/call.h"
 #include "core/ep_short.h"
 #include "op/op_ep.h"
-#include "op/stream.h"
+#include "stream/stream.h"
 #include "wire/packet.h"
 
 static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer, size_t count,

@@ -19,10 +19,10 @@
 #include "op/rndv_recv.h"
 #include "op/send_rndv.h"
 #include "op/shares.h"
-#include "op/stream.h"
 #include "os/random.h"
 #include "proto/info.h"
 #include "proto/proto.h"
+#include "stream/stream.h"
 #include "tag/tag.h"
 #include "wire/packet.h"
 

@@ -2,8 +2,8 @@
 /*
  * Stream data.
  */
-#include "op/stream.h"
 #include "proto/proto.h"
+#include "stream/stream.h"
 
 /*
  * Contiguous stream data that the call itself gives to the transport, or writes into a ring, without a request

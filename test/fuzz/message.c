@@ -10,7 +10,7 @@
 #include "api/dispatch.h"
 #include "core/worker.h"
 #include "op/op_ep.h"
-#include "op/stream.h"
+#include "stream/stream.h"
 #include "wire/packet.h"
 
 enum { MAX_ROUNDS = 100000, MAX_KEPT = 8, MAX_FETCHES = 8, MAX_STEPS = 400, ROOM = 70000 };

@@ -22,7 +22,7 @@
 #include "op/msg.h"
 #include "op/op_ep.h"
 #include "op/shares.h"
-#include "op/stream.h"
+#include "stream/stream.h"
 #include "wire/key.h"
 #include "wire/rma.h"
 

@@ -21,7 +21,7 @@
 #include "core/worker.h"
 #include "op/op_ep.h"
 #include "op/shares.h"
-#include "op/stream.h"
+#include "stream/stream.h"
 #include "test_alone.h"
 #include "test_fake.h"
 #include "transport/transport.h"

@@ -14,7 +14,7 @@
 #include "core/ep.h"
 #include "core/worker.h"
 #include "op/op_ep.h"
-#include "op/stream.h"
+#include "stream/stream.h"
 #include "test_alone.h"
 
 static ucp_context_h context;

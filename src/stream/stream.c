@@ -2,7 +2,7 @@
 /*
  * The life of an endpoint's stream, its unread bytes, and the list of endpoints that have bytes to read.
  */
-#include "op/stream.h"
+#include "stream/stream.h"
 
 #include <stdlib.h>
 

@@ -8,8 +8,8 @@
  * wait on ep->held, where they delay no other sends (STR-22). Bytes count as consumed when the program has them, or
  * when it will never read them. While a receive is posted nothing is stored.
  */
-#ifndef CW_OP_STREAM_H
-#define CW_OP_STREAM_H
+#ifndef CW_STREAM_STREAM_H
+#define CW_STREAM_STREAM_H
 
 #include <stdlib.h>
 
@@ -139,7 +139,7 @@ static inline size_t cw_stream_max_piece(size_t max, size_t window)
 /* For protocols: the first attempt; `zcopy`: directly from the program's contiguous memory. */
 ucs_status_t cw_stream_send_begin(struct cw_request *request, int zcopy);
 
-/* stream_send.c. Results as the *_nbx calls define them (REQ-1). */
+/* send.c. Results as the *_nbx calls define them (REQ-1). */
 ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t count, const ucp_request_param_t *param);
 ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t length);
 
@@ -149,7 +149,7 @@ static CW_INLINE size_t cw_stream_window(const struct cw_stream *stream)
     return CW_STREAM_WINDOW - (size_t)(stream->sent - stream->credited);
 }
 
-/* stream_recv.c */
+/* recv.c */
 ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, size_t *length,
                                 const ucp_request_param_t *param);
 /* Gives the data of the first segment to the program without a copy; cw_stream_data_free takes it back. */

@@ -4,7 +4,7 @@
  * both cases once it has one granule of that size. A part of a granule stays in the buffer of the first receive, which
  * cannot be cancelled (STR-19).
  */
-#include "op/stream.h"
+#include "stream/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * memory where the transport can do that.
  */
 #include "core/ep_batch.h"
-#include "op/stream.h"
 #include "proto/select.h"
+#include "stream/stream.h"
 
 #include <string.h>
 
