@@ -3,8 +3,8 @@
  * Atomic operations on remote memory (AMO-*). The old calls are in compat.c.
  */
 #include "api/call.h"
-#include "op/amo_word.h"
-#include "op/rma.h"
+#include "rma/amo_word.h"
+#include "rma/rma.h"
 
 /* AMO-1. Returns 4 or 8, 0 for anything else: programs try shorter words, too, and can do without them (R17). */
 static unsigned operand_size(const ucp_request_param_t *param)

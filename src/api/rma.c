@@ -4,7 +4,7 @@
  */
 #include "api/call.h"
 #include "base/bytes.h"
-#include "op/rma.h"
+#include "rma/rma.h"
 
 enum direction { PUT, GET };
 

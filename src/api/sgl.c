@@ -6,7 +6,7 @@
 #include "api/call.h"
 #include "core/mem.h"
 #include "core/rkey.h"
-#include "op/sgl.h"
+#include "rma/sgl.h"
 
 static ucs_status_t refuse(const char *call, const char *why)
 {

@@ -9,7 +9,7 @@
 #include "api/call.h"
 #include "connect/cm.h"
 #include "connect/connect.h"
-#include "op/rma.h"
+#include "rma/rma.h"
 
 /* The size that a program must offer to ucp_request_query for the whole text (WRK-8). */
 #define MAX_DEBUG_STRING 200

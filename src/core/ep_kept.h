@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that a peer makes this process keep, beside its window of eager messages (op/credit.h) and the answers that it
- * waits for (op/rma.h): announced messages that nobody received, active messages of which parts are missing, answers
+ * waits for (rma/rma.h): announced messages that nobody received, active messages of which parts are missing, answers
  * that the peer does not read. UCX_PEER_MEMORY bounds it for each endpoint; a peer that exceeds the bound loses its
  * connection. That bound also holds, for a worker, for messages of peers that have gone.
  *

@@ -27,7 +27,7 @@
 /* The wait of a flush for the layers above the core; embedded in its request. */
 struct cw_flush_wait {
     struct cw_list link;            /* initialised; removing it ends the wait */
-    uint32_t generation;            /* op/rma.h */
+    uint32_t generation;            /* rma/rma.h */
     uint32_t count;
     void (*done)(struct cw_flush_wait *wait, ucs_status_t status);
 };

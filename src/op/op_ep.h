@@ -36,7 +36,7 @@ struct cw_op_ep {
     struct cw_op_incoming incoming;
     uint64_t announced_round;   /* op/send: worker->round of the last announcement */
     uint32_t next_message_id;   /* op/send: of the next message in several packets */
-    uint32_t fences;            /* op/rma: fences that active messages have to wait for */
+    uint32_t fences;            /* rma/rma: fences that active messages have to wait for */
     uint32_t pair_generation;   /* op/shares: of the last transfer with a claim pair */
     uint16_t pairs_used;        /* op/shares: bit per claim pair */
     uint16_t num_copying;       /* op/rndv_recv: transfers of which this side still copies shares */

@@ -90,7 +90,7 @@ struct cw_send {
         } put;
         struct cw_mem_pin *pin;      /* of the memory that a get reads */
     };
-    uint32_t message;                /* number of a message in several packets; generation of a put (op/rma.h) */
+    uint32_t message;                /* number of a message in several packets; generation of a put (rma/rma.h) */
     uint32_t extra;                  /* length of the program's header; counts for the rendezvous threshold */
     uint8_t phase;
     uint8_t force;                   /* enum cw_protocol_force */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protocols of atomic operations. */
-#include "op/amo.h"
+#include "rma/amo.h"
 
 #include "op/access.h"
-#include "op/amo_word.h"
 #include "proto/proto.h"
+#include "rma/amo_word.h"
 
 /*
  * An atomic operation on memory that is mapped here, by our processor. Without a request the call makes it (cw_amo).

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protocols of gets. */
-#include "op/get.h"
+#include "rma/get.h"
 
 #include "op/access.h"
-#include "op/cma.h"
 #include "op/rndv_recv.h"
 #include "op/stripes.h"
 #include "proto/proto.h"
+#include "rma/cma.h"
 
 /*
  * A get from memory that is mapped here, by loads. A get of plain bytes needs no request: the call carries it out
@@ -140,7 +140,7 @@ static ucs_status_t access_start(struct cw_request *request)
 
 const struct cw_protocol cw_proto_get_access = {.query = access_query, .start = access_start};
 
-/* A get that the system copies between the processes in the attempt, at every length (op/cma.h). */
+/* A get that the system copies between the processes in the attempt, at every length (rma/cma.h). */
 static ucs_status_t cma_start(struct cw_request *request)
 {
     struct cw_get *get        = cw_request_state(request);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protocols of puts. */
-#include "op/put.h"
 #include "op/send_rndv.h"
 #include "proto/select.h"
+#include "rma/put.h"
 
 #include "op/access.h"
-#include "op/cma.h"
 #include "op/stage.h"
 #include "op/stripes.h"
 #include "proto/proto.h"
+#include "rma/cma.h"
 
 /*
  * A put to memory that is mapped here, by stores. A put of plain bytes needs no request: the call carries it out
@@ -149,7 +149,7 @@ static ucs_status_t access_start(struct cw_request *request)
 
 const struct cw_protocol cw_proto_put_access = {.query = access_query, .start = access_start};
 
-/* A put that the system copies between the processes in the attempt, at every length (op/cma.h). */
+/* A put that the system copies between the processes in the attempt, at every length (rma/cma.h). */
 int cw_proto_copies_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->cost  = CW_COST_SYSTEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomics by packets (op/amo.c), on an endpoint to the worker itself whose key pretends not to reach the memory, and
+ * Atomics by packets (rma/amo.c), on an endpoint to the worker itself whose key pretends not to reach the memory, and
  * with packets of a peer that follows no rules: what breaks the protocol costs the connection, what asks for memory
  * that is not to be had is refused, and nothing else is touched. AMO-10..13, AMO-17, RMA-12, OPA-16.
  */
@@ -15,7 +15,7 @@
 #include "core/rkey.h"
 #include "core/worker.h"
 #include "op/op_ep.h"
-#include "op/rma.h"
+#include "rma/rma.h"
 #include "test_alone.h"
 
 enum { WORDS = 8, WORD = 4, TIMES = 1000, USER_BYTES = 512 };

@@ -19,7 +19,7 @@
 #include "core/worker.h"
 #include "op/msg.h"
 #include "op/op_ep.h"
-#include "op/rma.h"
+#include "rma/rma.h"
 #include "test_alone.h"
 #include "test_fake.h"
 #include "test_recorder.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets that the system copies between two processes (op/cma.h): at every length, in the call, without a packet
- * and whatever the owner does; in packets where the system cannot copy; and after what a fence has put before them.
- * RMA-1, RMA-2, RMA-9, FLU-1, FLU-20, FLU-23.
+ * Puts and gets that the system copies between two processes (rma/cma.h): at every length, in the call, without a
+ * packet and whatever the owner does; in packets where the system cannot copy; and after what a fence has put before
+ * them. RMA-1, RMA-2, RMA-9, FLU-1, FLU-20, FLU-23.
  */
 #include "test_rma.h"
 

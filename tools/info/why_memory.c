@@ -14,8 +14,8 @@
 #include "core/lane_copies.h"
 #include "core/rkey.h"
 #include "op/access.h"
-#include "op/cma.h"
 #include "proto/info.h"
+#include "rma/cma.h"
 
 #define REGION_BYTES 4096u
 

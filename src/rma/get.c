@@ -4,13 +4,13 @@
  * for other gets each attempt chooses a protocol. Invariant: a get counts as late from its GET packet, or from the
  * device's first access, to its end.
  */
-#include "op/get.h"
+#include "rma/get.h"
 
 #include "base/bytes.h"
 #include "op/access.h"
-#include "op/cma.h"
 #include "op/rndv_recv.h"
 #include "proto/select.h"
+#include "rma/cma.h"
 
 static void release(struct cw_request *request)
 {

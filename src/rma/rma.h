@@ -2,11 +2,11 @@
 /*
  * One-sided operations: this file declares the parts that puts, gets and atomics of an endpoint share
  * (docs/change/one-sided.md), which are the queue of operations that cannot start yet, the count of operations under
- * way, flush and fence. put.c, get.c and amo.c hold the operations; rma_target.c is the owner's side; cma.c copies
+ * way, flush and fence. put.c, get.c and amo.c hold the operations; target.c is the owner's side; cma.c copies
  * between processes.
  */
-#ifndef CW_OP_RMA_H
-#define CW_OP_RMA_H
+#ifndef CW_RMA_RMA_H
+#define CW_RMA_RMA_H
 
 #include "core/rkey.h"
 #include "op/datatype.h"
@@ -183,7 +183,7 @@ ucs_status_t cw_rma_stripes_started(struct cw_request *request, ucs_status_t sta
 /* Begins an operation of the endpoint that ends with the short puts of the device so far, if there are any. */
 ucs_status_t cw_put_short_flush(struct cw_rma *rma);
 
-/* handlers->ep_flush (rma_flush.c), and ucp_worker_fence. */
+/* handlers->ep_flush (flush.c), and ucp_worker_fence. */
 ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
 ucs_status_t cw_rma_fence(struct ucp_worker *worker);
 void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status);

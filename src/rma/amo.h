@@ -2,11 +2,11 @@
 /*
  * Shared part of atomic operations and their protocols (src/proto).
  */
-#ifndef CW_OP_AMO_H
-#define CW_OP_AMO_H
+#ifndef CW_RMA_AMO_H
+#define CW_RMA_AMO_H
 
-#include "op/rma.h"
 #include "proto/protocol.h"
+#include "rma/rma.h"
 
 /* State of an operation that a device of the owner carries out: a copy of what the key says, because the program may
  * destroy the key, and how far the operation is. The structure is on the heap. */

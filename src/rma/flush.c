@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flush of one-sided operations, and the admission of operations that may start only after earlier ones are confirmed
- * (op/rma.h). A flush waits for the operations that are counted in generations. For packets that are not confirmed yet
+ * (rma/rma.h). A flush waits for the operations that are counted in generations. For packets that are not confirmed yet
  * it starts an operation of its own, which asks the owner (FLUSH).
  */
-#include "op/rma.h"
+#include "rma/rma.h"
 
 #include "base/log.h"
 #include "op/access.h"

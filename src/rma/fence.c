@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "op/rma.h"
+#include "rma/rma.h"
 
 /* Later operations that need no packets wait for all operations so far: a missing answer of the peer counts like a
  * packet that only FLUSHED confirms, and later writes to any address wait for the gets whose data is still to be

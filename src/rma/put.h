@@ -4,12 +4,12 @@
  * cannot carry out the put answers UCS_ERR_UNSUPPORTED; before that it notes in the send why it must not be chosen
  * again.
  */
-#ifndef CW_OP_PUT_H
-#define CW_OP_PUT_H
+#ifndef CW_RMA_PUT_H
+#define CW_RMA_PUT_H
 
 #include "core/ep_round.h"
-#include "op/rma.h"
 #include "op/send.h"
+#include "rma/rma.h"
 
 #define CW_PUT_SHORT 256u /* bytes that are put together with the header on the stack */
 

@@ -6,7 +6,7 @@
  * but a flush of the lane tells when they have ended.
  */
 #include "op/access.h"
-#include "op/put.h"
+#include "rma/put.h"
 
 struct device_flush {
     struct cw_access *access;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queue, the counts, the waits and the owner's answers of op/rma.h. Invariants: an operation is counted in one
+ * The queue, the counts, the waits and the owner's answers of rma/rma.h. Invariants: an operation is counted in one
  * generation from cw_rma_begin to cw_rma_end. A wait closes a generation; it ends when it is the oldest wait and its
  * count is 0. The queue is looked at whenever an operation ends that the request at its head may wait for. A job of
  * progress ends waits and goes on with the queue, so that the callback of a flush never runs before those of the
  * operations that it waited for.
  */
-#include "op/rma.h"
+#include "rma/rma.h"
 
 #include <stdlib.h>
 
 #include "base/counter.h"
 #include "base/log.h"
 #include "core/ep_batch.h"
-#include "op/put_list.h"
+#include "rma/put_list.h"
 
 /* Operations that one endpoint starts before other endpoints get their turn. */
 #define TURN 64

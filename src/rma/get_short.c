@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "core/ep_batch.h"
 #include "op/access.h"
-#include "op/cma.h"
-#include "op/get.h"
+#include "rma/cma.h"
+#include "rma/get.h"
 
 struct short_get {
     struct cw_completion completion;
@@ -46,7 +46,7 @@ static void release(struct cw_request *request)
     cw_rma_end(request->ep, get->generation);
 }
 
-/* Whether nothing has to come before the get, and the choice of protocols would have the device read (op/get.c). */
+/* Whether nothing has to come before the get, and the choice of protocols would have the device read (rma/get.c). */
 static int is_open(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
 {
     const struct cw_rma *rma = (cw_ep_ready(ep) && !cw_ep_collects(ep)) ? cw_rma_get(ep) : NULL;

@@ -4,8 +4,8 @@
  * use the same instructions, which makes their operations atomic with each other (AMO-14). Each function returns the
  * value that the word had before.
  */
-#ifndef CW_OP_AMO_WORD_H
-#define CW_OP_AMO_WORD_H
+#ifndef CW_RMA_AMO_WORD_H
+#define CW_RMA_AMO_WORD_H
 
 #include <stdint.h>
 

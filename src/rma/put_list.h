@@ -3,10 +3,10 @@
  * Puts of many pieces in one placed packet, at the owner: release 1.0 sends them over TCP. PUT_LIST says where the
  * pieces go. The placed packet that follows in order carries their bytes.
  */
-#ifndef CW_OP_PUT_LIST_H
-#define CW_OP_PUT_LIST_H
+#ifndef CW_RMA_PUT_LIST_H
+#define CW_RMA_PUT_LIST_H
 
-#include "op/rma.h"
+#include "rma/rma.h"
 
 /* The handler of PUT_LIST, the upcalls `place` and `placed` of the transport, and the release of the memory with the
  * endpoint. */

@@ -5,17 +5,17 @@
  * until something was sent. Invariant: rma->async_puts counts a put while it is announced and while the device of the
  * lane writes it; rma->replies counts it while it is announced.
  */
-#include "op/put.h"
+#include "rma/put.h"
 
 #include "base/bytes.h"
 #include "core/ep_batch.h"
 #include "op/access.h"
 #include "op/chunks.h"
-#include "op/cma.h"
 #include "op/near.h"
 #include "op/send_rndv.h"
 #include "op/stage.h"
 #include "proto/select.h"
+#include "rma/cma.h"
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {

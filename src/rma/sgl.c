@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of op/sgl.h. Invariant: `left` counts the pieces that have not ended, and one more while pieces are
+ * Implementation of rma/sgl.h. Invariant: `left` counts the pieces that have not ended, and one more while pieces are
  * being posted. The program's request is on no list: it waits only for its pieces, which end with the endpoint.
  */
-#include "op/sgl.h"
+#include "rma/sgl.h"
 
 #include "base/bytes.h"
 

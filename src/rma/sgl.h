@@ -3,10 +3,10 @@
  * Puts and gets of many pieces (N22-90 to N22-101): each piece is an operation of its own, and one request stands for
  * all of them.
  */
-#ifndef CW_OP_SGL_H
-#define CW_OP_SGL_H
+#ifndef CW_RMA_SGL_H
+#define CW_RMA_SGL_H
 
-#include "op/rma.h"
+#include "rma/rma.h"
 
 /* Arrays of the program, which stay valid until completion. The caller has checked everything in them. */
 struct cw_sgl {

@@ -3,10 +3,10 @@
  * Copies by the system between memory of this process and registered memory of the peer's process, made in the call at
  * every length (docs/change/one-sided.md, "copy").
  */
-#ifndef CW_OP_CMA_H
-#define CW_OP_CMA_H
+#ifndef CW_RMA_CMA_H
+#define CW_RMA_CMA_H
 
-#include "op/rma.h"
+#include "rma/rma.h"
 
 enum cw_cma_way { CW_CMA_PUT, CW_CMA_GET };
 

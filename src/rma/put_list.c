@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The owner's side of op/put_list.h. Invariant: while `count` is not 0, that many elements of a list wait for their
+ * The owner's side of rma/put_list.h. Invariant: while `count` is not 0, that many elements of a list wait for their
  * bytes. While `placing` is set, the transport writes either to the pinned memory or to `scratch`, which takes the
  * bytes of a refused list and those that are to be copied to a device.
  */
 #include <stdlib.h>
 
 #include "mem/copy.h"
-#include "op/put_list.h"
+#include "rma/put_list.h"
 
 struct cw_put_places {
     uint64_t token;

@@ -3,11 +3,11 @@
  * Shared part of gets and their protocols (src/proto). A protocol that finds at its attempt that it is impossible
  * returns UCS_ERR_UNSUPPORTED, after it has noted in the get why it must not be chosen again.
  */
-#ifndef CW_OP_GET_H
-#define CW_OP_GET_H
+#ifndef CW_RMA_GET_H
+#define CW_RMA_GET_H
 
-#include "op/rma.h"
 #include "proto/protocol.h"
+#include "rma/rma.h"
 
 struct cw_get {
     struct cw_dt_cursor cursor;

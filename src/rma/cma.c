@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of op/cma.h. A long copy is made in parts, each of which checks the validity word again: memory that
+ * Implementation of rma/cma.h. A long copy is made in parts, each of which checks the validity word again: memory that
  * the owner unmaps meanwhile is not written for longer than one part takes.
  */
-#include "op/cma.h"
+#include "rma/cma.h"
 
 #include "core/lane_copies.h"
 

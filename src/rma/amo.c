@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations (op/rma.h, docs/change/one-sided.md). Where the memory is mapped here, the CPU of the origin
+ * Atomic operations (rma/rma.h, docs/change/one-sided.md). Where the memory is mapped here, the CPU of the origin
  * carries out the operation in the call; else the origin sends a packet, and the CPU of the owner uses the same
  * instructions. A posting atomic ends when the transport takes its packet; a fetching one waits on ep->inflight for
  * AMO_REPLY. The call copies the operands. A posting atomic that has to wait continues in a request of the library,
  * which holds the key: the program was told that it is complete, and may destroy the key (AMO-11, KEY-6).
  */
-#include "op/amo.h"
+#include "rma/amo.h"
 
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "base/log.h"
 #include "op/access.h"
-#include "op/amo_word.h"
 #include "proto/select.h"
+#include "rma/amo_word.h"
 
 _Static_assert(UCP_ATOMIC_OP_ADD == (int)CW_WIRE_AMO_ADD && UCP_ATOMIC_OP_SWAP == (int)CW_WIRE_AMO_SWAP &&
                    UCP_ATOMIC_OP_CSWAP == (int)CW_WIRE_AMO_CSWAP && UCP_ATOMIC_OP_AND == (int)CW_WIRE_AMO_AND &&
