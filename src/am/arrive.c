@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "op/msg.h"
-#include "op/rndv_recv_device.h"
+#include "rndv/recv_device.h"
 #include "wire/packet.h"
 
 /* A message as its handler sees it. */

@@ -20,7 +20,7 @@
 #include "am/am.h"
 #include "op/datatype.h"
 #include "op/incoming.h"
-#include "op/rndv_recv.h"
+#include "rndv/recv.h"
 
 enum cw_am_desc_state {
     CW_AM_DESC_PIECES,

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "core/ep_short.h"
 #include "op/op_ep.h"
-#include "op/send_rndv.h"
+#include "rndv/send.h"
 
 #define SHORT_BYTES 256u /* header and data that are joined on the stack */
 

@@ -65,7 +65,7 @@ struct cw_worker_handlers {
     ucs_status_t (*ep_flush)(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
     /* The program got the handle of an endpoint that the peer had opened, or closed a handle: see cw_ep_has_user. */
     void (*ep_user_changed)(struct ucp_ep *ep);
-    /* Ends what a device does with the memory of a send (op/send_rndv.h). */
+    /* Ends what a device does with the memory of a send (rndv/send.h). */
     void (*send_device_end)(struct cw_send *send);
     /* For each enum cw_proto_operation the table of its protocols, which ends with NULL (src/proto). */
     const struct cw_protocol *const *const *protocols;

@@ -20,8 +20,8 @@ struct cw_completion;
 struct cw_stage;
 struct cw_dt_piece;
 
-/* What a cursor does by way of its stage (op/stage.h). `end` waits for the copies under way and frees the stage; after
- * that nothing copies from or to the program's memory. */
+/* What a cursor does by way of its stage (rndv/stage.h). `end` waits for the copies under way and frees the stage;
+ * after that nothing copies from or to the program's memory. */
 struct cw_dt_stage {
     void (*pack)(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length);
     ucs_status_t (*unpack)(struct cw_stage *stage, size_t offset, const char *src, size_t length);
@@ -67,7 +67,7 @@ struct cw_dt_generic {
 
 /* Class of memory that is not host memory: a datatype inside the library, which exists during one call. */
 #define CW_DT_DEVICE 3u
-/* Class of contiguous device memory that is copied through a stage (op/stage.h). Only cursors have it. */
+/* Class of contiguous device memory that is copied through a stage (rndv/stage.h). Only cursors have it. */
 #define CW_DT_STAGED 4u
 
 struct cw_dt_device {

@@ -37,12 +37,12 @@ struct cw_op_ep {
     uint64_t announced_round;   /* op/send: worker->round of the last announcement */
     uint32_t next_message_id;   /* op/send: of the next message in several packets */
     uint32_t fences;            /* rma/rma: fences that active messages have to wait for */
-    uint32_t pair_generation;   /* op/shares: of the last transfer with a claim pair */
-    uint16_t pairs_used;        /* op/shares: bit per claim pair */
-    uint16_t num_copying;       /* op/rndv_recv: transfers of which this side still copies shares */
-    uint16_t pairs_shared;      /* op/send_rndv: a bit per claim pair of the peer of which this side takes shares */
-    uint32_t near_process;      /* op/near: the peer whose memory of a device was opened; 0: none */
-    struct cw_chunk_table *chunks; /* op/chunk_table: NULL until first use */
+    uint32_t pair_generation;   /* rndv/shares: of the last transfer with a claim pair */
+    uint16_t pairs_used;        /* rndv/shares: bit per claim pair */
+    uint16_t num_copying;       /* rndv/recv: transfers of which this side still copies shares */
+    uint16_t pairs_shared;      /* rndv/send: a bit per claim pair of the peer of which this side takes shares */
+    uint32_t near_process;      /* rndv/near: the peer whose memory of a device was opened; 0: none */
+    struct cw_chunk_table *chunks; /* rndv/chunk_table: NULL until first use */
     struct cw_stream *stream;   /* NULL until first use */
     struct cw_rma *rma;         /* NULL until first use */
 };

@@ -38,7 +38,7 @@ enum cw_send_phase {
     CW_SEND_WRITING,    /* the device writes */
     CW_SEND_COPIED,
     CW_SEND_NAMING,     /* the receiver wants to know where the message lies */
-    CW_SEND_CHUNKS,     /* by chunks for the receiver's device (op/chunks.h) */
+    CW_SEND_CHUNKS,     /* by chunks for the receiver's device (rndv/chunks.h) */
     CW_SEND_DATA,
     CW_SEND_SENT
 };

@@ -3,10 +3,10 @@
 #include "rma/get.h"
 
 #include "op/access.h"
-#include "op/rndv_recv.h"
 #include "op/stripes.h"
 #include "proto/proto.h"
 #include "rma/cma.h"
+#include "rndv/recv.h"
 
 /*
  * A get from memory that is mapped here, by loads. A get of plain bytes needs no request: the call carries it out
@@ -153,7 +153,7 @@ static ucs_status_t cma_start(struct cw_request *request)
 const struct cw_protocol cw_proto_get_cma = {.query = cw_proto_copies_query, .start = cma_start, .at_once = 1};
 
 /*
- * A get that asks the owner. The owner's library sends the bytes to a receive of op/rndv_recv.h, which owns the request
+ * A get that asks the owner. The owner's library sends the bytes to a receive of rndv/recv.h, which owns the request
  * from then on. Fits every get but one that must end within its call.
  */
 static int asked_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)

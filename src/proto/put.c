@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protocols of puts. */
-#include "op/send_rndv.h"
 #include "proto/select.h"
 #include "rma/put.h"
+#include "rndv/send.h"
 
 #include "op/access.h"
-#include "op/stage.h"
 #include "op/stripes.h"
 #include "proto/proto.h"
 #include "rma/cma.h"
+#include "rndv/stage.h"
 
 /*
  * A put to memory that is mapped here, by stores. A put of plain bytes needs no request: the call carries it out
@@ -171,7 +171,7 @@ static ucs_status_t cma_start(struct cw_request *request)
 
 const struct cw_protocol cw_proto_put_cma = {.query = cw_proto_copies_query, .start = cma_start, .at_once = 1};
 
-/* A put that is announced; the owner's library receives it in place (docs/change/long-messages.md, op/send_rndv.c). */
+/* A put that is announced; the owner's library receives it in place (docs/change/long-messages.md, rndv/send.c). */
 static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const struct cw_protocol_lane *lane = cw_protocol_placing(ask);

@@ -3,15 +3,15 @@
  * Announced messages (rendezvous): first whether a message is announced, then how the receiver has its bytes moved.
  */
 #include "config/config.h"
-#include "op/rndv_recv_device.h"
-#include "op/send_rndv.h"
-#include "op/stage.h"
 #include "op/stripes.h"
 #include "proto/proto.h"
+#include "rndv/recv_device.h"
+#include "rndv/send.h"
+#include "rndv/stage.h"
 
 /*
  * A message that is announced; the receiver decides how its bytes are moved (docs/change/long-messages.md,
- * op/send_rndv.c).
+ * rndv/send.c).
  */
 
 static int is_forced(const struct cw_protocol_ask *ask)
@@ -158,7 +158,8 @@ const struct cw_protocol cw_proto_rndv_read = {.query = read_query, .start = rea
 /*
  * An announced message that devices of the sender write into the receiver's memory. The receiver registers this memory
  * for this message alone and names it to the sender. The sender waits for its devices and tells the receiver
- * (op/send_device.c). The right to write ends before the program gets its memory back, so a late write cannot reach it.
+ * (rndv/send_device.c). The right to write ends before the program gets its memory back, so a late write cannot reach
+ * it.
  */
 
 static int write_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)

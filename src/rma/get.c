@@ -8,9 +8,9 @@
 
 #include "base/bytes.h"
 #include "op/access.h"
-#include "op/rndv_recv.h"
 #include "proto/select.h"
 #include "rma/cma.h"
+#include "rndv/recv.h"
 
 static void release(struct cw_request *request)
 {

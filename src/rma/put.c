@@ -10,12 +10,12 @@
 #include "base/bytes.h"
 #include "core/ep_batch.h"
 #include "op/access.h"
-#include "op/chunks.h"
-#include "op/near.h"
-#include "op/send_rndv.h"
-#include "op/stage.h"
 #include "proto/select.h"
 #include "rma/cma.h"
+#include "rndv/chunks.h"
+#include "rndv/near.h"
+#include "rndv/send.h"
+#include "rndv/stage.h"
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {

@@ -8,11 +8,11 @@
 
 #include "base/bytes.h"
 #include "mem/copy.h"
-#include "op/chunks.h"
-#include "op/near.h"
-#include "op/rndv_recv.h"
-#include "op/send_rndv.h"
 #include "rma/rma.h"
+#include "rndv/chunks.h"
+#include "rndv/near.h"
+#include "rndv/recv.h"
+#include "rndv/send.h"
 
 #define SHORT_BYTES 256u         /* largest answer that goes by a short send */
 #define KEPT_BYTES  (64u << 10) /* answers of up to this length that have to wait are copied, so that they hold no pin:

@@ -13,8 +13,8 @@
 #include "base/probe.h"
 #include "op/credit.h"
 #include "op/msg.h"
-#include "op/rndv_recv_device.h"
 #include "os/random.h"
+#include "rndv/recv_device.h"
 #include "tag/desc.h"
 #include "wire/packet.h"
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "op/credit.h"
-#include "op/rndv_recv.h"
 #include "op/send.h"
+#include "rndv/recv.h"
 #include "tag/desc.h"
 #include "tag/tag.h"
 #include "wire/packet.h"

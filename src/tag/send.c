@@ -6,7 +6,7 @@
  */
 #include "core/ep_short.h"
 #include "op/credit.h"
-#include "op/send_rndv.h"
+#include "rndv/send.h"
 #include "tag/tag.h"
 
 /* A send without acknowledgement may have an id, too: its announcement found no room, and then credit arrived. */

@@ -20,7 +20,7 @@ struct cw_claim_pair {
     _Alignas(64) uint64_t done;
 };
 
-#define CW_CLAIM_PAIRS 16u /* for shares of copies (op/shares.h) */
+#define CW_CLAIM_PAIRS 16u /* for shares of copies (rndv/shares.h) */
 
 /* Copies between memory of this process and of the peer's, and words that both see. Only `scatter`, `gone`,
  * `process`, `pass` and `take` may be NULL, the last two together. */

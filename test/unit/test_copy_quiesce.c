@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A sender that takes shares of messages for us and never ends them (op/rndv_recv.h): when the endpoint is lost, the
+ * A sender that takes shares of messages for us and never ends them (rndv/recv.h): when the endpoint is lost, the
  * receiver waits for all of them together, once, some milliseconds. ERR-9.
  */
 #include "test_rma.h"
 
-#include "op/shares.h"
+#include "rndv/shares.h"
 
 enum { LENGTH = 8 << 20, COPIES = CW_CLAIM_PAIRS, MS = 1000000 };
 

@@ -21,7 +21,7 @@
 #include "core/worker.h"
 #include "op/msg.h"
 #include "op/op_ep.h"
-#include "op/shares.h"
+#include "rndv/shares.h"
 #include "stream/stream.h"
 #include "wire/key.h"
 #include "wire/rma.h"

@@ -14,7 +14,7 @@
 #include "core/ep_kept.h"
 #include "core/worker.h"
 #include "op/op_ep.h"
-#include "op/shares.h"
+#include "rndv/shares.h"
 #include "tag/desc.h"
 #include "tag/tag.h"
 #include "wire/rma.h"

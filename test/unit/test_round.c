@@ -20,7 +20,7 @@
 #include "core/mem_table.h"
 #include "core/worker.h"
 #include "op/op_ep.h"
-#include "op/shares.h"
+#include "rndv/shares.h"
 #include "stream/stream.h"
 #include "test_alone.h"
 #include "test_fake.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of op/near.h. An alarm of the worker looks at the copy, so that a sleeping program wakes up for it.
+ * Implementation of rndv/near.h. An alarm of the worker looks at the copy, so that a sleeping program wakes up for it.
  */
-#include "op/near.h"
+#include "rndv/near.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,11 @@
 #include "core/lane_copies.h"
 #include "core/worker.h"
 #include "mem/registry.h"
-#include "op/chunks.h"
 #include "op/op_ep.h"
 #include "op/send.h"
 #include "os/clock.h"
 #include "os/unix_socket.h"
+#include "rndv/chunks.h"
 
 #define LOOK_NS UINT64_C(20000) /* time between two checks of the copy */
 

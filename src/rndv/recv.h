@@ -17,8 +17,8 @@
  *      a device moves it: begins here --> MOVING --all is there--> done
  *                                           `--the device fails--> RECEIVING
  */
-#ifndef CW_OP_RNDV_RECV_H
-#define CW_OP_RNDV_RECV_H
+#ifndef CW_RNDV_RECV_H
+#define CW_RNDV_RECV_H
 
 #include "core/ep.h"
 #include "mem/domain.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of op/chunks.h. The sender's copies are an open stage (op/stage.h). The receiver's copies end in the
- * order of the chunks; an alarm looks at the first one, so that a sleeping program wakes up for it. Invariant: a chunk
- * is told as taken only after the copy from it has ended, and the sender's device writes to it only then.
+ * Implementation of rndv/chunks.h. The sender's copies are an open stage (rndv/stage.h). The receiver's copies end in
+ * the order of the chunks; an alarm looks at the first one, so that a sleeping program wakes up for it. Invariant: a
+ * chunk is told as taken only after the copy from it has ended, and the sender's device writes to it only then.
  */
-#include "op/chunks.h"
+#include "rndv/chunks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "config/config.h"
 #include "core/ep_round.h"
 #include "mem/registry.h"
-#include "op/chunk_table.h"
-#include "op/send_rndv.h"
-#include "op/stage.h"
 #include "os/clock.h"
+#include "rndv/chunk_table.h"
+#include "rndv/send.h"
+#include "rndv/stage.h"
 
 int cw_chunks_are_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
 {

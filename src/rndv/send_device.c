@@ -5,16 +5,16 @@
  * names. The registration ends with the request, or when the receiver asks for packets; the receiver's right to read
  * ends with it.
  */
-#include "op/send_rndv.h"
+#include "rndv/send.h"
 
 #include "core/ep_round.h"
 #include "core/lane_copies.h"
 #include "core/lanes.h"
 #include "op/access.h"
 #include "op/op_ep.h"
-#include "op/rndv_recv_device.h"
 #include "op/stripes.h"
 #include "proto/select.h"
+#include "rndv/recv_device.h"
 
 static void ended(struct cw_request *request, ucs_status_t status);
 

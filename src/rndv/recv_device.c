@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of op/rndv_recv_device.h.
+ * Implementation of rndv/recv_device.h.
  */
-#include "op/rndv_recv_device.h"
+#include "rndv/recv_device.h"
 
 #include "base/bytes.h"
 #include "core/ep.h"

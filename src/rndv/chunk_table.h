@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Chunks: memory of the host, pinned at both ends of a connection, in which one end's device leaves bytes for the other
- * end's device (op/chunks.h). The sender makes them. A chunk belongs to its connection until it ends, so that nobody
+ * end's device (rndv/chunks.h). The sender makes them. A chunk belongs to its connection until it ends, so that nobody
  * else ever sees bytes that were in it. The receiver finds it by its place in the table of the connection, from a
  * descriptor that was passed once; in one process, by its number.
  */
-#ifndef CW_OP_CHUNK_TABLE_H
-#define CW_OP_CHUNK_TABLE_H
+#ifndef CW_RNDV_CHUNK_TABLE_H
+#define CW_RNDV_CHUNK_TABLE_H
 
 #include "core/ep.h"
 #include "core/worker.h"

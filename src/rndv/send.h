@@ -3,8 +3,8 @@
  * The sender's part of a rendezvous (op/send.h shows the phases): its announcement, and the ways by which the bytes
  * leave after the receiver's answer.
  */
-#ifndef CW_OP_SEND_RNDV_H
-#define CW_OP_SEND_RNDV_H
+#ifndef CW_RNDV_SEND_H
+#define CW_RNDV_SEND_H
 
 #include "op/send.h"
 
@@ -14,9 +14,9 @@ ucs_status_t cw_send_data(struct cw_request *request);
  * from its first byte on by `attempt`. */
 void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
                         ucs_status_t (*attempt)(struct cw_request *request));
-/* For an alarm of a stage (op/stage.h): puts the request, which is on a list, into the endpoint's queue. */
+/* For an alarm of a stage (rndv/stage.h): puts the request, which is on a list, into the endpoint's queue. */
 void cw_send_go_on(void *request);
-/* As cw_send_from_start, for a receiver whose device may copy. `names`: it takes a name of the memory (op/near.h). */
+/* As cw_send_from_start, for a receiver whose device may copy. `names`: it takes a name of the memory (rndv/near.h). */
 void cw_send_by_devices(struct cw_request *request, int names);
 struct cw_wire_rts cw_send_rts(const struct cw_send *send);
 ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length);

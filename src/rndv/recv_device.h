@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Announced messages whose bytes a device moves (docs/change/long-messages.md): the part that op/rndv_recv.c shares
+ * Announced messages whose bytes a device moves (docs/change/long-messages.md): the part that rndv/recv.c shares
  * with the protocols that do it (src/proto/rndv.c). Each transfer has a request of its own beside that of the
  * receive. This request waits in the endpoint's queue for room of the lane, counts the accesses, and holds the
  * registration. It ends before the receive ends, and the peer's rights to the memory end with it.
  */
-#ifndef CW_OP_RNDV_RECV_DEVICE_H
-#define CW_OP_RNDV_RECV_DEVICE_H
+#ifndef CW_RNDV_RECV_DEVICE_H
+#define CW_RNDV_RECV_DEVICE_H
 
 #include "op/access.h"
-#include "op/rndv_recv.h"
+#include "rndv/recv.h"
 
 /* State of the transfer's request. */
 struct cw_rndv_recv_device {

@@ -8,10 +8,10 @@
  *
  *      out: device --copy--> chunk --pack--> packet        in: packet --unpack--> chunk --copy--> device
  *
- * An open stage copies to chunks that the peer's device reads (op/chunks.h); nothing is packed.
+ * An open stage copies to chunks that the peer's device reads (rndv/chunks.h); nothing is packed.
  */
-#ifndef CW_OP_STAGE_H
-#define CW_OP_STAGE_H
+#ifndef CW_RNDV_STAGE_H
+#define CW_RNDV_STAGE_H
 
 #include "op/datatype.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The states and packets of op/rndv_recv.h. Invariants: received + reserved never exceeds the length of the message, so
+ * The states and packets of rndv/recv.h. Invariants: received + reserved never exceeds the length of the message, so
  * that the request cannot complete while the transport still writes into its memory; a claim pair is in use from READY
  * COPY until the sender has said that it stopped, or everything is copied.
  */
-#include "op/rndv_recv.h"
+#include "rndv/recv.h"
 
 #include <stdlib.h>
 
@@ -12,14 +12,14 @@
 #include "base/log.h"
 #include "core/ep_round.h"
 #include "core/lane_copies.h"
-#include "op/chunk_table.h"
-#include "op/chunks.h"
 #include "op/incoming.h"
 #include "op/msg.h"
-#include "op/near.h"
-#include "op/rndv_recv_device.h"
-#include "op/shares.h"
-#include "op/stage.h"
+#include "rndv/chunk_table.h"
+#include "rndv/chunks.h"
+#include "rndv/near.h"
+#include "rndv/recv_device.h"
+#include "rndv/shares.h"
+#include "rndv/stage.h"
 #include "wire/rma.h"
 
 #define SHARE_BYTES (128u << 10)

@@ -5,8 +5,8 @@
  *
  *   claim: upper 32 bits: generation of the transfer, 0 for none; lower 32 bits: number of the next share
  */
-#ifndef CW_OP_SHARES_H
-#define CW_OP_SHARES_H
+#ifndef CW_RNDV_SHARES_H
+#define CW_RNDV_SHARES_H
 
 #include <stdint.h>
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of op/chunk_table.h. Workers of several threads may meet in the chunks of one process, so a lock
+ * Implementation of rndv/chunk_table.h. Workers of several threads may meet in the chunks of one process, so a lock
  * guards the list of all chunks, and the uses. Invariant: a table holds one use of each of its chunks, and only the
  * worker of its endpoint changes it.
  */
-#include "op/chunk_table.h"
+#include "rndv/chunk_table.h"
 
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "core/lane_copies.h"
-#include "op/near.h"
 #include "op/op_ep.h"
 #include "os/lock.h"
 #include "os/unix_socket.h"
+#include "rndv/near.h"
 
 /* Bytes of all chunks in this process, of its own ones and of those of peers: beyond it chunks go when no message uses
  * them. */

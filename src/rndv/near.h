@@ -5,8 +5,8 @@
  * device, and that device copies; progress does not wait for the copy. If any of that fails, the message comes in
  * pieces.
  */
-#ifndef CW_OP_NEAR_H
-#define CW_OP_NEAR_H
+#ifndef CW_RNDV_NEAR_H
+#define CW_RNDV_NEAR_H
 
 #include "core/ep.h"
 #include "mem/md.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The chunks of op/stage.h. A slot is FREE; or BUSY with a copy; or FULL: its chunk is complete and not packed yet, or
- * is being filled; or SHOWN to the peer, whose device copies. Invariants: two slots that are not FREE never have the
+ * The chunks of rndv/stage.h. A slot is FREE; or BUSY with a copy; or FULL: its chunk is complete and not packed yet,
+ * or is being filled; or SHOWN to the peer, whose device copies. Invariants: two slots that are not FREE never have the
  * same chunk; of a message that comes in, at most one slot is FULL.
  */
-#include "op/stage.h"
+#include "rndv/stage.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "core/worker.h"
 #include "mem/registry.h"
-#include "op/chunk_table.h"
 #include "os/clock.h"
+#include "rndv/chunk_table.h"
 
 #define OUT_CHUNKS  4u  /* chunks copied ahead of the packets, or of the peer's copies */
 #define IN_CHUNKS   32u /* chunks that may wait for a device slower than the network */

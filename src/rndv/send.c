@@ -3,17 +3,17 @@
  * The sender's part of a rendezvous (docs/change/long-messages.md, states in op/send.h). Each packet of the receiver is
  * checked against the state. Addresses from the receiver are used only for copies into its own process.
  */
-#include "op/send_rndv.h"
+#include "rndv/send.h"
 
 #include "base/bytes.h"
 #include "core/ep_round.h"
 #include "core/lane_copies.h"
 #include "core/lanes.h"
-#include "op/chunks.h"
-#include "op/near.h"
 #include "op/op_ep.h"
-#include "op/shares.h"
-#include "op/stage.h"
+#include "rndv/chunks.h"
+#include "rndv/near.h"
+#include "rndv/shares.h"
+#include "rndv/stage.h"
 
 /* Bytes and packets that one send gives to the transport before others get their turn. */
 #define TURN_BYTES   (256u << 10)

@@ -5,8 +5,8 @@
  * touches the bytes (docs/change/long-messages.md). Several chunks are under way. If the receiver cannot have a chunk,
  * the message comes in pieces.
  */
-#ifndef CW_OP_CHUNKS_H
-#define CW_OP_CHUNKS_H
+#ifndef CW_RNDV_CHUNKS_H
+#define CW_RNDV_CHUNKS_H
 
 #include "core/ep.h"
 #include "op/datatype.h"
