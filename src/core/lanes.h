@@ -3,8 +3,8 @@
  * Further lanes of an endpoint (docs/why/lanes.md). The message lane, ep->conn, carries all packets whose order
  * matters. Further lanes carry placed packets: pieces of rendezvous and answers to gets, which name their target and
  * may come in any order. Where the device of the message lane accesses the peer's memory, they carry such accesses, by
- * several devices (op/stripes.h), and no packets. The side that dialled the message lane opens them when the first long
- * message needs them. If a lane cannot be opened, or ends, the endpoint works without it.
+ * several devices (access/stripes.h), and no packets. The side that dialled the message lane opens them when the first
+ * long message needs them. If a lane cannot be opened, or ends, the endpoint works without it.
  *
  *      NONE --dialled--> DIALING --accepted--> OPEN --its end, silence--> ENDED --the peer has closed it, too--> NONE
  *        `--accepted here------------------------^                          (and is of the next generation then)

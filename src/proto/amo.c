@@ -2,7 +2,7 @@
 /* Protocols of atomic operations. */
 #include "rma/amo.h"
 
-#include "op/access.h"
+#include "access/access.h"
 #include "proto/proto.h"
 #include "rma/amo_word.h"
 

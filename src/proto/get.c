@@ -2,8 +2,8 @@
 /* Protocols of gets. */
 #include "rma/get.h"
 
-#include "op/access.h"
-#include "op/stripes.h"
+#include "access/access.h"
+#include "access/stripes.h"
 #include "proto/proto.h"
 #include "rma/cma.h"
 #include "rndv/recv.h"

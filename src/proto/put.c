@@ -4,8 +4,8 @@
 #include "rma/put.h"
 #include "rndv/send.h"
 
-#include "op/access.h"
-#include "op/stripes.h"
+#include "access/access.h"
+#include "access/stripes.h"
 #include "proto/proto.h"
 #include "rma/cma.h"
 #include "rndv/stage.h"

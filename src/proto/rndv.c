@@ -2,8 +2,8 @@
 /*
  * Announced messages (rendezvous): first whether a message is announced, then how the receiver has its bytes moved.
  */
+#include "access/stripes.h"
 #include "config/config.h"
-#include "op/stripes.h"
 #include "proto/proto.h"
 #include "rndv/recv_device.h"
 #include "rndv/send.h"

@@ -10,9 +10,9 @@
 
 #include <stdlib.h>
 
+#include "access/access.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "op/access.h"
 #include "proto/select.h"
 #include "rma/amo_word.h"
 

@@ -6,8 +6,8 @@
  */
 #include "rma/rma.h"
 
+#include "access/access.h"
 #include "base/log.h"
-#include "op/access.h"
 
 struct flush_op {
     uint64_t id;

@@ -6,8 +6,8 @@
  */
 #include "rma/get.h"
 
+#include "access/access.h"
 #include "base/bytes.h"
-#include "op/access.h"
 #include "proto/select.h"
 #include "rma/cma.h"
 #include "rndv/recv.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Short gets of plain bytes by the device of the message lane, through memory of the transport. They take the answer of
- * one access and need nothing of op/access.h. Such a get counts as late and as fetching from the call to its end.
+ * one access and need nothing of access/access.h. Such a get counts as late and as fetching from the call to its end.
  */
+#include "access/access.h"
 #include "base/bytes.h"
 #include "core/ep_batch.h"
-#include "op/access.h"
 #include "rma/cma.h"
 #include "rma/get.h"
 

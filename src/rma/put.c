@@ -7,9 +7,9 @@
  */
 #include "rma/put.h"
 
+#include "access/access.h"
 #include "base/bytes.h"
 #include "core/ep_batch.h"
-#include "op/access.h"
 #include "proto/select.h"
 #include "rma/cma.h"
 #include "rndv/chunks.h"

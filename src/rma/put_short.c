@@ -5,7 +5,7 @@
  * whether the device was given such puts and not yet asked for their end. The lane must keep its order, since nothing
  * but a flush of the lane tells when they have ended.
  */
-#include "op/access.h"
+#include "access/access.h"
 #include "rma/put.h"
 
 struct device_flush {

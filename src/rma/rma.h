@@ -176,8 +176,8 @@ static inline ucs_status_t cw_rma_admit_packets(const struct cw_rma *rma, uint64
     return cw_unlikely(cw_rma_is_late(rma, address, length)) ? CW_HOLD : UCS_OK;
 }
 
-/* The end of the first attempt of an operation by stripes (op/stripes.h). The queue of such operations does not wait
- * for a further lane: the operation leaves it for that of the endpoint. */
+/* The end of the first attempt of an operation by stripes (access/stripes.h). The queue of such operations does not
+ * wait for a further lane: the operation leaves it for that of the endpoint. */
 ucs_status_t cw_rma_stripes_started(struct cw_request *request, ucs_status_t status);
 
 /* Begins an operation of the endpoint that ends with the short puts of the device so far, if there are any. */

@@ -4,11 +4,11 @@
  */
 #include "rndv/recv_device.h"
 
+#include "access/stripes.h"
 #include "base/bytes.h"
 #include "core/ep.h"
 #include "core/lanes.h"
 #include "mem/md.h"
-#include "op/stripes.h"
 #include "proto/select.h"
 
 const struct cw_remote_key *cw_offer_key(const struct cw_offer_keys *keys, unsigned count, unsigned domain)

@@ -8,7 +8,7 @@
 #ifndef CW_RNDV_RECV_DEVICE_H
 #define CW_RNDV_RECV_DEVICE_H
 
-#include "op/access.h"
+#include "access/access.h"
 #include "rndv/recv.h"
 
 /* State of the transfer's request. */

@@ -7,12 +7,12 @@
  */
 #include "rndv/send.h"
 
+#include "access/access.h"
+#include "access/stripes.h"
 #include "core/ep_round.h"
 #include "core/lane_copies.h"
 #include "core/lanes.h"
-#include "op/access.h"
 #include "op/op_ep.h"
-#include "op/stripes.h"
 #include "proto/select.h"
 #include "rndv/recv_device.h"
 

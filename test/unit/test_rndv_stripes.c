@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Announced messages, puts and gets that several devices share (op/stripes.h): how much each of them moves, what
+ * Announced messages, puts and gets that several devices share (access/stripes.h): how much each of them moves, what
  * happens where one fails, and announcements with several parts that lie.
  */
 #include "test_rndv_device.h"

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "access/access.h"
 #include "core/lane_copies.h"
 #include "core/rkey.h"
-#include "op/access.h"
 #include "proto/info.h"
 #include "rma/cma.h"
 

@@ -5,11 +5,11 @@
  * Without stripes all accesses go over the message lane. A lane that ends takes no further access; the accesses that
  * were under way there end with an error, as does then the whole request.
  */
-#ifndef CW_OP_STRIPES_H
-#define CW_OP_STRIPES_H
+#ifndef CW_ACCESS_STRIPES_H
+#define CW_ACCESS_STRIPES_H
 
+#include "access/access.h"
 #include "core/ep.h"
-#include "op/access.h"
 #include "op/datatype.h"
 
 struct cw_stripe {

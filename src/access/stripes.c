@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of op/stripes.h.
+ * Implementation of access/stripes.h.
  */
-#include "op/stripes.h"
+#include "access/stripes.h"
 
 #include <stdlib.h>
 

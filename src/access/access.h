@@ -5,8 +5,8 @@
  * request. Invariant: the field `outstanding` of a request counts its accesses under way, and an access keeps its
  * request only by that count.
  */
-#ifndef CW_OP_ACCESS_H
-#define CW_OP_ACCESS_H
+#ifndef CW_ACCESS_ACCESS_H
+#define CW_ACCESS_ACCESS_H
 
 #include "core/lane_access.h"
 #include "core/mem_use.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of op/access.h.
+ * Implementation of access/access.h.
  */
-#include "op/access.h"
+#include "access/access.h"
 
 #include <stdlib.h>
 
+#include "access/stripes.h"
 #include "base/bytes.h"
 #include "core/ep.h"
 #include "mem/copy.h"
-#include "op/stripes.h"
 #include "proto/protocol.h"
 
 /* A get through memory of the transport; each such get has its own completion and its own destination. */
