@@ -12,7 +12,7 @@
 #include "core/mem_use.h"
 #include "core/request.h"
 #include "core/rkey.h"
-#include "op/datatype.h"
+#include "msg/datatype.h"
 
 struct cw_stripes;
 

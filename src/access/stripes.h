@@ -10,7 +10,7 @@
 
 #include "access/access.h"
 #include "core/ep.h"
-#include "op/datatype.h"
+#include "msg/datatype.h"
 
 struct cw_stripe {
     struct cw_completion completion; /* of its accesses */

@@ -13,7 +13,7 @@
 #include "am/desc.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "op/msg.h"
+#include "msg/msg.h"
 #include "rndv/recv_device.h"
 #include "wire/packet.h"
 

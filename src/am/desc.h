@@ -18,8 +18,8 @@
 #include <stdalign.h>
 
 #include "am/am.h"
-#include "op/datatype.h"
-#include "op/incoming.h"
+#include "msg/datatype.h"
+#include "msg/incoming.h"
 #include "rndv/recv.h"
 
 enum cw_am_desc_state {

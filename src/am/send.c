@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends of active messages. As with tags, the quickest way is the transport's short send without a request; for it, a
- * small user header and the data are joined on the stack. All other messages go through op/send.h.
+ * small user header and the data are joined on the stack. All other messages go through msg/send.h.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "core/ep_short.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "rndv/send.h"
 
 #define SHORT_BYTES 256u /* header and data that are joined on the stack */

@@ -6,7 +6,7 @@
 #include "api/call.h"
 #include "core/ep_short.h"
 #include "core/mem.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 
 #define KNOWN_FLAGS ((uint32_t)(UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA))
 

@@ -11,7 +11,7 @@
 #include "core/context.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "op/datatype.h"
+#include "msg/datatype.h"
 
 /* How the parts above the core are joined to a worker; wiring.c. */
 extern const struct cw_worker_handlers cw_call_handlers;

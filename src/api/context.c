@@ -7,7 +7,7 @@
 #include "api/call.h"
 #include "config/global.h"
 #include "core/context.h"
-#include "op/datatype.h"
+#include "msg/datatype.h"
 #include "ucp/api/ucp_version.h"
 
 #define RELEASE_NUMBER 0

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory type of a call: the one that the program states (OPA-1, OPA-11), that of the memory handle, or the one
- * that a memory domain finds by the address. Memory of a device becomes a datatype of its own (op/datatype.h), so that
+ * that a memory domain finds by the address. Memory of a device becomes a datatype of its own (msg/datatype.h), so that
  * no layer below accesses it by the processor.
  */
 #include "api/call.h"

@@ -6,7 +6,7 @@
 
 #include "api/call.h"
 #include "config/value.h"
-#include "op/send.h"
+#include "msg/send.h"
 #include "tag/tag.h"
 
 /* Without the lock, from any thread: the status is the last thing that completion writes. */

@@ -4,7 +4,7 @@
  */
 #include "api/call.h"
 #include "core/ep_short.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "stream/stream.h"
 #include "wire/packet.h"
 

@@ -4,7 +4,7 @@
  */
 #include "api/call.h"
 #include "core/ep_short.h"
-#include "op/credit.h"
+#include "msg/credit.h"
 #include "tag/tag.h"
 #include "wire/packet.h"
 

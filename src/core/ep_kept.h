@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that a peer makes this process keep, beside its window of eager messages (op/credit.h) and the answers that it
- * waits for (rma/rma.h): announced messages that nobody received, active messages of which parts are missing, answers
- * that the peer does not read. UCX_PEER_MEMORY bounds it for each endpoint; a peer that exceeds the bound loses its
- * connection. That bound also holds, for a worker, for messages of peers that have gone.
+ * Memory that a peer makes this process keep, beside its window of eager messages (msg/credit.h) and the answers that
+ * it waits for (rma/rma.h): announced messages that nobody received, active messages of which parts are missing,
+ * answers that the peer does not read. UCX_PEER_MEMORY bounds it for each endpoint; a peer that exceeds the bound loses
+ * its connection. That bound also holds, for a worker, for messages of peers that have gone.
  *
  * All endpoints of a worker together may keep CW_KEPT_PEERS times the bound. Beyond that an endpoint that wants more
  * loses its connection if it has more than an equal share. An endpoint with less goes on, so greedy peers, or one with

@@ -4,8 +4,8 @@
  */
 #include "base/bytes.h"
 #include "core/ep_round.h"
-#include "op/credit.h"
-#include "op/send.h"
+#include "msg/credit.h"
+#include "msg/send.h"
 #include "proto/proto.h"
 
 /*

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "mem/device.h"
-#include "op/msg.h"
+#include "msg/msg.h"
 
 #define SLOTS 8u /* one for each combination of used_in_place, eager_end and counted, or registered */
 

@@ -6,7 +6,7 @@
 #ifndef CW_PROTO_SELECT_H
 #define CW_PROTO_SELECT_H
 
-#include "op/send.h"
+#include "msg/send.h"
 
 struct cw_choices;
 struct cw_choices_rma;

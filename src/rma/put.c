@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Puts (docs/change/one-sided.md). A put needs no request if its bytes can be stored directly, if the system copies
- * them, or if they fit a short packet. Every other put is a send of op/send.h, whose protocol is chosen at each attempt
- * until something was sent. Invariant: rma->async_puts counts a put while it is announced and while the device of the
- * lane writes it; rma->replies counts it while it is announced.
+ * them, or if they fit a short packet. Every other put is a send of msg/send.h, whose protocol is chosen at each
+ * attempt until something was sent. Invariant: rma->async_puts counts a put while it is announced and while the device
+ * of the lane writes it; rma->replies counts it while it is announced.
  */
 #include "rma/put.h"
 
@@ -22,7 +22,7 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
     struct cw_wire_put_rts header = {.token   = htole64(send->put.rkey->key.token),
                                      .address = htole64(send->put.address)};
 
-    (void)part; /* op/send.h asks only for headers of announcements */
+    (void)part; /* msg/send.h asks only for headers of announcements */
     if (dest != NULL) {
         header.rts         = cw_send_rts(send);
         header.rts.address = 0;

@@ -8,7 +8,7 @@
 #define CW_RMA_PUT_H
 
 #include "core/ep_round.h"
-#include "op/send.h"
+#include "msg/send.h"
 #include "rma/rma.h"
 
 #define CW_PUT_SHORT 256u /* bytes that are put together with the header on the stack */

@@ -9,8 +9,8 @@
 #define CW_RMA_RMA_H
 
 #include "core/rkey.h"
-#include "op/datatype.h"
-#include "op/op_ep.h"
+#include "msg/datatype.h"
+#include "msg/op_ep.h"
 #include "wire/rma.h"
 
 struct cw_put_places;

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "core/lane_copies.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "os/lock.h"
 #include "os/unix_socket.h"
 #include "rndv/near.h"

@@ -9,7 +9,7 @@
 #define CW_RNDV_CHUNKS_H
 
 #include "core/ep.h"
-#include "op/datatype.h"
+#include "msg/datatype.h"
 #include "wire/packet.h"
 
 /* Whether a message between this memory of a device and the endpoint's peer may go by chunks, in either direction. */

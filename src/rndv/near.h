@@ -10,7 +10,7 @@
 
 #include "core/ep.h"
 #include "mem/md.h"
-#include "op/datatype.h"
+#include "msg/datatype.h"
 #include "wire/packet.h"
 
 /* Shorter messages cost less in packets. */

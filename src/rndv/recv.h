@@ -22,7 +22,7 @@
 
 #include "core/ep.h"
 #include "mem/domain.h"
-#include "op/datatype.h"
+#include "msg/datatype.h"
 #include "wire/key.h"
 #include "wire/packet.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sender's part of a rendezvous (docs/change/long-messages.md, states in op/send.h). Each packet of the receiver is
- * checked against the state. Addresses from the receiver are used only for copies into its own process.
+ * The sender's part of a rendezvous (docs/change/long-messages.md, states in msg/send.h). Each packet of the receiver
+ * is checked against the state. Addresses from the receiver are used only for copies into its own process.
  */
 #include "rndv/send.h"
 
@@ -9,7 +9,7 @@
 #include "core/ep_round.h"
 #include "core/lane_copies.h"
 #include "core/lanes.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "rndv/chunks.h"
 #include "rndv/near.h"
 #include "rndv/shares.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sender's part of a rendezvous (op/send.h shows the phases): its announcement, and the ways by which the bytes
+ * The sender's part of a rendezvous (msg/send.h shows the phases): its announcement, and the ways by which the bytes
  * leave after the receiver's answer.
  */
 #ifndef CW_RNDV_SEND_H
 #define CW_RNDV_SEND_H
 
-#include "op/send.h"
+#include "msg/send.h"
 
 ucs_status_t cw_send_announce(struct cw_request *request);
 ucs_status_t cw_send_data(struct cw_request *request);

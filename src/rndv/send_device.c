@@ -12,7 +12,7 @@
 #include "core/ep_round.h"
 #include "core/lane_copies.h"
 #include "core/lanes.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "proto/select.h"
 #include "rndv/recv_device.h"
 

@@ -4,7 +4,7 @@
  * transfer.
  */
 #include "core/lane_copies.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "rndv/shares.h"
 
 void cw_shares_begin(struct ucp_ep *ep, struct cw_shares *shares, int shared)

@@ -2,8 +2,8 @@
 /*
  * Moves a message between memory of a device and packets by way of chunks of pinned host memory: the device copies to
  * or from some chunks while others are sent or filled. A stage takes the place of a cursor over contiguous memory of a
- * device (class CW_DT_STAGED of op/datatype.h). Progress never waits for a copy: a transfer with nothing to do before a
- * copy ends names a function, which an alarm of the worker calls, so that a sleeping program wakes up for the copy,
+ * device (class CW_DT_STAGED of msg/datatype.h). Progress never waits for a copy: a transfer with nothing to do before
+ * a copy ends names a function, which an alarm of the worker calls, so that a sleeping program wakes up for the copy,
  * too.
  *
  *      out: device --copy--> chunk --pack--> packet        in: packet --unpack--> chunk --copy--> device
@@ -13,7 +13,7 @@
 #ifndef CW_RNDV_STAGE_H
 #define CW_RNDV_STAGE_H
 
-#include "op/datatype.h"
+#include "msg/datatype.h"
 
 struct cw_chunk;
 struct cw_stage;

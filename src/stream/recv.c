@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "op/msg.h"
+#include "msg/msg.h"
 #include "wire/packet.h"
 
 #define SHORT_BYTES 56u /* packets up to this length have segments of their own kind */

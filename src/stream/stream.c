@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "op/msg.h"
+#include "msg/msg.h"
 
 struct cw_stream *cw_stream_get(struct ucp_ep *ep)
 {

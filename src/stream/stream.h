@@ -13,8 +13,8 @@
 
 #include <stdlib.h>
 
-#include "op/datatype.h"
-#include "op/op_ep.h"
+#include "msg/datatype.h"
+#include "msg/op_ep.h"
 #include "wire/packet.h"
 
 /* The unread bytes of one packet. After CW_STREAM_SEGMENTS of them, a segment holds several short packets, each with

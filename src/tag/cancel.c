@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "op/credit.h"
-#include "op/send.h"
+#include "msg/credit.h"
+#include "msg/send.h"
 #include "rndv/recv.h"
 #include "tag/desc.h"
 #include "tag/tag.h"

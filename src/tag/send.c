@@ -2,10 +2,10 @@
 /*
  * Sending tag messages. A contiguous buffer that fits the transport's short send needs no request, and no copy but the
  * transport's own; nor does one of any length whose receive the worker itself has posted. A short list may go by
- * send_list.c. All other sends go by op/send.h.
+ * send_list.c. All other sends go by msg/send.h.
  */
 #include "core/ep_short.h"
-#include "op/credit.h"
+#include "msg/credit.h"
 #include "rndv/send.h"
 #include "tag/tag.h"
 

@@ -10,8 +10,8 @@
 #include <stdalign.h>
 
 #include "core/ep.h"
-#include "op/datatype.h"
-#include "op/incoming.h"
+#include "msg/datatype.h"
+#include "msg/incoming.h"
 #include "tag/match.h"
 #include "tag/spare.h"
 

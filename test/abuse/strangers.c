@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "op/credit.h"
+#include "msg/credit.h"
 #include "wire/address.h"
 #include "wire/packet.h"
 

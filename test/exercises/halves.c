@@ -3,8 +3,8 @@
  * half of the bytes. The receiver knows such packets already: they are those of a message in pieces. */
 #include "halves.h"
 
-#include "op/credit.h"
-#include "op/send.h"
+#include "msg/credit.h"
+#include "msg/send.h"
 
 unsigned halves_sent;
 

@@ -9,7 +9,7 @@
 #include "am/desc.h"
 #include "api/dispatch.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "stream/stream.h"
 #include "wire/packet.h"
 

@@ -8,7 +8,7 @@
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 
 enum { MAX_ROUNDS = 100000 };
 

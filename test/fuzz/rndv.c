@@ -11,8 +11,8 @@
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
-#include "op/send.h"
+#include "msg/op_ep.h"
+#include "msg/send.h"
 #include "transport/transport.h"
 #include "wire/packet.h"
 

@@ -10,7 +10,7 @@
 
 #include "api/dispatch.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "wire/packet.h"
 
 #define CHUNK ((size_t)512 << 10) /* of a message of LENGTH bytes */

@@ -16,7 +16,7 @@
 
 #include "api/dispatch.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "wire/packet.h"
 
 #define LENGTH ((size_t)3 << 20)

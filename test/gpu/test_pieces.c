@@ -19,7 +19,7 @@
 #include "api/dispatch.h"
 #include "core/worker.h"
 #include "mem/md.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "wire/packet.h"
 
 #define LENGTH ((size_t)256 << 10)

@@ -13,7 +13,7 @@
 #include "api/dispatch.h"
 #include "base/hash.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "series.h"
 #include "town.h"
 #include "wire/packet.h"

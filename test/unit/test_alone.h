@@ -19,7 +19,7 @@
 
 #include "api/dispatch.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 
 enum { CW_ALONE_ROUNDS = 100000 };
 

@@ -17,7 +17,7 @@
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "wire/packet.h"
 
 enum { PLAIN = 7, KEEPER = 8, OLD = 9, LOOSE = 256 /* what a packet costs beside its bytes: headers, structures */ };

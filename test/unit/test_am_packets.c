@@ -19,8 +19,8 @@
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "op/incoming.h"
-#include "op/op_ep.h"
+#include "msg/incoming.h"
+#include "msg/op_ep.h"
 #include "test_alone.h"
 #include "wire/packet.h"
 

@@ -14,7 +14,7 @@
 #include "core/ep.h"
 #include "core/rkey.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "rma/rma.h"
 #include "test_alone.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The datatype cursors of op/datatype.h: data of every class, read and written in pieces of any size, against flat
+ * The datatype cursors of msg/datatype.h: data of every class, read and written in pieces of any size, against flat
  * memory (DT-1 to DT-12, DT-17).
  */
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "op/datatype.h"
+#include "msg/datatype.h"
 #include "test_random.h"
 
 #define MAX_BYTES   3000u

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "os/clock.h"
 
 static void close_by_force(struct ucp_ep *ep)

@@ -13,7 +13,7 @@
 #include "api/dispatch.h"
 #include "core/ep_kept.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "rndv/shares.h"
 #include "tag/desc.h"
 #include "tag/tag.h"

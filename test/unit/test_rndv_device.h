@@ -20,7 +20,7 @@
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "sim.h"
 #include "wire/key.h"
 #include "wire/packet.h"

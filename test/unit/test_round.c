@@ -19,7 +19,7 @@
 #include "core/ep_round.h"
 #include "core/mem_table.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "rndv/shares.h"
 #include "stream/stream.h"
 #include "test_alone.h"

@@ -13,7 +13,7 @@
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 
 enum { EAGER = 16384, ANNOUNCED = 65536, TAG = 5 };
 

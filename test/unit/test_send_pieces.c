@@ -10,7 +10,7 @@
 #include "test_under.h"
 
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 
 enum { PACKET = 8192, PIECE = 2 * PACKET, TAG = 5 };
 

@@ -13,7 +13,7 @@
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 #include "stream/stream.h"
 #include "test_alone.h"
 

@@ -5,7 +5,7 @@
  */
 #include "test_peer_lies.h"
 
-#include "op/credit.h"
+#include "msg/credit.h"
 
 enum { LENGTH = 400 };
 

@@ -13,8 +13,8 @@
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "op/credit.h"
-#include "op/op_ep.h"
+#include "msg/credit.h"
+#include "msg/op_ep.h"
 
 enum { LONG = 20000 };
 

@@ -11,7 +11,7 @@
 #include "core/mem.h"
 #include "core/request.h"
 #include "core/rkey.h"
-#include "op/send.h"
+#include "msg/send.h"
 #include "rma/rma.h"
 #include "show.h"
 #include "ucp/api/ucp.h"

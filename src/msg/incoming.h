@@ -7,11 +7,11 @@
  * parts are missing, and one helper of copies per claim pair. A complete message that the program has not received yet
  * is on `stored`; a closed endpoint does not stay for it.
  */
-#ifndef CW_OP_INCOMING_H
-#define CW_OP_INCOMING_H
+#ifndef CW_MSG_INCOMING_H
+#define CW_MSG_INCOMING_H
 
 #include "core/ep_kept.h"
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 
 /* More unfinished messages than this on one connection break the protocol: an honest sender finishes one before it
  * begins the next. */

@@ -5,8 +5,8 @@
  * are not host memory have a class of their own, so that no code takes them for bytes that a processor can access.
  * Requests contain cursors. A generic type has a state that must be finished exactly once (DT-9), after errors, too.
  */
-#ifndef CW_OP_DATATYPE_H
-#define CW_OP_DATATYPE_H
+#ifndef CW_MSG_DATATYPE_H
+#define CW_MSG_DATATYPE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * Messages in several packets, of any operation. Their pieces come in order on the connection; a piece out of order
  * breaks the protocol.
  */
-#include "op/incoming.h"
+#include "msg/incoming.h"
 
 #include <stdlib.h>
 

@@ -3,12 +3,12 @@
  * Eager sends, and the life of a send's request. If the first attempt sends the whole message, the request is given
  * back at once.
  */
-#include "op/send.h"
+#include "msg/send.h"
 
 #include "core/ep_batch.h"
 #include "core/lane_access.h"
 #include "core/lanes.h"
-#include "op/credit.h"
+#include "msg/credit.h"
 #include "proto/select.h"
 
 /* A message that is sent out of registered memory completes later than one that is copied, so the program's wish for an

@@ -18,12 +18,12 @@
  * PIECES, NAMING and DATA the request is on ep->pending, afterwards on ep->inflight, in CHUNKS on either. Kinds that
  * are `confirmed` wait in SENT for DONE.
  */
-#ifndef CW_OP_SEND_H
-#define CW_OP_SEND_H
+#ifndef CW_MSG_SEND_H
+#define CW_MSG_SEND_H
 
 #include "core/ep.h"
 #include "core/mem.h"
-#include "op/datatype.h"
+#include "msg/datatype.h"
 #include "proto/protocol.h"
 #include "wire/key.h"
 #include "wire/packet.h"

@@ -4,10 +4,10 @@
  * (docs/change/long-messages.md). Both sides count the same charge for each message, and the counts that they exchange
  * only grow.
  */
-#ifndef CW_OP_CREDIT_H
-#define CW_OP_CREDIT_H
+#ifndef CW_MSG_CREDIT_H
+#define CW_MSG_CREDIT_H
 
-#include "op/op_ep.h"
+#include "msg/op_ep.h"
 
 #define CW_CREDIT_WINDOW  (UINT64_C(16) << 20)
 #define CW_CREDIT_MESSAGE 128u /* charge of a message in addition to its bytes */

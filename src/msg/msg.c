@@ -2,7 +2,7 @@
 /*
  * The limits on what peers may leave here, and the end of those that break the protocol.
  */
-#include "op/msg.h"
+#include "msg/msg.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
  * The state that op/ keeps for each endpoint. It lies directly behind the endpoint, in the same allocation: the core
  * asks for the size of the state and knows nothing else of it (struct cw_worker_handlers).
  */
-#ifndef CW_OP_OP_EP_H
-#define CW_OP_OP_EP_H
+#ifndef CW_MSG_OP_EP_H
+#define CW_MSG_OP_EP_H
 
 #include "core/ep.h"
 
@@ -12,7 +12,7 @@ struct cw_chunk_table;
 struct cw_rma;
 struct cw_stream;
 
-/* Credits of eager messages (op/credit.h). */
+/* Credits of eager messages (msg/credit.h). */
 struct cw_op_credit {
     uint64_t flying;            /* sent, but not released by the peer */
     uint64_t acked;             /* released by the peer, in all */
@@ -22,7 +22,7 @@ struct cw_op_credit {
     uint64_t untold;            /* ... and the peer was not told yet */
 };
 
-/* Objects that the endpoint and its peer have not finished (op/incoming.h). */
+/* Objects that the endpoint and its peer have not finished (msg/incoming.h). */
 struct cw_op_incoming {
     struct cw_list receiving;   /* transfers and answers, of any number */
     struct cw_list partial;     /* the objects that packets have to find */
@@ -34,8 +34,8 @@ struct cw_op_incoming {
 struct cw_op_ep {
     struct cw_op_credit credit;
     struct cw_op_incoming incoming;
-    uint64_t announced_round;   /* op/send: worker->round of the last announcement */
-    uint32_t next_message_id;   /* op/send: of the next message in several packets */
+    uint64_t announced_round;   /* msg/send: worker->round of the last announcement */
+    uint32_t next_message_id;   /* msg/send: of the next message in several packets */
     uint32_t fences;            /* rma/rma: fences that active messages have to wait for */
     uint32_t pair_generation;   /* rndv/shares: of the last transfer with a claim pair */
     uint16_t pairs_used;        /* rndv/shares: bit per claim pair */

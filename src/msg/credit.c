@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The CREDIT packet of op/credit.h, at the receiver and at the sender.
+ * The CREDIT packet of msg/credit.h, at the receiver and at the sender.
  */
-#include "op/credit.h"
+#include "msg/credit.h"
 
 #include "wire/packet.h"
 

@@ -3,7 +3,7 @@
  * Short messages that are a list of buffers: they are copied directly into the transport's memory, without a request
  * (docs/why/short-messages.md). Callers have seen that the endpoint is open.
  */
-#include "op/send.h"
+#include "msg/send.h"
 
 #include "base/bytes.h"
 

@@ -2,8 +2,8 @@
 /*
  * What the operations with messages share in a worker.
  */
-#ifndef CW_OP_MSG_H
-#define CW_OP_MSG_H
+#ifndef CW_MSG_MSG_H
+#define CW_MSG_MSG_H
 
 #include "base/idmap.h"
 #include "core/ep.h"

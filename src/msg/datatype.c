@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The datatype cursors of op/datatype.h. A datatype handle has its class in the low three bits. The handle of a generic
- * type is the address of a struct cw_dt_generic, which malloc aligns well enough to leave these bits free; the handle
- * of device memory is the address of a struct cw_dt_device in the same way. If a read of device memory fails, the
- * cursor gives zeros, and the error is in the log.
+ * The datatype cursors of msg/datatype.h. A datatype handle has its class in the low three bits. The handle of a
+ * generic type is the address of a struct cw_dt_generic, which malloc aligns well enough to leave these bits free; the
+ * handle of device memory is the address of a struct cw_dt_device in the same way. If a read of device memory fails,
+ * the cursor gives zeros, and the error is in the log.
  */
-#include "op/datatype.h"
+#include "msg/datatype.h"
 
 #include <assert.h>
 #include <stdlib.h>
