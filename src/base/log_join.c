@@ -12,7 +12,7 @@
 #include <ucs/debug/log_def.h>
 
 #include "base/log.h"
-#include "ucs/share.h"
+#include "compat/ucs/share.h"
 
 #pragma weak ucs_cw_log_offer
 #pragma weak ucs_cw_log_tell

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log of this library and the one that libucs offers to programs (ucs/share.h): one stack of handlers sees what
- * either logs, and both write to the same place. Beside UCX's libucs records go through that one's handlers and
+ * The log of this library and the one that libucs offers to programs (compat/ucs/share.h): one stack of handlers sees
+ * what either logs, and both write to the same place. Beside UCX's libucs records go through that one's handlers and
  * its printer; settings are not passed on. All functions are thread safe.
  */
 #ifndef CW_BASE_LOG_JOIN_H

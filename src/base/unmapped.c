@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "ucm/share.h"
+#include "compat/ucm/share.h"
 
 #pragma weak ucm_cw_reports
 #pragma weak ucm_cw_count

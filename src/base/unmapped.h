@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that the program reports as unmapped through libucm (ucm/share.h). Beside a foreign libucm, or without one,
- * nothing is known of that.
+ * Memory that the program reports as unmapped through libucm (compat/ucm/share.h). Beside a foreign libucm, or without
+ * one, nothing is known of that.
  */
 #ifndef CW_BASE_UNMAPPED_H
 #define CW_BASE_UNMAPPED_H

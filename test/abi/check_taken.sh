@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # check_taken.sh LIBRARY...: what our libraries take from each other is the text of a status, and by weak references
-# what libucs and libucm share with libucp (src/ucs/share.h, src/ucm/share.h) and the log of UCX's libucs. They take no
+# what libucs and libucm share with libucp (src/compat/ucs/share.h, src/compat/ucm/share.h) and the log of UCX's libucs. They take no
 # data object: a program that is not position independent has a copy of that, as long as it was in the release that the
 # program was linked with (NB-6). Programs call libucm from inside the allocator, so it takes nothing that allocates or
 # locks (NB-42).

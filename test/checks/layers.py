@@ -49,9 +49,6 @@ BELOW = {
     "transport": ["wire", "mem", "base", "os"],
     "compat": ["compat", "config", "base", "os"],
 }
-MOVING = ["abi", "op", "plan", "ucs", "uct", "ucm"]  # until all of it has its place
-BELOW = {layer: below + MOVING for layer, below in BELOW.items()}
-BELOW.update({layer: list(BELOW) + MOVING for layer in MOVING})
 PARTS = {"proto/protocol.h": "protocol", "proto/protocol.c": "protocol",
          "proto/select.h": "select", "proto/select.c": "select"}
 PUBLIC = ("ucp/", "ucs/", "uct/", "ucm/")

@@ -34,8 +34,8 @@ FORBIDDEN = [
     (re.compile(r"\b(sprintf|vsprintf|gets)\s*\("), "cannot be told the size of its target"),
 ]
 
-MOVES_BYTES = tuple("src/%s/" % name for name in ("mem", "proto", "op", "tag", "am", "stream", "rma", "rndv", "access",
-                                                  "msg", "transport"))
+MOVES_BYTES = tuple("src/%s/" % name for name in ("mem", "proto", "tag", "am", "stream", "rma", "rndv", "access", "msg",
+                                                  "transport"))
 COPY = re.compile(r"\bmem(?:cpy|move)\(")
 IS_SHORT = re.compile(r"[A-Z0-9_]+$|.*\bsizeof\(|(.*->)?(hello|reply|address)_length$")
 

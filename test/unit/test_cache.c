@@ -16,10 +16,10 @@
 
 #include <ucm/api/ucm.h>
 
+#include "compat/ucm/share.h"
 #include "mem/cache.h"
 #include "test_log_lines.h"
 #include "test_random.h"
-#include "ucm/share.h"
 
 enum { PAGE = 4096, MOST = 64 };
 

@@ -2,8 +2,8 @@
 /*
  * Options of the process, inside libucs.
  */
-#ifndef CW_UCS_OPTIONS_H
-#define CW_UCS_OPTIONS_H
+#ifndef CW_COMPAT_UCS_OPTIONS_H
+#define CW_COMPAT_UCS_OPTIONS_H
 
 #include <ucs/config/types.h>
 

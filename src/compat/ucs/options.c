@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Options of the process (NB-16, NB-28): set by programs with ucs_global_opts_set_value(), or read by them directly.
- * Callers: programs, before anything else as well; libucp through ucs/share.h, which takes over what was set.
+ * Callers: programs, before anything else as well; libucp through compat/ucs/share.h, which takes over what was set.
  * Invariants: ucs_global_opts is written through its exported name, because a program that is not position independent
  * reads a copy of its own. No code runs before the first call of this library or of libucp: until then the object says
  * WARN, the default.
@@ -15,9 +15,9 @@
 
 #include "base/log.h"
 #include "base/string.h"
+#include "compat/ucs/options.h"
+#include "compat/ucs/share.h"
 #include "config/table.h"
-#include "ucs/options.h"
-#include "ucs/share.h"
 
 struct option {
     const char *name;

@@ -12,7 +12,7 @@
 #include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
 
-#include "ucs/options.h"
+#include "compat/ucs/options.h"
 
 void ucs_debug_disable_signals(void)
 {

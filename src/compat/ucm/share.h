@@ -4,8 +4,8 @@
  * through weak references (base/unmapped.c): beside another libucm it is told of nothing. No part of the interface:
  * programs must not call them. Every function is thread safe, takes no lock and calls nothing.
  */
-#ifndef CW_UCM_SHARE_H
-#define CW_UCM_SHARE_H
+#ifndef CW_COMPAT_UCM_SHARE_H
+#define CW_COMPAT_UCM_SHARE_H
 
 #include <stdint.h>
 

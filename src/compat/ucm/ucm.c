@@ -6,14 +6,14 @@
  * devices are kept over several messages only while a program reports what it unmaps, or where none is needed
  * (mem/cache.h); so every question whether events are noticed is answered with UCS_OK.
  *
- * Reported ranges go to a ring that libucp looks at before it uses a registration again (ucm/share.h). A number is
- * written behind its range, and taken away before it, so that a reader sees whether the range is whole.
+ * Reported ranges go to a ring that libucp looks at before it uses a registration again (compat/ucm/share.h). A number
+ * is written behind its range, and taken away before it, so that a reader sees whether the range is whole.
  */
 #include <ucm/api/ucm.h>
 
 #include <stddef.h>
 
-#include "ucm/share.h"
+#include "compat/ucm/share.h"
 
 #define UNMAPPED (UCM_EVENT_MUNMAP | UCM_EVENT_VM_UNMAPPED)
 

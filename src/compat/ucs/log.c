@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The stack of log handlers (NB-11), and what programs log through this library (NB-12).
- * Callers: programs, from the start of the process on; libucp through ucs/share.h.
+ * Callers: programs, from the start of the process on; libucp through compat/ucs/share.h.
  * Invariants: the entry at the bottom is the library's own printer, until it is popped, too. A handler runs without any
  * lock held, so that it may push, pop and log; one that was popped may still run once in another thread.
  */
@@ -11,8 +11,8 @@
 #include <ucs/debug/log_def.h>
 
 #include "base/log.h"
-#include "ucs/options.h"
-#include "ucs/share.h"
+#include "compat/ucs/options.h"
+#include "compat/ucs/share.h"
 
 #define MAX_HANDLERS 32u /* the printer is one of the entries */
 

@@ -6,8 +6,8 @@
  * gets records by ucs_log_dispatch(). libucs never calls libucp, so that either may be unloaded while the other stays.
  * No part of the interface: programs must not call them. Every function is thread safe.
  */
-#ifndef CW_UCS_SHARE_H
-#define CW_UCS_SHARE_H
+#ifndef CW_COMPAT_UCS_SHARE_H
+#define CW_COMPAT_UCS_SHARE_H
 
 #include <stdarg.h>
 #include <stdint.h>
