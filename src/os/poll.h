@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "os/alarm.h"
+#include "base/alarm.h"
 #include "ucs/type/status.h"
 
 enum cw_poll_events {

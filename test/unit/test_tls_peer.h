@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An end of TLS that asks the other one for new keys, as another implementation may do at any time. Sessions of
- * os/tls.h never do; OpenSSL's objects behind them can. A program that includes this makes one session of each side at
- * a time.
+ * transport/tcp/tls/tls.h never do; OpenSSL's objects behind them can. A program that includes this makes one session
+ * of each side at a time.
  */
 #ifndef CW_TEST_TLS_PEER_H
 #define CW_TEST_TLS_PEER_H
 
-#include "os/openssl.h"
-#include "os/tls.h"
+#include "transport/tcp/tls/openssl.h"
+#include "transport/tcp/tls/tls.h"
 
 #define TLS_ASK_YOURS 1 /* OpenSSL's name: SSL_KEY_UPDATE_REQUESTED */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions of TLS (os/tls.h) over small sockets: keys that change often, or because the peer asks for it, records that
- * are cut, damaged, missing, doubled or sent back. What a session counts as written its peer can read; what it reads
- * is what was written, or an error. Records are handled on their way by taking them from the receiver's descriptor.
- * Without OpenSSL: skipped.
+ * Sessions of TLS (transport/tcp/tls/tls.h) over small sockets: keys that change often, or because the peer asks for
+ * it, records that are cut, damaged, missing, doubled or sent back. What a session counts as written its peer can read;
+ * what it reads is what was written, or an error. Records are handled on their way by taking them from the receiver's
+ * descriptor. Without OpenSSL: skipped.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
-#include "os/verbs.h"
+#include "transport/verbs/libibverbs.h"
 
 #define DEVICE_STEPS 8 /* requests that are carried out by a call of ibv_poll_cq */
 

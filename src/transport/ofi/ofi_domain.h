@@ -15,8 +15,8 @@
 #include <stdbool.h>
 
 #include "mem/domain.h"
-#include "os/libfabric.h"
 #include "os/lock.h"
+#include "transport/ofi/libfabric.h"
 #include "transport/ofi/ofi_wire.h"
 
 /* When a write is known to be in the memory of the peer. */

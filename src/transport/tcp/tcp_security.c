@@ -19,9 +19,9 @@
 
 #include "base/log.h"
 #include "config/config.h"
-#include "os/openssl.h"
 #include "os/secret.h"
-#include "os/tls.h"
+#include "transport/tcp/tls/openssl.h"
+#include "transport/tcp/tls/tls.h"
 
 #define KEY_MIN 16u
 #define KEY_MAX 4096u

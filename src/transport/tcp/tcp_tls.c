@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The filter against attackers who read or change bytes on the way: TLS over the connection's descriptor (os/tls.h).
+ * The filter against attackers who read or change bytes on the way: TLS over the connection's descriptor
+ * (transport/tcp/tls/tls.h).
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "os/tls.h"
 #include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tls/tls.h"
 
 #define RECORD     16384u       /* bytes that TLS encrypts at a time */
 #define MAX_UNSENT (256u << 10) /* more would leave the caches before the network, or a slower peer, takes it */

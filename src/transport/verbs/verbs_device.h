@@ -5,8 +5,8 @@
 #ifndef CW_TRANSPORT_VERBS_VERBS_DEVICE_H
 #define CW_TRANSPORT_VERBS_VERBS_DEVICE_H
 
-#include "os/verbs.h"
 #include "transport/transport.h"
+#include "transport/verbs/libibverbs.h"
 #include "transport/verbs/verbs_wire.h"
 
 #define CW_VERBS_GID_TEXT 48u

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TLS 1.3 over connected sockets, by OpenSSL (os/openssl.h). Both ends prove their identity: by a key that they share,
- * or by certificates of an authority that both trust. The kernel encrypts if it can. No call waits, raises SIGPIPE or
- * leaves an entry in OpenSSL's queue of errors. Only a single thread at a time may use a context and the sessions made
- * from it; a session whose handshake is over does not depend on its context.
+ * TLS 1.3 over connected sockets, by OpenSSL (transport/tcp/tls/openssl.h). Both ends prove their identity: by a key
+ * that they share, or by certificates of an authority that both trust. The kernel encrypts if it can. No call waits,
+ * raises SIGPIPE or leaves an entry in OpenSSL's queue of errors. Only a single thread at a time may use a context and
+ * the sessions made from it; a session whose handshake is over does not depend on its context.
  */
-#ifndef CW_OS_TLS_H
-#define CW_OS_TLS_H
+#ifndef CW_TRANSPORT_TCP_TLS_TLS_H
+#define CW_TRANSPORT_TCP_TLS_TLS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * called for each packet (posting, polling) are inline functions of its header and need no symbol. Only files that are
  * built where the header exists include this one.
  */
-#ifndef CW_OS_VERBS_H
-#define CW_OS_VERBS_H
+#ifndef CW_TRANSPORT_VERBS_LIBIBVERBS_H
+#define CW_TRANSPORT_VERBS_LIBIBVERBS_H
 
 #include <infiniband/verbs.h>
 

@@ -6,8 +6,8 @@
  *
  * libfabric looks at all devices of the machine when it is asked for the first time, which takes a part of a second.
  */
-#ifndef CW_OS_LIBFABRIC_H
-#define CW_OS_LIBFABRIC_H
+#ifndef CW_TRANSPORT_OFI_LIBFABRIC_H
+#define CW_TRANSPORT_OFI_LIBFABRIC_H
 
 #include <rdma/fabric.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/libfabric.h by dlopen(3).
+ * transport/ofi/libfabric.h by dlopen(3).
  */
-#include "os/libfabric.h"
+#include "transport/ofi/libfabric.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/tls.h on OpenSSL's binary interface, whose numbers stand here instead of its headers.
+ * transport/tcp/tls/tls.h on OpenSSL's binary interface, whose numbers stand here instead of its headers.
  *
  * OpenSSL's own socket object (its BIO) writes with write(2), which may raise SIGPIPE. The object of this file writes
  * with send(2). Where the kernel encrypts, some writes need OpenSSL's object; the signal is then held back around them.
@@ -9,7 +9,7 @@
  * system call, and OpenSSL never sees a record half written. Half-written ones are what it cannot combine with a key
  * update, and its own reading ahead (3.2 to 3.5 at least) loses the bytes behind one.
  */
-#include "os/tls.h"
+#include "transport/tcp/tls/tls.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -20,8 +20,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "os/openssl.h"
 #include "os/secret.h"
+#include "transport/tcp/tls/openssl.h"
 
 #define CTRL_MODE             33
 #define CTRL_MIN_VERSION      123

@@ -4,8 +4,8 @@
  * takes constant time, removing one the logarithm of their number. The heap has no clock: os/poll.h asks it for the
  * alarms that are due, and is the interface for all other files.
  */
-#ifndef CW_OS_ALARM_H
-#define CW_OS_ALARM_H
+#ifndef CW_BASE_ALARM_H
+#define CW_BASE_ALARM_H
 
 #include <stdint.h>
 

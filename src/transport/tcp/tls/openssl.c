@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/openssl.h by dlopen(3).
+ * transport/tcp/tls/openssl.h by dlopen(3).
  */
-#include "os/openssl.h"
+#include "transport/tcp/tls/openssl.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

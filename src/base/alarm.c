@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The heap of os/alarm.h. A node's children come no earlier than itself.
+ * The heap of base/alarm.h. A node's children come no earlier than itself.
  */
-#include "os/alarm.h"
+#include "base/alarm.h"
 
 #include <stddef.h>
 

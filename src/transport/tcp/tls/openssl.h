@@ -4,8 +4,8 @@
  * its headers nor an installed OpenSSL. The types stand for OpenSSL's own, and the numbers are part of its binary
  * interface. It stays open until the process ends, because it cannot be unloaded cleanly. Thread safe.
  */
-#ifndef CW_OS_OPENSSL_H
-#define CW_OS_OPENSSL_H
+#ifndef CW_TRANSPORT_TCP_TLS_OPENSSL_H
+#define CW_TRANSPORT_TCP_TLS_OPENSSL_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/verbs.h by dlopen(3).
+ * transport/verbs/libibverbs.h by dlopen(3).
  */
-#include "os/verbs.h"
+#include "transport/verbs/libibverbs.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
