@@ -81,7 +81,7 @@ struct ucp_ep {
                                          * all of them are older than those on pending */
     uint8_t state;
     uint8_t handle;                     /* enum cw_ep_handle */
-    uint8_t unread;                     /* op/ keeps data that only a program with a handle can read */
+    uint8_t unread;                     /* a stream keeps data that only a program with a handle can read */
     uint8_t err_mode;
     uint8_t closes;                     /* CW_CLOSE_* */
     uint8_t peer_ended;                 /* the peer's worker is being destroyed by its program */
@@ -112,7 +112,7 @@ struct ucp_ep {
     struct cw_hash_link index_link;     /* worker->ep_index */
     uint64_t kept;                      /* core/ep_kept.h: bytes that this process keeps because of the peer */
     char *end;                          /* how the last connection ended, for the log; NULL: not known */
-    /* the state of op/ follows (struct cw_worker_handlers) */
+    /* the state of the operations follows (struct cw_worker_handlers) */
 };
 
 static inline int cw_ep_has_user(const struct ucp_ep *ep)

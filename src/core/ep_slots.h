@@ -14,7 +14,7 @@ struct cw_ep_slots;
 struct ucp_ep;
 struct ucp_worker;
 
-/* Room for an endpoint and the state of op/. NULL: no memory. */
+/* Room for an endpoint and the state of the operations. NULL: no memory. */
 struct ucp_ep *cw_ep_slot_take(struct ucp_worker *worker);
 /* The endpoint has ended. One that was lent leaves a tombstone. */
 void cw_ep_slot_end(struct ucp_ep *ep);

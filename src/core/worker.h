@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The worker: interfaces, endpoints and requests that make progress together. Calls of the program come through
- * src/api, which enters the worker; functions here and in op/ and connect/ expect it entered. The core calls the layers
- * above through a table of handlers that is given at creation, so it does not depend on them.
+ * src/api, which enters the worker; functions here and in the layers between expect it entered. The core calls the
+ * layers above through a table of handlers that is given at creation, so it does not depend on them.
  */
 #ifndef CW_CORE_WORKER_H
 #define CW_CORE_WORKER_H

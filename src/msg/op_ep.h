@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state that op/ keeps for each endpoint. It lies directly behind the endpoint, in the same allocation: the core
+ * The state of all operations for each endpoint. It lies directly behind the endpoint, in the same allocation: the core
  * asks for the size of the state and knows nothing else of it (struct cw_worker_handlers).
  */
 #ifndef CW_MSG_OP_EP_H

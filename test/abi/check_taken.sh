@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # check_taken.sh LIBRARY...: what our libraries take from each other is the text of a status, and by weak references
-# what libucs and libucm share with libucp (src/compat/ucs/share.h, src/compat/ucm/share.h) and the log of UCX's libucs. They take no
-# data object: a program that is not position independent has a copy of that, as long as it was in the release that the
-# program was linked with (NB-6). Programs call libucm from inside the allocator, so it takes nothing that allocates or
-# locks (NB-42).
+# what libucs and libucm share with libucp (src/compat/ucs/share.h, src/compat/ucm/share.h) and the log of UCX's libucs.
+# They take no data object: a program that is not position independent has a copy of that, as long as it was in the
+# release that the program was linked with (NB-6). Programs call libucm from inside the allocator, so it takes nothing
+# that allocates or locks (NB-42).
 set -eu
 
 [ $# -gt 0 ] || { echo "usage: check_taken.sh LIBRARY..." >&2; exit 2; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Handlers of a core that has no op/ above it: no state of an endpoint, and nothing expected from peers but what the
- * test says.
+ * Handlers of a core that has no operations above it: no state of an endpoint, and nothing expected from peers but what
+ * the test says.
  */
 #ifndef CW_TEST_UNIT_TEST_NO_OP_H
 #define CW_TEST_UNIT_TEST_NO_OP_H
