@@ -205,7 +205,7 @@ struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id);
 /* Cancels a send as far as this is possible (docs/change/long-messages.md). The request may be of any operation. */
 void cw_send_cancel(struct cw_request *request);
 
-/* send_list.c: for an open endpoint with no pending requests. The length of a list that may be sent without a
+/* For an open endpoint with no pending requests. The length of a list that may be sent without a
  * request; SIZE_MAX: it may not. */
 size_t cw_send_list_length(const struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count);
 /* Sends a list of that length; 0: there is no room. */

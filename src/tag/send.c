@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sending tag messages. A contiguous buffer that fits the transport's short send needs no request, and no copy but the
- * transport's own; nor does one of any length whose receive the worker itself has posted. A short list may go by
- * send_list.c. All other sends go by msg/send.h.
+ * transport's own; nor does one of any length whose receive the worker itself has posted. All other sends
+ * go by msg/send.h.
  */
 #include "core/ep_short.h"
 #include "msg/credit.h"
