@@ -43,7 +43,7 @@ ucs_status_t ucp_mem_advise(ucp_context_h context CW_UNUSED, ucp_mem_h memh, ucp
     return cw_mem_advise(memh, params);
 }
 
-static ucs_status_t pack(ucp_mem_h memh, int exports, uint8_t *bytes, size_t *length_p)
+static ucs_status_t pack_memh(ucp_mem_h memh, int exports, uint8_t *bytes, size_t *length_p)
 {
     if (exports) {
         return cw_mem_export(memh, bytes, length_p);
@@ -65,7 +65,7 @@ ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params,
         cw_error("there is no memory for the %u bytes of a packed memory handle", CW_MEM_EXPORT_MAX);
         return UCS_ERR_NO_MEMORY;
     }
-    status = pack(memh, (flags & UCP_MEMH_PACK_FLAG_EXPORT) != 0, bytes, &length);
+    status = pack_memh(memh, (flags & UCP_MEMH_PACK_FLAG_EXPORT) != 0, bytes, &length);
     if (status != UCS_OK) {
         free(bytes);
         return status;

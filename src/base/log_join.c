@@ -29,8 +29,8 @@ static int offer(const char *file, unsigned line, const char *function, enum cw_
 
 /* UCX's libucs prints the record, too: two writers of one log file would overwrite each other's lines. It cuts long
  * texts and writes control characters as they are. */
-static int hand_over(const char *file, unsigned line, const char *function, enum cw_log_level level, const char *format,
-                     va_list args)
+static int give_ucx(const char *file, unsigned line, const char *function, enum cw_log_level level, const char *format,
+                    va_list args)
 {
     ucs_log_component_config_t component = {.log_level = UCS_LOG_LEVEL_LAST, .name = "UCX", .file_filter = "*"};
     char *text, *rest, *letter;
@@ -57,7 +57,7 @@ void cw_log_join(void)
     if (ucs_cw_log_offer != NULL) {
         cw_log_offer_interceptor(offer);
     } else if (ucs_log_dispatch != NULL) {
-        cw_log_offer_interceptor(hand_over);
+        cw_log_offer_interceptor(give_ucx);
     }
 }
 

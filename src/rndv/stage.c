@@ -144,11 +144,11 @@ static size_t chunk_size(size_t wish, size_t least, size_t most, size_t length)
     return chunk;
 }
 
-static void pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length);
-static ucs_status_t unpack(struct cw_stage *stage, size_t offset, const char *src, size_t length);
-static void end(struct cw_stage *stage);
+static void stage_pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length);
+static ucs_status_t stage_unpack(struct cw_stage *stage, size_t offset, const char *src, size_t length);
+static void stage_end(struct cw_stage *stage);
 
-static const struct cw_dt_stage by_stage = {.pack = pack, .unpack = unpack, .end = end};
+static const struct cw_dt_stage by_stage = {.pack = stage_pack, .unpack = stage_unpack, .end = stage_end};
 
 /* Returns whether the stage has begun. `ep`: of an open one. */
 static int begin(struct cw_dt_cursor *cursor, struct ucp_worker *worker, struct ucp_ep *ep, size_t chunk, size_t length)
@@ -270,7 +270,7 @@ ucs_status_t cw_stage_wait(struct cw_stage *stage)
     return stage->status;
 }
 
-static void end(struct cw_stage *stage)
+static void stage_end(struct cw_stage *stage)
 {
     cw_poller_alarm_cancel(stage->worker->poller, &stage->alarm);
     (void)cw_stage_wait(stage);
@@ -333,7 +333,7 @@ size_t cw_stage_ready(struct cw_stage *stage, ucs_status_t *status_p)
     return cw_stage_complete(stage);
 }
 
-static void pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length)
+static void stage_pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length)
 {
     struct slot *slot;
     size_t within, part;
@@ -443,7 +443,7 @@ static struct slot *next_slot(struct cw_stage *stage, size_t number)
     return slot;
 }
 
-static ucs_status_t unpack(struct cw_stage *stage, size_t offset, const char *src, size_t length)
+static ucs_status_t stage_unpack(struct cw_stage *stage, size_t offset, const char *src, size_t length)
 {
     struct slot *slot;
     size_t within, part;

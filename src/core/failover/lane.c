@@ -128,7 +128,8 @@ void cw_failover_rewind(struct cw_failover *failover)
 
 /* ---- the slots of packets ---- */
 
-static ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
+static ucs_status_t failover_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload,
+                                        size_t length)
 {
     struct cw_failover *failover = failover_of(conn);
     struct cw_failover_packet *packet;
@@ -148,7 +149,7 @@ static ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header
     return UCS_OK;
 }
 
-static ucs_status_t send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+static ucs_status_t failover_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
     struct cw_failover *failover = failover_of(conn);
     struct cw_failover_packet *packet;
@@ -166,8 +167,8 @@ static ucs_status_t send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_
 }
 
 /* Copies the payload into packets of RNDV_DATA, which are in order with the others. */
-static ucs_status_t send_placed(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
-                                unsigned iov_count, struct cw_completion *completion CW_UNUSED)
+static ucs_status_t failover_send_placed(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                         unsigned iov_count, struct cw_completion *completion CW_UNUSED)
 {
     struct cw_failover *failover = failover_of(conn);
     const size_t most            = conn->iface->limits.max_bcopy - CW_PLACE_HEADER;
@@ -237,7 +238,7 @@ static ucs_status_t flush_start(struct cw_failover *failover, struct failover_fl
     return status;
 }
 
-static ucs_status_t flush(struct cw_conn *conn, struct cw_completion *completion)
+static ucs_status_t failover_flush(struct cw_conn *conn, struct cw_completion *completion)
 {
     struct cw_failover *failover = failover_of(conn);
     const int is_sent            = failover->carrier != NULL && failover->unsent == NULL;
@@ -324,7 +325,7 @@ void cw_failover_flushed(struct cw_failover *failover)
 
 /* ---- the slots of connections ---- */
 
-static void close_conn(struct cw_conn *conn)
+static void failover_close_conn(struct cw_conn *conn)
 {
     struct cw_failover *failover = failover_of(conn);
     struct cw_list *link;
@@ -343,19 +344,19 @@ static void close_conn(struct cw_conn *conn)
     free(failover);
 }
 
-static int stopping(struct cw_conn *conn)
+static int failover_stopping(struct cw_conn *conn)
 {
     return failover_of(conn)->first != NULL && cw_lane_stopping(failover_of(conn)->first);
 }
 
-static void watch(struct cw_conn *conn)
+static void failover_watch(struct cw_conn *conn)
 {
     if (failover_of(conn)->first != NULL) {
         cw_lane_watch(failover_of(conn)->first);
     }
 }
 
-static void abandon(struct cw_conn *conn)
+static void failover_abandon(struct cw_conn *conn)
 {
     if (failover_of(conn)->first != NULL) {
         cw_lane_abandon(failover_of(conn)->first);
@@ -363,17 +364,17 @@ static void abandon(struct cw_conn *conn)
 }
 
 static const struct cw_transport_packets packet_slots = {
-    .send_short  = send_short,
-    .send_bcopy  = send_bcopy,
-    .send_placed = send_placed,
-    .flush       = flush,
+    .send_short  = failover_send_short,
+    .send_bcopy  = failover_send_bcopy,
+    .send_placed = failover_send_placed,
+    .flush       = failover_flush,
 };
 
 static const struct cw_transport_connect connect_slots = {
-    .close_conn = close_conn,
-    .stopping   = stopping,
-    .watch      = watch,
-    .abandon    = abandon,
+    .close_conn = failover_close_conn,
+    .stopping   = failover_stopping,
+    .watch      = failover_watch,
+    .abandon    = failover_abandon,
 };
 
 /* No worker lists such an interface, so nobody dials by it, and it makes no progress. */
