@@ -24,68 +24,51 @@ static int is_known_mode(const ucp_ep_params_t *params)
     return 1;
 }
 
-static void complain_of_address(const void *blob, ucs_status_t status)
+/* Whether the parameters name a peer. */
+static bool names_peer(const ucp_ep_params_t *params, unsigned flags)
 {
-    const char *maker = (status == UCS_ERR_UNREACHABLE) ? cw_address_maker(blob) : NULL;
-
-    if (maker != NULL) {
-        cw_error("cannot create an endpoint: the worker address given was made by %s; all processes of a job have to "
-                 "load the same libucp.so.0 (LD_LIBRARY_PATH, ldd)",
-                 maker);
-    } else {
-        cw_error("cannot create an endpoint: the bytes given are %s",
-                 (status == UCS_ERR_UNREACHABLE) ? "no worker address of this library"
-                                                 : "a worker address that was cut or changed on its way");
+    if (flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER) {
+        if (!(params->field_mask & UCP_EP_PARAM_FIELD_SOCK_ADDR) || params->sockaddr.addr == NULL) {
+            cw_error("UCP_EP_PARAMS_FLAGS_CLIENT_SERVER needs a socket address");
+            return false;
+        }
+        return true;
     }
-}
-
-static ucs_status_t ep_create_by_address(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
-{
-    struct cw_address address;
-    ucs_status_t status;
-
-    status = cw_address_decode(params->address, &address);
-    if (status != UCS_OK) {
-        complain_of_address(params->address, status);
-        return status;
+    if (params->field_mask & UCP_EP_PARAM_FIELD_CONN_REQUEST) {
+        if (params->conn_request == NULL) {
+            cw_error("the connection request of an endpoint is NULL");
+            return false;
+        }
+        return true;
     }
-    status = cw_wireup_check(worker, &address);
-    if (status != UCS_OK) {
-        return status;
+    if (!(params->field_mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) || params->address == NULL) {
+        cw_error("an endpoint needs a worker address, a connection request, or a socket address with "
+                 "UCP_EP_PARAMS_FLAGS_CLIENT_SERVER");
+        return false;
     }
-    return cw_ep_create(worker, address.uid, address.bytes, address.length, params, ep_p);
+    return true;
 }
 
 ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
 {
-    uint64_t mask  = params->field_mask;
-    unsigned flags = (mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    unsigned flags = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    ucs_status_t status;
 
     CW_CALL_RETURN_IF_NULL(worker, "worker", UCS_ERR_INVALID_PARAM);
-    CW_PROBE(ep_create, worker, mask, flags);
-    if (!is_known_mode(params)) {
+    CW_PROBE(ep_create, worker, params->field_mask, flags);
+    if (!is_known_mode(params) || !names_peer(params, flags)) {
         return UCS_ERR_INVALID_PARAM;
     }
+    cw_worker_enter(worker);
     if (flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER) {
-        if (!(mask & UCP_EP_PARAM_FIELD_SOCK_ADDR) || params->sockaddr.addr == NULL) {
-            cw_error("UCP_EP_PARAMS_FLAGS_CLIENT_SERVER needs a socket address");
-            return UCS_ERR_INVALID_PARAM;
-        }
-        return CW_CALL_INSIDE(worker, cw_cm_create(worker, params, ep_p));
+        status = cw_cm_create(worker, params, ep_p);
+    } else if (params->field_mask & UCP_EP_PARAM_FIELD_CONN_REQUEST) {
+        status = cw_request_accept(worker, params->conn_request, params, ep_p);
+    } else {
+        status = cw_wireup_create(worker, params, ep_p);
     }
-    if (mask & UCP_EP_PARAM_FIELD_CONN_REQUEST) {
-        if (params->conn_request == NULL) {
-            cw_error("the connection request of an endpoint is NULL");
-            return UCS_ERR_INVALID_PARAM;
-        }
-        return CW_CALL_INSIDE(worker, cw_request_accept(worker, params->conn_request, params, ep_p));
-    }
-    if (!(mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) || params->address == NULL) {
-        cw_error("an endpoint needs a worker address, a connection request, or a socket address with "
-                 "UCP_EP_PARAMS_FLAGS_CLIENT_SERVER");
-        return UCS_ERR_INVALID_PARAM;
-    }
-    return CW_CALL_INSIDE(worker, ep_create_by_address(worker, params, ep_p));
+    cw_worker_leave(worker);
+    return status;
 }
 
 ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)

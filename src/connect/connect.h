@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connecting to a peer: the worker's own address, the check whether a peer's address can be reached, and wireup of
- * endpoints. Called by the functions of the API and, through the upcall table, by transports; worker entered.
+ * Connecting to a peer: the worker's own address, and wireup of endpoints. Called by the functions of the API and,
+ * through the upcall table, by transports; worker entered.
  */
 #ifndef CW_CONNECT_CONNECT_H
 #define CW_CONNECT_CONNECT_H
@@ -26,6 +26,9 @@ size_t cw_worker_device_address(struct ucp_worker *worker, enum cw_address_part 
 /* UCS_OK when some interface can dial it; else UCS_ERR_UNREACHABLE with the reasons in the log (EP-4). No system
  * call. */
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);
+
+/* ucp_ep_create with a worker address, which is checked as above. */
+ucs_status_t cw_wireup_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
 /* Starts to connect an idle endpoint by the best path (connect/path.h) that was not tried yet. The transport reports
  * the result by upcalls. */
