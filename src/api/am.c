@@ -96,6 +96,7 @@ static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, unsigned id, const vo
     ucs_status_t status = check_send(worker, header_length, param);
     struct cw_call_device device;
     ucp_request_param_t with;
+    ucs_status_ptr_t result;
 
     if (cw_likely(status == UCS_OK)) {
         status = cw_call_check(worker, &param, buffer, count, &device);
@@ -103,7 +104,10 @@ static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, unsigned id, const vo
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
-    return CW_CALL_INSIDE(worker, cw_am_send(ep, id, header, header_length, buffer, count, choose_way(param, &with)));
+    cw_worker_enter(worker);
+    result = cw_am_send(ep, id, header, header_length, buffer, count, choose_way(param, &with));
+    cw_worker_leave(worker);
+    return result;
 }
 
 static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, unsigned id, const void *buffer, size_t length,
@@ -120,7 +124,13 @@ static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, unsigned id, const void
 static CW_APART ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, unsigned id, const void *buffer, size_t length,
                                                   const ucp_request_param_t *param)
 {
-    return CW_CALL_LOCKED(ep->worker, send_fast(ep, id, buffer, length, param));
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+
+    cw_lock_enter_inline(&worker->lock);
+    result = send_fast(ep, id, buffer, length, param);
+    cw_lock_leave_inline(&worker->lock);
+    return result;
 }
 
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,

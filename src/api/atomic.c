@@ -76,8 +76,8 @@ static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffe
     }
     if (cw_unlikely(((param->op_attr_mask | ep->worker->looks) &
                      (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | CW_CALL_REMOTE)) ||
-                    !cw_worker_is_host(ep->worker, buffer) ||
-                    (has_reply && !cw_worker_is_host(ep->worker, param->reply_buffer)))) {
+                    !cw_call_is_host(ep->worker, buffer) ||
+                    (has_reply && !cw_call_is_host(ep->worker, param->reply_buffer)))) {
         status = cw_call_check_attributes(ep->worker, param);
         status = (status == UCS_OK) ? cw_call_check_operand(ep->worker, param, buffer, size) : status;
         status = (status == UCS_OK && has_reply) ? cw_call_check_operand(ep->worker, param, param->reply_buffer, size) :
@@ -118,9 +118,9 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
 
     return cw_likely((param->op_attr_mask & (needed | closer)) == needed &&
                      param->datatype == ucp_dt_make_contig(size) && count == 1 && buffer != NULL &&
-                     (quick & feature) && cw_worker_is_host(ep->worker, buffer) &&
+                     (quick & feature) && cw_call_is_host(ep->worker, buffer) &&
                      (!(needed & UCP_OP_ATTR_FIELD_REPLY_BUFFER) ||
-                      cw_worker_is_host(ep->worker, param->reply_buffer)) && (address & (size - 1)) == 0 &&
+                      cw_call_is_host(ep->worker, param->reply_buffer)) && (address & (size - 1)) == 0 &&
                      address - rkey->key.address < rkey->words &&
                      cw_rma_is_direct(ep, rkey, address, size, 1));
 }

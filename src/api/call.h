@@ -91,17 +91,36 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
 /* Copies the members that the mask names; the structure of an older program may have no others. */
 void cw_call_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from);
 
+/* Whether `memory` is known to be the host's, so that a call need not check it. The program may load a driver of GPUs
+ * at any time; while it has none, each granule is checked once (cw_call_look), since asking the loader each time would
+ * cost as much as a short message. */
+static CW_INLINE bool cw_call_is_host(const struct ucp_worker *worker, const void *memory)
+{
+    const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
+
+    return cw_likely(__atomic_load_n(&worker->host[granule % CW_WORKER_GRANULES], __ATOMIC_RELAXED) == granule);
+}
+
+/* Whether no attribute has to be checked but perhaps the datatype, and that is contiguous. */
+static inline bool cw_call_has_little(ucp_worker_h worker, const ucp_request_param_t *param)
+{
+    const uint32_t checked = (param->op_attr_mask | worker->looks) & CW_CALL_CHECKED;
+
+    return checked == 0 || (checked == UCP_OP_ATTR_FIELD_DATATYPE && cw_dt_is_contig(param->datatype));
+}
+
 /* UCS_OK, an error, or CW_CALL_DEVICE: no error, and the memory is a device's; the call then continues with the
  * parameters that cw_call_with_device returns, which cw_call_check does by itself. */
 static inline ucs_status_t cw_call_check_param(ucp_worker_h worker, const ucp_request_param_t *param,
                                                const void *buffer, size_t count)
 {
-    return cw_likely(!((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) &&
-                     cw_worker_is_host(worker, buffer)) ? UCS_OK :
+    return cw_likely(cw_call_has_little(worker, param) && cw_call_is_host(worker, buffer)) ? UCS_OK :
            cw_call_check_buffer(worker, param, buffer, count);
 }
 
-/* device.c: memory types. */
+/* Memory types. Unless memory of devices may come, the granule of `memory` is the host's from now on. */
+void cw_call_look(ucp_worker_h worker, const void *memory);
+
 #define CW_CALL_DEVICE UCS_INPROGRESS
 
 struct cw_call_device {
@@ -169,7 +188,7 @@ enum cw_call_form {
 static CW_INLINE enum cw_call_form cw_call_form(ucp_worker_h worker, uint64_t feature, const void *buffer,
                                                 const ucp_request_param_t *param, uint32_t unusual)
 {
-    if (cw_unlikely(!cw_call_is_plain(param, unusual) || !cw_worker_is_host(worker, buffer))) {
+    if (cw_unlikely(!cw_call_is_plain(param, unusual) || !cw_call_is_host(worker, buffer))) {
         return CW_CALL_GENERAL;
     }
     if (cw_likely(worker->quick & feature)) {

@@ -62,7 +62,7 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_RMA))) {
         return cw_call_feature_missing(call, "UCP_FEATURE_RMA");
     }
-    if (cw_unlikely(((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) || !cw_worker_is_host(worker, buffer))) {
+    if (cw_unlikely(!cw_call_has_little(worker, param) || !cw_call_is_host(worker, buffer))) {
         checked = (direction == GET) ? cw_call_check_buffer(worker, param, buffer, count) :
                   cw_call_check_local(worker, param, buffer, count);
     }
@@ -98,7 +98,7 @@ static CW_INLINE int is_plain_elsewhere(ucp_worker_h worker, const void *buffer,
     const uint64_t quick = worker->quick | worker->quick_locked;
 
     return (quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
-           buffer != NULL && cw_worker_is_host(worker, buffer) && rkey->local == NULL &&
+           buffer != NULL && cw_call_is_host(worker, buffer) && rkey->local == NULL &&
            cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right);
 }
 
@@ -165,7 +165,7 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
     const uint32_t closer = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
 
     return cw_likely((quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & closer) && count != 0 &&
-                     buffer != NULL && cw_worker_is_host(ep->worker, buffer) &&
+                     buffer != NULL && cw_call_is_host(ep->worker, buffer) &&
                      is_reached(rkey, address, count, direction) &&
                      cw_rma_is_direct(ep, rkey, address, count, direction == PUT));
 }

@@ -138,7 +138,7 @@ static size_t count_plain(const struct ucp_ep *ep, const struct cw_sgl *sgl, con
     for (i = 0; i < sgl->count; i++) {
         rkey = sgl->rkeys[i];
         if (rkey == NULL || rkey->ep != ep || sgl->lengths[i] != remote_lengths[i] || sgl->buffers[i] == NULL ||
-            !cw_worker_is_host(ep->worker, sgl->buffers[i]) ||
+            !cw_call_is_host(ep->worker, sgl->buffers[i]) ||
             sgl->lengths[i] > UINTPTR_MAX - (uintptr_t)sgl->buffers[i] ||
             !cw_rkey_holds(rkey, sgl->addresses[i], sgl->lengths[i]) || !(rkey->key.rights & right)) {
             break;
@@ -185,7 +185,7 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
         if (!(sgl->rkeys[i]->key.rights & right)) {
             return refuse_element(call, i, "the owner of the memory did not allow that");
         }
-        if (!is_plain || !cw_worker_is_host(worker, sgl->buffers[i])) {
+        if (!is_plain || !cw_call_is_host(worker, sgl->buffers[i])) {
             status = check_local(worker, param, sgl, i, (memhs == NULL) ? NULL : memhs[i], is_first, span, call);
         }
         is_first = false;

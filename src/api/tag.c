@@ -13,6 +13,7 @@ static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer, s
 {
     ucp_worker_h worker = ep->worker;
     struct cw_call_device device;
+    ucs_status_ptr_t result;
     ucs_status_t status;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
@@ -22,7 +23,10 @@ static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer, s
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
-    return CW_CALL_INSIDE(worker, cw_tag_send(ep, buffer, count, tag, param, sync));
+    cw_worker_enter(worker);
+    result = cw_tag_send(ep, buffer, count, tag, param, sync);
+    cw_worker_leave(worker);
+    return result;
 }
 
 static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, const void *buffer, size_t length, ucp_tag_t tag,
@@ -40,7 +44,13 @@ static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, const void *buffer, siz
 static CW_APART ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, const void *buffer, size_t length, ucp_tag_t tag,
                                                   const ucp_request_param_t *param)
 {
-    return CW_CALL_LOCKED(ep->worker, send_fast(ep, buffer, length, tag, param));
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+
+    cw_lock_enter_inline(&worker->lock);
+    result = send_fast(ep, buffer, length, tag, param);
+    cw_lock_leave_inline(&worker->lock);
+    return result;
 }
 
 ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,

@@ -339,29 +339,29 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     find_inbox(worker);
     worker->quick        = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
     worker->quick_locked = (worker->mt && worker->trace == NULL) ? worker->features : 0;
-    cw_worker_look(worker, NULL);
+    (void)cw_worker_look(worker);
     cw_config_warn_unused(context->config);
     *worker_p = worker;
     return UCS_OK;
 }
 
-void cw_worker_look(struct ucp_worker *worker, const void *memory)
+bool cw_worker_look(struct ucp_worker *worker)
 {
     const uint64_t loaded = cw_loaded_number();
 
     if (worker->looks != 0) {
-        return;
+        return false;
     }
     if (loaded != __atomic_load_n(&worker->loaded, __ATOMIC_RELAXED)) {
         if (cw_context_memory_types(worker->context) != CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) {
             __atomic_store_n(&worker->looks, UCP_OP_ATTR_FIELD_MEMORY_TYPE, __ATOMIC_RELAXED);
             __atomic_store_n(&worker->quick, 0, __ATOMIC_RELAXED);
             __atomic_store_n(&worker->quick_locked, 0, __ATOMIC_RELAXED);
-            return;
+            return false;
         }
         __atomic_store_n(&worker->loaded, loaded, __ATOMIC_RELAXED);
     }
-    cw_worker_note_host(worker, memory);
+    return true;
 }
 
 /* Sends the small sends that were collected, unless operations are still in progress: the keys of one-sided ones may be

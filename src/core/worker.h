@@ -172,7 +172,7 @@ struct ucp_worker {
     size_t page_length;
     int page_fd;
     uint64_t loaded;                    /* atomic: what the process had loaded when `looks` was decided last */
-    uintptr_t host[CW_WORKER_GRANULES]; /* atomic: numbers of granules with memory of the host; each has one place */
+    uintptr_t host[CW_WORKER_GRANULES]; /* atomic: granules of the host's memory; cw_call_is_host */
     struct cw_counters counts;
 };
 
@@ -221,26 +221,9 @@ static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t featur
     return (worker->features & feature) != 0;
 }
 
-/* Whether `memory` is known to be the host's, so that a call need not check it. The program may load a driver of GPUs
- * at any time; while it has none, each granule is checked once, since asking the loader each time would cost as much as
- * a short message. */
-static CW_INLINE bool cw_worker_is_host(const struct ucp_worker *worker, const void *memory)
-{
-    const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
-
-    return cw_likely(__atomic_load_n(&worker->host[granule % CW_WORKER_GRANULES], __ATOMIC_RELAXED) == granule);
-}
-
-static inline void cw_worker_note_host(struct ucp_worker *worker, const void *memory)
-{
-    const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
-
-    __atomic_store_n(&worker->host[granule % CW_WORKER_GRANULES], granule, __ATOMIC_RELAXED);
-}
-
-/* If the process has loaded something since the last call, decides anew whether memory of devices may come; if none
- * may, the granule of `memory` is the host's. Any thread. */
-void cw_worker_look(struct ucp_worker *worker, const void *memory);
+/* If the process has loaded something since the last call, decides anew whether memory of devices may come. False: it
+ * may. Any thread. */
+bool cw_worker_look(struct ucp_worker *worker);
 
 /* Counts a message of one kind and its bytes. Two additions to memory, because this is on the shortest paths. */
 static inline void cw_count_message(struct ucp_worker *worker, enum cw_counter messages, uint64_t length)
