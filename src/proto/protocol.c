@@ -11,8 +11,6 @@
 #define RNDV_AUTO_LATE   (320u << 10) /* for lists, which only the sender copies; for messages that are used in the
                                        * packet */
 #define RNDV_AUTO_OTHER  (256u << 10)
-#define ZCOPY_AUTO       (16u << 10) /* or any length that does not fit one packet: a second packet costs more than the
-                                      * registration */
 
 static size_t rndv_auto(const struct cw_protocol_input *input)
 {
@@ -28,8 +26,8 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
         plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ? plan->rndv_min : input->rndv_fast_thresh;
     plan->rndv_late_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LATE;
     plan->zcopy_min     = (input->zcopy_thresh == CW_PLAN_AUTO)
-                              ? cw_smaller(ZCOPY_AUTO, input->max_bcopy - CW_PLAN_HEADER + 1)
-                              : input->zcopy_thresh;
+                              ? cw_smaller(input->zcopy_min, input->max_bcopy - CW_PLAN_HEADER + 1)
+                              : input->zcopy_thresh; /* a second packet costs more than the registration */
     if (input->max_zcopy <= CW_PLAN_HEADER) {
         plan->zcopy_min = CW_PLAN_NEVER;
     }

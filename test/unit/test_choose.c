@@ -186,6 +186,29 @@ static void the_device_reads_memory_with_a_handle(void **state)
     assert_string_equal(way_of(&ask, 4000), "eager copy");
 }
 
+static void the_transport_says_what_is_worth_no_copy(void **state)
+{
+    struct cw_protocol_input input = {.max_bcopy    = 65536,
+                                      .max_zcopy    = 1u << 20,
+                                      .zcopy_min    = 5000,
+                                      .rndv_thresh  = CW_PLAN_NEVER,
+                                      .zcopy_thresh = CW_PLAN_AUTO};
+    struct cw_protocol_plan plan;
+
+    (void)state;
+    cw_protocol_choose(&input, &plan);
+    assert_int_equal(plan.zcopy_min, 5000);
+    input.max_bcopy = 2048; /* two packets cost more than one without a copy */
+    cw_protocol_choose(&input, &plan);
+    assert_int_equal(plan.zcopy_min, 2048 - CW_PLAN_HEADER + 1);
+    input.zcopy_thresh = 700; /* the setting is obeyed */
+    cw_protocol_choose(&input, &plan);
+    assert_int_equal(plan.zcopy_min, 700);
+    input.max_zcopy = 0;
+    cw_protocol_choose(&input, &plan);
+    assert_true(plan.zcopy_min == CW_PLAN_NEVER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +216,7 @@ int main(void)
         cmocka_unit_test(the_cheapest_protocol_is_taken),
         cmocka_unit_test(the_estimate_is_positive_and_grows),
         cmocka_unit_test(the_device_reads_memory_with_a_handle),
+        cmocka_unit_test(the_transport_says_what_is_worth_no_copy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

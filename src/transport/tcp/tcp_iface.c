@@ -19,6 +19,7 @@
 #include "os/host.h"
 
 #define MAX_SHORT           2048u
+#define ZCOPY_MIN           (16u << 10)
 #define MAX_INTERFACES      256u
 #define LAST_WORDS_RECEIVES 4096u /* more than any kernel keeps for a connection that has ended */
 #define MIN_SEG_SIZE        1024u
@@ -290,6 +291,7 @@ static void set_limits(struct cw_limits *limits, const struct cw_tcp_settings *s
     limits->max_short     = (most_short < MAX_SHORT) ? most_short : MAX_SHORT;
     limits->max_bcopy     = settings->tx_seg_size;
     limits->max_zcopy     = CW_TCP_PACKET_MAX;
+    limits->zcopy_min     = ZCOPY_MIN;
     limits->max_iov       = settings->max_iov;
     limits->max_placed    = CW_TCP_PLACED_MAX;
     limits->latency_ns    = 4000;
