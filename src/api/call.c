@@ -193,12 +193,12 @@ static ucs_status_t check_ranges(ucs_memory_type_t type, int told, ucp_datatype_
     if (md == NULL) {
         return refuse_type(type);
     }
-    md->query(&attr);
+    md->query(md, &attr);
     if (told && attr.trusts_types) {
         return UCS_OK;
     }
     while (next_range(datatype, buffer, count, &i, &ptr, &length)) {
-        if (md->type_of(ptr, length) != type) {
+        if (md->type_of(md, ptr, length) != type) {
             return refuse_range(ptr, length, name_of(type));
         }
     }

@@ -404,7 +404,7 @@ uint64_t cw_context_memory_types(struct ucp_context *context)
 
     for (i = 0; (md = cw_mds[i]) != NULL; i++) {
         if (md->tls == NULL || cw_context_allows(context, md->tls)) {
-            md->query(&attr);
+            md->query(md, &attr);
             types |= attr.copies;
         }
     }

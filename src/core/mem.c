@@ -106,7 +106,7 @@ static void publish(struct ucp_mem *mem)
     struct cw_md_part part;
 
     if (mem->memory.ptr != NULL && mem->md->publish != NULL &&
-        mem->md->publish(&mem->memory, &label, &part)) {
+        mem->md->publish(mem->md, &mem->memory, &label, &part)) {
         mem->key.flags |= CW_KEY_SHARED;
         mem->key.system = part.system;
         mem->key.pid    = part.pid;
@@ -149,7 +149,7 @@ static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
     table->revoked[table->num_revoked++ % CW_MEM_REVOKED] = mem->key.token;
     __atomic_store_n(mem->validity, 0, __ATOMIC_RELEASE);
     if (mem->memory.ptr != NULL && mem->md->withdraw != NULL) {
-        mem->md->withdraw(&mem->memory, &part);
+        mem->md->withdraw(mem->md, &mem->memory, &part);
     }
     validity_give_back(table, mem->validity);
 }
@@ -158,11 +158,11 @@ void cw_mem_dispose(struct cw_mem_table *table, struct ucp_mem *mem)
 {
     cw_mem_device_deregister(mem);
     if (mem->memory.ptr != NULL) {
-        mem->md->release(&mem->memory);
+        mem->md->release(mem->md, &mem->memory);
     } else if (mem->mapping != NULL) {
         cw_mapping_put(table, mem->mapping);
     } else if (mem->key.length > 0 && mem->md->dereg != NULL) {
-        mem->md->dereg((void *)(uintptr_t)mem->key.address, mem->key.length);
+        mem->md->dereg(mem->md, (void *)(uintptr_t)mem->key.address, mem->key.length);
     }
     free(mem);
 }

@@ -40,7 +40,7 @@ static ucs_status_t mapping_new(const struct cw_key *key, struct cw_mapping **ma
     if (mapping == NULL) {
         return UCS_ERR_UNREACHABLE;
     }
-    status = cw_md_host.attach(&part, &label, key->length, &mapping->memory, &mapping->validity);
+    status = cw_md_host.attach(&cw_md_host, &part, &label, key->length, &mapping->memory, &mapping->validity);
     if (status != UCS_OK) {
         free(mapping);
         return status;
@@ -53,7 +53,7 @@ static ucs_status_t mapping_new(const struct cw_key *key, struct cw_mapping **ma
 
 static void mapping_free(struct cw_mapping *mapping)
 {
-    cw_md_host.release(&mapping->memory);
+    cw_md_host.release(&cw_md_host, &mapping->memory);
     free(mapping);
 }
 

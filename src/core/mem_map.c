@@ -34,12 +34,12 @@ static ucs_status_t allocate_huge_first(struct cw_memory_wish *wish, int mode, s
 
     if (mode != CW_NO && wish->length >= least) {
         wish->huge = CW_MEMORY_RESERVED;
-        if (cw_md_host.allocate(wish, memory) == UCS_OK) {
+        if (cw_md_host.allocate(&cw_md_host, wish, memory) == UCS_OK) {
             return UCS_OK;
         }
     }
     wish->huge = (mode == CW_NO) ? CW_MEMORY_SMALL : CW_MEMORY_TRANSPARENT;
-    return cw_md_host.allocate(wish, memory);
+    return cw_md_host.allocate(&cw_md_host, wish, memory);
 }
 
 static ucs_status_t try_method(const struct ucp_context *context, const char *method, struct cw_memory_wish *wish,
@@ -55,12 +55,12 @@ static ucs_status_t try_method(const struct ucp_context *context, const char *me
     if (strncmp(method, "md:", 3) == 0 || (wish->huge == CW_MEMORY_TRANSPARENT && wish->length < HUGE_WORTH / 8)) {
         return UCS_ERR_UNSUPPORTED;
     }
-    return cw_md_host.allocate(wish, memory);
+    return cw_md_host.allocate(&cw_md_host, wish, memory);
 }
 
 static ucs_status_t allocate_device(const struct cw_memory_wish *wish, struct ucp_mem *mem)
 {
-    if (wish->fixed || mem->md->allocate(wish, &mem->memory) != UCS_OK) {
+    if (wish->fixed || mem->md->allocate(mem->md, wish, &mem->memory) != UCS_OK) {
         mem->memory.ptr = NULL;
         cw_error("cannot allocate %zu bytes of memory domain %s: %s", wish->length, mem->md->name,
                  wish->fixed ? "it chooses the addresses itself, without UCP_MEM_MAP_FIXED" : "it has no more");
@@ -233,7 +233,7 @@ static ucs_status_t obtain(struct ucp_context *context, const struct order *orde
     mem->method      = "the program's";
     mem->key.address = (uintptr_t)order->address;
     mem->key.length  = order->length;
-    status           = mem->md->reg(order->address, order->length);
+    status           = mem->md->reg(mem->md, order->address, order->length);
     if (status != UCS_OK) {
         cw_error("cannot map %zu bytes at %p: they are not memory of domain %s", order->length, order->address,
                  mem->md->name);
@@ -265,7 +265,7 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
     status       = obtain(context, &order, mem);
     if (status == UCS_OK) {
         mem->memory_type = (uint8_t)((mem->key.length == 0 || mem->md == &cw_md_host) ? UCS_MEMORY_TYPE_HOST :
-                                     mem->md->type_of((void *)(uintptr_t)mem->key.address, mem->key.length));
+                                     mem->md->type_of(mem->md, (void *)(uintptr_t)mem->key.address, mem->key.length));
         mem->direct      = (uint8_t)((mem->memory_type == UCS_MEMORY_TYPE_HOST) ? mem->key.rights | CW_MEM_WORDS : 0);
     }
     if (status == UCS_OK) {

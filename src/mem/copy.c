@@ -18,11 +18,11 @@ ucs_status_t cw_mem_copy(void *to, ucs_memory_type_t to_type, const void *from, 
     ucs_status_t status          = UCS_ERR_UNSUPPORTED;
 
     if (md != NULL && md->copy_out != NULL && to_type == UCS_MEMORY_TYPE_HOST) {
-        status = md->copy_out(to, from, length);
+        status = md->copy_out(md, to, from, length);
     } else if (md != NULL && md->copy_in != NULL && from_type == UCS_MEMORY_TYPE_HOST) {
-        status = md->copy_in(to, from, length);
+        status = md->copy_in(md, to, from, length);
     } else if (md != NULL) {
-        status = md->copy(to, from, length);
+        status = md->copy(md, to, from, length);
     }
     if (status != UCS_OK) {
         cw_log_ratelimited(&limit, CW_LOG_ERROR, "cannot copy %zu bytes from memory of type %d to type %d: %s", length,

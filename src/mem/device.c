@@ -88,7 +88,7 @@ static ucs_status_t reg_dmabuf(struct cw_device_regs *regs, const struct order *
                                const char **why_p)
 {
     struct cw_md_dmabuf dmabuf;
-    ucs_status_t status = order->md->export_span(order->span, &dmabuf, why_p);
+    ucs_status_t status = order->md->export_span(order->md, order->span, &dmabuf, why_p);
 
     if (status != UCS_OK) {
         return status;
@@ -137,7 +137,7 @@ static int look(const struct cw_device_regs *regs, ucs_memory_type_t type, const
         return 0;
     }
     order->md = cw_md_of_type(type);
-    return order->md != NULL && order->md->find_span != NULL && order->md->find_span(memory, length, span);
+    return order->md != NULL && order->md->find_span != NULL && order->md->find_span(order->md, memory, length, span);
 }
 
 ucs_status_t cw_device_regs_apart(struct cw_device_regs *regs, ucs_memory_type_t type, const void *memory,
@@ -212,7 +212,7 @@ static void sweep(struct cw_device_regs *regs)
     cw_list_for_each_safe(kept, next, &regs->kept, struct cw_device_reg, link)
     {
         if (kept->uses == 0 &&
-            (!kept->md->find_span((const void *)(uintptr_t)kept->range.address, kept->range.length, &span) ||
+            (!kept->md->find_span(kept->md, (const void *)(uintptr_t)kept->range.address, kept->range.length, &span) ||
              span.number != kept->number)) {
             take_out(kept);
         }

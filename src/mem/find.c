@@ -16,7 +16,7 @@ const struct cw_md *cw_md_of_type(ucs_memory_type_t type)
             (cw_mds[i]->only != 0 && !(cw_mds[i]->only & CW_MEMORY_BIT(type)))) {
             continue; /* a query may look for a driver */
         }
-        cw_mds[i]->query(&attr);
+        cw_mds[i]->query(cw_mds[i], &attr);
         if (attr.copies & CW_MEMORY_BIT(type)) {
             return cw_mds[i];
         }
@@ -30,7 +30,7 @@ ucs_memory_type_t cw_md_find(const void *ptr, size_t length)
     unsigned i;
 
     for (i = 1; cw_mds[i] != NULL && type == UCS_MEMORY_TYPE_UNKNOWN; i++) { /* the first domain is the host's */
-        type = cw_mds[i]->type_of(ptr, length);
+        type = cw_mds[i]->type_of(cw_mds[i], ptr, length);
     }
     return (type == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_MEMORY_TYPE_HOST : type;
 }

@@ -12,7 +12,7 @@
 /* Words of the trailer. The first one is nonzero while the region is registered. */
 enum { TRAILER_TOKEN, TRAILER_ADDRESS, TRAILER_RIGHTS };
 
-static void host_query(struct cw_md_attr *attr)
+static void host_query(const struct cw_md *md CW_UNUSED, struct cw_md_attr *attr)
 {
     *attr = (struct cw_md_attr){.allocates  = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
                                 .registers  = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
@@ -20,18 +20,30 @@ static void host_query(struct cw_md_attr *attr)
                                 .key_length = sizeof(struct cw_md_part)};
 }
 
-static ucs_status_t host_register(void *address, size_t length)
+static ucs_status_t host_allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_wish *wish,
+                                  struct cw_memory *memory)
+{
+    return cw_memory_allocate(wish, memory);
+}
+
+static void host_release(const struct cw_md *md CW_UNUSED, struct cw_memory *memory)
+{
+    cw_memory_release(memory);
+}
+
+static ucs_status_t host_register(const struct cw_md *md CW_UNUSED, void *address, size_t length)
 {
     (void)address, (void)length; /* the system pages the memory in when it is touched */
     return UCS_OK;
 }
 
-static void host_deregister(void *address, size_t length)
+static void host_deregister(const struct cw_md *md CW_UNUSED, void *address, size_t length)
 {
     (void)address, (void)length;
 }
 
-static int host_publish(struct cw_memory *memory, const struct cw_md_label *label, struct cw_md_part *part)
+static int host_publish(const struct cw_md *md CW_UNUSED, struct cw_memory *memory, const struct cw_md_label *label,
+                        struct cw_md_part *part)
 {
     if (memory->trailer == NULL) {
         return 0;
@@ -46,7 +58,7 @@ static int host_publish(struct cw_memory *memory, const struct cw_md_label *labe
 }
 
 /* A forked child shares the trailer with its parent, whose region stays registered. */
-static void host_withdraw(struct cw_memory *memory, const struct cw_md_part *part)
+static void host_withdraw(const struct cw_md *md CW_UNUSED, struct cw_memory *memory, const struct cw_md_part *part)
 {
     if (memory->trailer != NULL && part->pid == cw_memory_process()) {
         __atomic_store_n(&memory->trailer[TRAILER_TOKEN], 0, __ATOMIC_RELEASE);
@@ -59,8 +71,9 @@ static int confirms(const struct cw_memory *memory, const struct cw_md_label *la
            memory->trailer[TRAILER_ADDRESS] == label->address && memory->trailer[TRAILER_RIGHTS] == label->rights;
 }
 
-static ucs_status_t host_attach(const struct cw_md_part *part, const struct cw_md_label *label, uint64_t length,
-                                struct cw_memory *memory, const uint64_t **valid_p)
+static ucs_status_t host_attach(const struct cw_md *md CW_UNUSED, const struct cw_md_part *part,
+                                const struct cw_md_label *label, uint64_t length, struct cw_memory *memory,
+                                const uint64_t **valid_p)
 {
     ucs_status_t status;
 
@@ -80,13 +93,13 @@ static ucs_status_t host_attach(const struct cw_md_part *part, const struct cw_m
     return UCS_OK;
 }
 
-static ucs_memory_type_t host_type_of(const void *ptr, size_t length)
+static ucs_memory_type_t host_type_of(const struct cw_md *md CW_UNUSED, const void *ptr, size_t length)
 {
     (void)ptr, (void)length; /* all memory that no other domain knows */
     return UCS_MEMORY_TYPE_HOST;
 }
 
-static ucs_status_t host_copy(void *to, const void *from, size_t length)
+static ucs_status_t host_copy(const struct cw_md *md CW_UNUSED, void *to, const void *from, size_t length)
 {
     cw_bytes_copy_any(to, from, length);
     return UCS_OK;
@@ -95,8 +108,8 @@ static ucs_status_t host_copy(void *to, const void *from, size_t length)
 const struct cw_md cw_md_host = {
     .name     = "host",
     .query    = host_query,
-    .allocate = cw_memory_allocate,
-    .release  = cw_memory_release,
+    .allocate = host_allocate,
+    .release  = host_release,
     .reg      = host_register,
     .dereg    = host_deregister,
     .publish  = host_publish,

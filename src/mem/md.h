@@ -90,64 +90,68 @@ struct cw_md_window {
     void *opened; /* only the domain uses it */
 };
 
+/* Each function gets the domain that it is a slot of. */
 struct cw_md {
+    const void *kind; /* only the domain uses it */
     const char *name;
     const char *tls; /* its name in UCX_TLS; NULL: it is always allowed */
     uint64_t only;   /* the only memory types that it can have; 0: any */
-    void (*query)(struct cw_md_attr *attr);
+    void (*query)(const struct cw_md *md, struct cw_md_attr *attr);
 
     /* Gives zeroed memory. UCS_ERR_NO_MEMORY: as for cw_memory_allocate. */
-    ucs_status_t (*allocate)(const struct cw_memory_wish *wish, struct cw_memory *memory);
+    ucs_status_t (*allocate)(const struct cw_md *md, const struct cw_memory_wish *wish, struct cw_memory *memory);
     /* Gives back memory from allocate or attach. */
-    void (*release)(struct cw_memory *memory);
+    void (*release)(const struct cw_md *md, struct cw_memory *memory);
     /* Registers memory of the program's own until dereg, which is NULL where nothing is to be undone.
      * UCS_ERR_INVALID_ADDR: this domain does not know the memory. */
-    ucs_status_t (*reg)(void *address, size_t length);
-    void (*dereg)(void *address, size_t length);
+    ucs_status_t (*reg)(const struct cw_md *md, void *address, size_t length);
+    void (*dereg)(const struct cw_md *md, void *address, size_t length);
 
     /* The next three are NULL where peers reach the memory through its owner alone. */
     /* Lets peers that have the key find allocated memory. 1: they find it by *part; 0: they reach it through its owner
      * alone. */
-    int (*publish)(struct cw_memory *memory, const struct cw_md_label *label, struct cw_md_part *part);
+    int (*publish)(const struct cw_md *md, struct cw_memory *memory, const struct cw_md_label *label,
+                   struct cw_md_part *part);
     /* Makes the key to this memory invalid from now on. */
-    void (*withdraw)(struct cw_memory *memory, const struct cw_md_part *part);
+    void (*withdraw)(const struct cw_md *md, struct cw_memory *memory, const struct cw_md_part *part);
     /*
      * Makes memory of a peer, `length` bytes, accessible to loads and stores. Part, label and length come from a key,
      * which may hold any bytes: the domain reads, writes and keeps open only memory that confirms the label itself.
      * *valid_p: the word that holds the token as long as the key is valid. UCS_ERR_UNREACHABLE: the memory cannot be
      * reached this way.
      */
-    ucs_status_t (*attach)(const struct cw_md_part *part, const struct cw_md_label *label, uint64_t length,
-                           struct cw_memory *memory, const uint64_t **valid_p);
+    ucs_status_t (*attach)(const struct cw_md *md, const struct cw_md_part *part, const struct cw_md_label *label,
+                           uint64_t length, struct cw_memory *memory, const uint64_t **valid_p);
 
     /* The type of these bytes if all of them are memory of the domain, else UCS_MEMORY_TYPE_UNKNOWN; CW_MEMORY_MIXED
      * where the domain knows that only the first ones are its own. */
-    ucs_memory_type_t (*type_of)(const void *ptr, size_t length);
+    ucs_memory_type_t (*type_of)(const struct cw_md *md, const void *ptr, size_t length);
     /* Copies between memory of the domain and of the host, in either direction, or within memory of the domain; both
      * ranges are valid. Only this function touches bytes that are not in memory of the host. UCS_ERR_IO_ERROR: the
      * device failed. */
-    ucs_status_t (*copy)(void *to, const void *from, size_t length);
+    ucs_status_t (*copy)(const struct cw_md *md, void *to, const void *from, size_t length);
     /* As copy, from memory of the host to memory of the domain (in) and the other way (out), where it costs less if the
      * domain is told so; else NULL. */
-    ucs_status_t (*copy_in)(void *to, const void *from, size_t length);
-    ucs_status_t (*copy_out)(void *to, const void *from, size_t length);
+    ucs_status_t (*copy_in)(const struct cw_md *md, void *to, const void *from, size_t length);
+    ucs_status_t (*copy_out)(const struct cw_md *md, void *to, const void *from, size_t length);
 
     /* `stage` gives memory of the host that suits copies from and to that of the device; NULL: there is none, or it
      * brings no gain. `start` begins a copy that goes on after the call: UCS_INPROGRESS, then the caller calls `poll`
      * until it answers another status, or `wait`. All five are NULL where the memory is the host's. */
-    void *(*stage)(const void *device, size_t length);
-    void (*unstage)(void *memory);
-    ucs_status_t (*start)(void *to, const void *from, size_t length, struct cw_md_copy *copy);
-    ucs_status_t (*poll)(struct cw_md_copy *copy);
-    ucs_status_t (*wait)(struct cw_md_copy *copy);
+    void *(*stage)(const struct cw_md *md, const void *device, size_t length);
+    void (*unstage)(const struct cw_md *md, void *memory);
+    ucs_status_t (*start)(const struct cw_md *md, void *to, const void *from, size_t length, struct cw_md_copy *copy);
+    ucs_status_t (*poll)(const struct cw_md *md, struct cw_md_copy *copy);
+    ucs_status_t (*wait)(const struct cw_md *md, struct cw_md_copy *copy);
 
     /* Memory of the host for copies of the devices of two processes; all three are NULL where there is none. `share`
      * allocates some that suits copies from and to `device` and has a descriptor. `map_shared` makes memory of another
      * process, `length` bytes, suit copies to `device`; the descriptor comes from a peer, may be of anything and stays
      * the caller's. Errors: it cannot be had. `unshare` ends both. */
-    ucs_status_t (*share)(const void *device, size_t length, struct cw_memory *memory);
-    ucs_status_t (*map_shared)(const void *device, int fd, size_t length, struct cw_memory *memory);
-    void (*unshare)(struct cw_memory *memory);
+    ucs_status_t (*share)(const struct cw_md *md, const void *device, size_t length, struct cw_memory *memory);
+    ucs_status_t (*map_shared)(const struct cw_md *md, const void *device, int fd, size_t length,
+                               struct cw_memory *memory);
+    void (*unshare)(const struct cw_md *md, struct cw_memory *memory);
 
     /*
      * Memory of a peer on this host, for copies without a detour by memory of the host. All four are NULL where there
@@ -161,11 +165,11 @@ struct cw_md {
      * forget: the library has one connection less to that process, so what is kept of it is closed if it is not in use.
      */
     const char *peer_tls; /* its name in UCX_TLS for memory of other processes */
-    int (*give_name)(const void *ptr, size_t length, uint32_t peer, struct cw_md_name *name);
-    ucs_status_t (*open)(const struct cw_md_name *name, uint32_t peer, const void *to, size_t length,
-                         struct cw_md_window *window);
-    void (*shut)(struct cw_md_window *window);
-    void (*forget)(uint32_t peer);
+    int (*give_name)(const struct cw_md *md, const void *ptr, size_t length, uint32_t peer, struct cw_md_name *name);
+    ucs_status_t (*open)(const struct cw_md *md, const struct cw_md_name *name, uint32_t peer, const void *to,
+                         size_t length, struct cw_md_window *window);
+    void (*shut)(const struct cw_md *md, struct cw_md_window *window);
+    void (*forget)(const struct cw_md *md, uint32_t peer);
 
     /*
      * Memory of the domain for devices of fabrics, which register it (mem/device.h). Both are NULL where no such device
@@ -174,8 +178,9 @@ struct cw_md {
      * export_span: makes a dma-buf of a span. UCS_ERR_UNSUPPORTED: there is none, and *why_p says what would help, as a
      * part of a sentence.
      */
-    int (*find_span)(const void *ptr, size_t length, struct cw_md_span *span);
-    ucs_status_t (*export_span)(const struct cw_md_span *span, struct cw_md_dmabuf *dmabuf, const char **why_p);
+    int (*find_span)(const struct cw_md *md, const void *ptr, size_t length, struct cw_md_span *span);
+    ucs_status_t (*export_span)(const struct cw_md *md, const struct cw_md_span *span, struct cw_md_dmabuf *dmabuf,
+                                const char **why_p);
 };
 
 extern const struct cw_md cw_md_host;

@@ -68,7 +68,7 @@ static struct cw_chunk *chunk_new(const struct cw_md *md, struct cw_memory *memo
     struct cw_chunk *chunk = malloc(sizeof(*chunk));
 
     if (chunk == NULL) {
-        md->unshare(memory);
+        md->unshare(md, memory);
         return NULL;
     }
     *chunk = (struct cw_chunk){.md = md, .memory = *memory, .uses = 1, .is_own = (uint8_t)is_own};
@@ -96,7 +96,7 @@ static void let_go(struct cw_chunk *chunk)
     }
     cw_lock_leave(&known.lock);
     if (is_free) {
-        chunk->md->unshare(&chunk->memory);
+        chunk->md->unshare(chunk->md, &chunk->memory);
         free(chunk);
     }
 }
@@ -190,7 +190,7 @@ static struct cw_chunk *make(struct ucp_ep *ep, const struct cw_chunk_table *tab
     struct cw_chunk *chunk;
     struct cw_memory memory;
 
-    if (md->share(device, length, &memory) != UCS_OK) {
+    if (md->share(md, device, length, &memory) != UCS_OK) {
         return NULL;
     }
     chunk = chunk_new(md, &memory, 1);
@@ -297,7 +297,7 @@ static void map(struct ucp_ep *ep, const struct cw_wire_rndv_chunk *packet, cons
 
     drop(&table->in[place]);
     if (fd >= 0) {
-        if (md->map_shared(device, fd, packet->size, &memory) == UCS_OK) {
+        if (md->map_shared(md, device, fd, packet->size, &memory) == UCS_OK) {
             chunk = chunk_new(md, &memory, 0);
         }
         cw_unix_discard(&fd);

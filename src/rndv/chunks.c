@@ -101,7 +101,7 @@ static unsigned fire(struct cw_alarm *alarm)
 
     while (chunks->count > 0 && status != UCS_INPROGRESS) {
         part   = &chunks->parts[chunks->first];
-        status = part->is_busy ? chunks->md->poll(&part->copy) : UCS_OK;
+        status = part->is_busy ? chunks->md->poll(chunks->md, &part->copy) : UCS_OK;
         if (status != UCS_INPROGRESS) {
             take_first(chunks, status);
             done++;
@@ -149,7 +149,8 @@ static void begin_copy(struct cw_chunks *chunks, struct cw_chunk *chunk, const s
     ucs_status_t status;
 
     *part  = (struct part){.chunk = chunk, .offset = packet->offset};
-    status = chunks->md->start(chunks->device + packet->offset, chunk->memory.ptr, packet->length, &part->copy);
+    status = chunks->md->start(chunks->md, chunks->device + packet->offset, chunk->memory.ptr, packet->length,
+                               &part->copy);
     chunks->count++;
     chunks->begun += packet->length;
     part->is_busy = status == UCS_INPROGRESS;
@@ -192,7 +193,7 @@ ucs_status_t cw_chunks_wait(struct cw_chunks *chunks)
 
     while (chunks->count > 0) {
         part = &chunks->parts[chunks->first];
-        take_first(chunks, part->is_busy ? chunks->md->wait(&part->copy) : UCS_OK);
+        take_first(chunks, part->is_busy ? chunks->md->wait(chunks->md, &part->copy) : UCS_OK);
     }
     return (chunks->status == UCS_OK && chunks->begun < chunks->length) ? UCS_ERR_CONNECTION_RESET : chunks->status;
 }

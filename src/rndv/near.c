@@ -137,7 +137,7 @@ static unsigned fire(struct cw_alarm *alarm)
     struct cw_near *near = cw_container_of(alarm, struct cw_near, alarm);
 
     if (near->is_busy) {
-        near->status = near->md->poll(&near->copy);
+        near->status = near->md->poll(near->md, &near->copy);
         if (near->status == UCS_INPROGRESS) {
             look_later(near);
             return 0;
@@ -162,14 +162,14 @@ struct cw_near *cw_near_begin(struct ucp_ep *ep, struct cw_md_name *name, const 
     }
     *near = (struct cw_near){
         .alarm = {.fire = fire}, .worker = ep->worker, .md = md, .status = UCS_OK, .ended = ended, .arg = arg};
-    status = md->open(name, peer, cursor->contig, length, &near->window);
+    status = md->open(md, name, peer, cursor->contig, length, &near->window);
     close_fds(name);
     if (status != UCS_OK) {
         free(near);
         return NULL;
     }
     cw_op_ep(ep)->near_process = peer;
-    near->status               = md->start(cursor->contig, near->window.ptr, length, &near->copy);
+    near->status               = md->start(md, cursor->contig, near->window.ptr, length, &near->copy);
     near->is_busy              = near->status == UCS_INPROGRESS;
     look_later(near);
     return near;
@@ -179,9 +179,9 @@ void cw_near_end(struct cw_near *near)
 {
     cw_poller_alarm_cancel(near->worker->poller, &near->alarm);
     if (near->is_busy) {
-        (void)near->md->wait(&near->copy);
+        (void)near->md->wait(near->md, &near->copy);
     }
-    near->md->shut(&near->window);
+    near->md->shut(near->md, &near->window);
     free(near);
 }
 
@@ -193,7 +193,7 @@ void cw_near_ep_lost(struct ucp_ep *ep)
     if (peer != 0) {
         for (i = 0; cw_mds[i] != NULL; i++) {
             if (cw_mds[i]->forget != NULL) {
-                cw_mds[i]->forget(peer);
+                cw_mds[i]->forget(cw_mds[i], peer);
             }
         }
         cw_op_ep(ep)->near_process = 0;
@@ -256,7 +256,7 @@ ucs_status_t cw_near_send_name(struct cw_request *request)
         return CW_AGAIN;
     }
     if (md == NULL || md->give_name == NULL || peer == 0 ||
-        !md->give_name(send->cursor.contig, send->cursor.length, peer, &name) || !pass_fds(request->ep, &name)) {
+        !md->give_name(md, send->cursor.contig, send->cursor.length, peer, &name) || !pass_fds(request->ep, &name)) {
         return cw_chunks_or_data(request);
     }
     packet = packet_of(send, &name);

@@ -78,7 +78,7 @@ static struct slot *slot_of(struct cw_stage *stage, size_t number)
 static char *give_memory(struct cw_stage *stage, struct slot *slot)
 {
     if (stage->ep == NULL) {
-        return stage->md->stage(stage->device, stage->chunk);
+        return stage->md->stage(stage->md, stage->device, stage->chunk);
     }
     slot->chunk = cw_chunk_take(stage->ep, stage->md, stage->device, stage->chunk, &stage->waits);
     return (slot->chunk == NULL) ? NULL : slot->chunk->memory.ptr;
@@ -90,7 +90,7 @@ static void take_memory(const struct cw_stage *stage, struct slot *slot)
         slot->chunk->is_lost |= slot->state == SHOWN;
         cw_chunk_rest(slot->chunk);
     } else if (slot->memory != NULL) {
-        stage->md->unstage(slot->memory);
+        stage->md->unstage(stage->md, slot->memory);
     }
     slot->chunk  = NULL;
     slot->memory = NULL;
@@ -230,7 +230,7 @@ static void ended(struct cw_stage *stage, struct slot *slot, enum state state, u
 /* Starts the copy of a slot's chunk; `then`: state of the slot once the copy has ended. */
 static void start(struct cw_stage *stage, struct slot *slot, enum state then, void *to, const void *from)
 {
-    ucs_status_t status = stage->md->start(to, from, chunk_length(stage, slot->number), &slot->copy);
+    ucs_status_t status = stage->md->start(stage->md, to, from, chunk_length(stage, slot->number), &slot->copy);
 
     slot->state = BUSY;
     if (status != UCS_INPROGRESS) {
@@ -247,7 +247,7 @@ static unsigned look(struct cw_stage *stage, enum state then)
 
     for (slot = stage->slots; slot < stage->slots + IN_CHUNKS; slot++) {
         if (slot->state == BUSY) {
-            status = stage->md->poll(&slot->copy);
+            status = stage->md->poll(stage->md, &slot->copy);
             if (status == UCS_INPROGRESS) {
                 busy++;
             } else {
@@ -264,7 +264,7 @@ ucs_status_t cw_stage_wait(struct cw_stage *stage)
 
     for (slot = stage->slots; slot < stage->slots + IN_CHUNKS; slot++) {
         if (slot->state == BUSY) {
-            ended(stage, slot, FREE, stage->md->wait(&slot->copy));
+            ended(stage, slot, FREE, stage->md->wait(stage->md, &slot->copy));
         }
     }
     return stage->status;
@@ -305,7 +305,7 @@ static void look_in_order(struct cw_stage *stage)
 
     for (; stage->there < stage->begun && (slot = slot_of(stage, stage->there)) != NULL; stage->there++) {
         if (slot->state == BUSY) {
-            status = stage->md->poll(&slot->copy);
+            status = stage->md->poll(stage->md, &slot->copy);
             if (status == UCS_INPROGRESS) {
                 return;
             }
@@ -427,7 +427,7 @@ static void wait_for_one(struct cw_stage *stage)
         }
     }
     assert(oldest != NULL);
-    ended(stage, oldest, FREE, stage->md->wait(&oldest->copy));
+    ended(stage, oldest, FREE, stage->md->wait(stage->md, &oldest->copy));
 }
 
 static struct slot *next_slot(struct cw_stage *stage, size_t number)

@@ -13,7 +13,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* A block of no bytes is free; the one behind the last stands for none. */
 static struct block { char *ptr; size_t length; } blocks[MOST + 1];
 
-static void query(struct cw_md_attr *attr)
+static void query(const struct cw_md *md CW_UNUSED, struct cw_md_attr *attr)
 {
     const uint64_t types = CW_MEMORY_BIT(UCS_MEMORY_TYPE_CUDA);
 
@@ -32,7 +32,7 @@ static unsigned find(const void *ptr, size_t length)
     return i;
 }
 
-static ucs_status_t allocate(const struct cw_memory_wish *wish, struct cw_memory *memory)
+static ucs_status_t allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_wish *wish, struct cw_memory *mem)
 {
     ucs_status_t status = UCS_ERR_NO_MEMORY;
     char *ptr           = malloc(wish->length);
@@ -44,7 +44,7 @@ static ucs_status_t allocate(const struct cw_memory_wish *wish, struct cw_memory
     }
     if (ptr != NULL && i < MOST) {
         blocks[i] = (struct block){memset(ptr, 0xff, wish->length), wish->length};
-        *memory   = (struct cw_memory){.ptr = ptr, .length = wish->length, .fd = -1};
+        *mem      = (struct cw_memory){.ptr = ptr, .length = wish->length, .fd = -1};
         status    = UCS_OK;
     }
     pthread_mutex_unlock(&lock);
@@ -54,7 +54,7 @@ static ucs_status_t allocate(const struct cw_memory_wish *wish, struct cw_memory
     return status;
 }
 
-static void release(struct cw_memory *memory)
+static void release(const struct cw_md *md CW_UNUSED, struct cw_memory *memory)
 {
     pthread_mutex_lock(&lock);
     blocks[find(memory->ptr, 1)].length = 0;
@@ -62,7 +62,7 @@ static void release(struct cw_memory *memory)
     free(memory->ptr);
 }
 
-static ucs_memory_type_t type_of(const void *ptr, size_t length)
+static ucs_memory_type_t type_of(const struct cw_md *md CW_UNUSED, const void *ptr, size_t length)
 {
     unsigned i;
 
@@ -72,15 +72,15 @@ static ucs_memory_type_t type_of(const void *ptr, size_t length)
     return (i < MOST) ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_UNKNOWN;
 }
 
-static ucs_status_t reg(void *address, size_t length)
+static ucs_status_t reg(const struct cw_md *md, void *address, size_t length)
 {
-    return (type_of(address, length) == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_ERR_INVALID_ADDR : UCS_OK;
+    return (type_of(md, address, length) == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_ERR_INVALID_ADDR : UCS_OK;
 }
 
 /* Turns the bytes over if one end is of the host; within the domain they stay as they are. */
-static ucs_status_t copy(void *to, const void *from, size_t length)
+static ucs_status_t copy(const struct cw_md *md, void *to, const void *from, size_t length)
 {
-    const int turn = type_of(to, length) != type_of(from, length);
+    const int turn = type_of(md, to, length) != type_of(md, from, length);
 
     memmove(to, from, length);
     for (size_t i = 0; turn && i < length; i++) {

@@ -3,6 +3,7 @@
 #ifndef CW_EXERCISE_MIRROR_H
 #define CW_EXERCISE_MIRROR_H
 
+#include "base/compiler.h"
 #include "mem/md.h"
 
 extern const struct cw_md mirror_md;

@@ -9,14 +9,14 @@
 static uint64_t copies, left = UINT64_MAX;
 static struct cw_md counting;
 
-static ucs_status_t copy(void *to, const void *from, size_t length)
+static ucs_status_t copy(const struct cw_md *md CW_UNUSED, void *to, const void *from, size_t length)
 {
     if (left == 0) {
         return UCS_ERR_IO_ERROR;
     }
     left--;
     copies++;
-    return mirror_md.copy(to, from, length);
+    return mirror_md.copy(&mirror_md, to, from, length);
 }
 
 /* In place of src/mem/registry.c. */
@@ -42,14 +42,14 @@ void *device_alloc(size_t length)
     const struct cw_memory_wish wish = {.length = length};
     struct cw_memory memory;
 
-    return (mirror_md.allocate(&wish, &memory) == UCS_OK) ? memory.ptr : NULL;
+    return (mirror_md.allocate(&mirror_md, &wish, &memory) == UCS_OK) ? memory.ptr : NULL;
 }
 
 void device_free(void *ptr)
 {
     struct cw_memory memory = {.ptr = ptr};
 
-    mirror_md.release(&memory);
+    mirror_md.release(&mirror_md, &memory);
 }
 
 void *device_alloc_managed(size_t length)
@@ -65,7 +65,7 @@ void device_free_managed(void *ptr)
 
 void device_write(void *to, const void *from, size_t length)
 {
-    (void)mirror_md.copy(to, from, length);
+    (void)mirror_md.copy(&mirror_md, to, from, length);
 }
 
 void device_fail_after(uint64_t count)

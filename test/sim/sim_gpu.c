@@ -51,7 +51,7 @@ void cw_sim_gpu_close(void)
     gpu.type = UCS_MEMORY_TYPE_HOST;
 }
 
-static void gpu_query(struct cw_md_attr *attr)
+static void gpu_query(const struct cw_md *md CW_UNUSED, struct cw_md_attr *attr)
 {
     const uint64_t types = (gpu.type == UCS_MEMORY_TYPE_HOST) ? 0 : CW_MEMORY_BIT(gpu.type);
 
@@ -60,7 +60,8 @@ static void gpu_query(struct cw_md_attr *attr)
 
 /* ---- allocations ---- */
 
-static ucs_status_t gpu_allocate(const struct cw_memory_wish *wish, struct cw_memory *memory)
+static ucs_status_t gpu_allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_wish *wish,
+                                 struct cw_memory *memory)
 {
     const struct cw_memory_wish bytes = {.length = wish->length, .huge = CW_MEMORY_SMALL};
     struct allocation *allocation     = calloc(1, sizeof(*allocation));
@@ -104,7 +105,7 @@ static struct allocation *find(const void *ptr, size_t length)
     return NULL;
 }
 
-static void gpu_release(struct cw_memory *memory)
+static void gpu_release(const struct cw_md *md CW_UNUSED, struct cw_memory *memory)
 {
     struct allocation *allocation;
 
@@ -121,7 +122,7 @@ static void gpu_release(struct cw_memory *memory)
     }
 }
 
-static ucs_memory_type_t gpu_type_of(const void *ptr, size_t length)
+static ucs_memory_type_t gpu_type_of(const struct cw_md *md CW_UNUSED, const void *ptr, size_t length)
 {
     int ours = 0;
 
@@ -133,9 +134,9 @@ static ucs_memory_type_t gpu_type_of(const void *ptr, size_t length)
     return ours ? gpu.type : UCS_MEMORY_TYPE_UNKNOWN;
 }
 
-static ucs_status_t gpu_register(void *address, size_t length)
+static ucs_status_t gpu_register(const struct cw_md *md, void *address, size_t length)
 {
-    return (gpu_type_of(address, length) == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_ERR_INVALID_ADDR : UCS_OK;
+    return (gpu_type_of(md, address, length) == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_ERR_INVALID_ADDR : UCS_OK;
 }
 
 /* ---- copies ---- */
@@ -154,7 +155,7 @@ static void move(void *to, const void *from, size_t length)
     cw_bytes_move(place_of(to, length), place_of(from, length), length);
 }
 
-static ucs_status_t gpu_copy(void *to, const void *from, size_t length)
+static ucs_status_t gpu_copy(const struct cw_md *md CW_UNUSED, void *to, const void *from, size_t length)
 {
     ucs_status_t status = UCS_ERR_IO_ERROR;
 
@@ -174,13 +175,19 @@ static ucs_status_t gpu_copy(void *to, const void *from, size_t length)
 
 #define LOOKS 3
 
-static void *gpu_stage(const void *device, size_t length)
+static void *gpu_stage(const struct cw_md *md CW_UNUSED, const void *device, size_t length)
 {
     (void)device;
     return malloc(length);
 }
 
-static ucs_status_t gpu_start(void *to, const void *from, size_t length, struct cw_md_copy *copy)
+static void gpu_unstage(const struct cw_md *md CW_UNUSED, void *memory)
+{
+    free(memory);
+}
+
+static ucs_status_t gpu_start(const struct cw_md *md CW_UNUSED, void *to, const void *from, size_t length,
+                              struct cw_md_copy *copy)
 {
     struct late *late = malloc(sizeof(*late));
 
@@ -192,20 +199,20 @@ static ucs_status_t gpu_start(void *to, const void *from, size_t length, struct 
     return UCS_INPROGRESS;
 }
 
-static ucs_status_t gpu_wait(struct cw_md_copy *copy)
+static ucs_status_t gpu_wait(const struct cw_md *md, struct cw_md_copy *copy)
 {
     struct late *late   = copy->handle;
-    ucs_status_t status = gpu_copy(late->to, late->from, late->length);
+    ucs_status_t status = gpu_copy(md, late->to, late->from, late->length);
 
     free(late);
     return status;
 }
 
-static ucs_status_t gpu_poll(struct cw_md_copy *copy)
+static ucs_status_t gpu_poll(const struct cw_md *md, struct cw_md_copy *copy)
 {
     struct late *late = copy->handle;
 
-    return (--late->looks > 0) ? UCS_INPROGRESS : gpu_wait(copy);
+    return (--late->looks > 0) ? UCS_INPROGRESS : gpu_wait(md, copy);
 }
 
 const struct cw_md cw_md_sim_gpu = {
@@ -217,7 +224,7 @@ const struct cw_md cw_md_sim_gpu = {
     .type_of  = gpu_type_of,
     .copy     = gpu_copy,
     .stage    = gpu_stage,
-    .unstage  = free,
+    .unstage  = gpu_unstage,
     .start    = gpu_start,
     .poll     = gpu_poll,
     .wait     = gpu_wait,
@@ -230,14 +237,14 @@ void *cw_sim_gpu_alloc(size_t length)
     const struct cw_memory_wish wish = {.length = length};
     struct cw_memory memory;
 
-    return (gpu_allocate(&wish, &memory) == UCS_OK) ? memory.ptr : NULL;
+    return (gpu_allocate(&cw_md_sim_gpu, &wish, &memory) == UCS_OK) ? memory.ptr : NULL;
 }
 
 void cw_sim_gpu_free(void *ptr)
 {
     struct cw_memory memory = {.ptr = ptr};
 
-    gpu_release(&memory);
+    gpu_release(&cw_md_sim_gpu, &memory);
 }
 
 void cw_sim_gpu_write(void *device, const void *host, size_t length)

@@ -1,23 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slots of the domains of GPUs (mem/md.h) that are in no other file, and the table of CUDA. A key does not tell where
- * memory of the domain lies; peers on this host ask its owner for the name (cuda_peer.c), and others get the bytes from
- * it.
+ * The slots of the domains of GPUs (mem/md.h), of CUDA and ROCm: they find the driver and do the rest with the code
+ * that both kinds share. Where there is no driver no slot is called but query, type_of and forget, or those that a peer
+ * can cause to fail. A key does not tell where memory of the domain lies; peers on this host ask its owner for the name
+ * (cuda_peer.c), and others get the bytes from it.
  */
 #include "mem/cuda/cuda_md.h"
 
-#include "mem/cuda/cuda_slots.h"
+#include "mem/cuda/cuda.h"
+#include "mem/cuda/cuda_peer.h"
+#include "mem/cuda/cuda_span.h"
+#include "mem/cuda/cuda_stage.h"
+#include "mem/rocm/rocm_md.h"
 #include "os/loaded.h"
+
+static const struct cuda_driver *driver_of(const struct cw_md *md)
+{
+    return cw_cuda_driver_get(md->kind);
+}
 
 /* ---- types ---- */
 
+static void slot_query(const struct cw_md *md, struct cw_md_attr *attr)
+{
+    const struct cuda_kind *kind = md->kind;
+    const uint64_t types =
+        (cw_cuda_driver_look(kind) == NULL) ? 0 : CW_MEMORY_BIT(kind->device) | CW_MEMORY_BIT(kind->managed);
+
+    *attr = (struct cw_md_attr){.allocates = types, .registers = types, .copies = types, .trusts_types = 1};
+}
+
 /* Asks about each range, as the driver reports pieces that the program mapped one behind the other as separate
  * ranges. */
-ucs_memory_type_t cw_cuda_type_of(const struct cuda_driver *cuda, const void *ptr, size_t length)
+static ucs_memory_type_t slot_type_of(const struct cw_md *md, const void *ptr, size_t length)
 {
-    const uintptr_t end    = (uintptr_t)ptr + length;
-    uintptr_t next         = (uintptr_t)ptr;
-    ucs_memory_type_t type = UCS_MEMORY_TYPE_UNKNOWN;
+    const struct cuda_driver *cuda = driver_of(md);
+    const uintptr_t end            = (uintptr_t)ptr + length;
+    uintptr_t next                 = (uintptr_t)ptr;
+    ucs_memory_type_t type         = UCS_MEMORY_TYPE_UNKNOWN;
     struct cuda_range range;
 
     if (cuda == NULL || cw_memory_is_plain(ptr) || !cw_cuda_knows(cuda, ptr)) {
@@ -33,6 +53,11 @@ ucs_memory_type_t cw_cuda_type_of(const struct cuda_driver *cuda, const void *pt
         next = range.start + range.size;
     } while (next < end);
     return type;
+}
+
+static ucs_status_t slot_register(const struct cw_md *md, void *address, size_t length)
+{
+    return (slot_type_of(md, address, length) == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_ERR_INVALID_ADDR : UCS_OK;
 }
 
 /* ---- allocations ---- */
@@ -56,9 +81,31 @@ static int find_device(const struct cuda_driver *cuda, struct cuda_range *range)
     return 0;
 }
 
-ucs_status_t cw_cuda_allocate(const struct cuda_driver *cuda, const struct cw_memory_wish *wish,
-                              struct cw_memory *memory)
+/* The program may have destroyed the context, and the memory with it. */
+static void slot_release(const struct cw_md *md, struct cw_memory *memory)
 {
+    const struct cuda_driver *cuda = driver_of(md);
+    struct cuda_channel channel;
+    struct cuda_range range;
+    int result;
+
+    cw_cuda_range_of(cuda, memory->ptr, &range);
+    if (range.start != (uintptr_t)memory->ptr || range.type == UCS_MEMORY_TYPE_UNKNOWN) {
+        return;
+    }
+    result = cw_cuda_enter(cuda, &range, &channel);
+    if (result == CUDA_OK) {
+        result = cuda->free((uintptr_t)memory->ptr);
+        cw_cuda_leave(cuda);
+    }
+    if (result != CUDA_OK) {
+        (void)cw_cuda_failed(cuda, "memory cannot be freed", result);
+    }
+}
+
+static ucs_status_t slot_allocate(const struct cw_md *md, const struct cw_memory_wish *wish, struct cw_memory *memory)
+{
+    const struct cuda_driver *cuda = driver_of(md);
     struct cuda_channel channel;
     struct cuda_range range;
     cuda_ptr ptr = 0;
@@ -84,31 +131,161 @@ ucs_status_t cw_cuda_allocate(const struct cuda_driver *cuda, const struct cw_me
     memory->page   = 1;
     status         = cw_cuda_clear(cuda, memory->ptr, memory->length);
     if (status != UCS_OK) {
-        cw_cuda_release(cuda, memory);
+        slot_release(md, memory);
         memory->ptr = NULL;
     }
     return status;
 }
 
-/* The program may have destroyed the context, and the memory with it. */
-void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory)
-{
-    struct cuda_channel channel;
-    struct cuda_range range;
-    int result;
+/* ---- copies ---- */
 
-    cw_cuda_range_of(cuda, memory->ptr, &range);
-    if (range.start != (uintptr_t)memory->ptr || range.type == UCS_MEMORY_TYPE_UNKNOWN) {
-        return;
-    }
-    result = cw_cuda_enter(cuda, &range, &channel);
-    if (result == CUDA_OK) {
-        result = cuda->free((uintptr_t)memory->ptr);
-        cw_cuda_leave(cuda);
-    }
-    if (result != CUDA_OK) {
-        (void)cw_cuda_failed(cuda, "memory cannot be freed", result);
+static ucs_status_t slot_copy(const struct cw_md *md, void *to, const void *from, size_t length)
+{
+    const struct cuda_driver *cuda = driver_of(md);
+
+    return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy(cuda, to, from, length);
+}
+
+static ucs_status_t slot_copy_in(const struct cw_md *md, void *to, const void *from, size_t length)
+{
+    const struct cuda_driver *cuda = driver_of(md);
+
+    return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy_in(cuda, to, from, length);
+}
+
+static ucs_status_t slot_copy_out(const struct cw_md *md, void *to, const void *from, size_t length)
+{
+    const struct cuda_driver *cuda = driver_of(md);
+
+    return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy_out(cuda, to, from, length);
+}
+
+static void *slot_stage(const struct cw_md *md, const void *device, size_t length)
+{
+    const struct cuda_driver *cuda = driver_of(md);
+
+    return (cuda == NULL) ? NULL : cw_cuda_stage(cuda, device, length);
+}
+
+static void slot_unstage(const struct cw_md *md, void *memory)
+{
+    cw_cuda_unstage(driver_of(md), memory);
+}
+
+static ucs_status_t slot_start(const struct cw_md *md, void *to, const void *from, size_t length,
+                               struct cw_md_copy *copy)
+{
+    const struct cuda_driver *cuda = driver_of(md);
+
+    return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_start(cuda, to, from, length, copy);
+}
+
+static ucs_status_t slot_poll(const struct cw_md *md, struct cw_md_copy *copy)
+{
+    return cw_cuda_poll(driver_of(md), copy);
+}
+
+static ucs_status_t slot_wait(const struct cw_md *md, struct cw_md_copy *copy)
+{
+    return cw_cuda_wait(driver_of(md), copy);
+}
+
+/* ---- memory of other processes ---- */
+
+static ucs_status_t slot_share(const struct cw_md *md, const void *device, size_t length, struct cw_memory *memory)
+{
+    const struct cuda_driver *cuda = driver_of(md);
+
+    return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_share(cuda, device, length, memory);
+}
+
+static ucs_status_t slot_map_shared(const struct cw_md *md, const void *device, int fd, size_t length,
+                                    struct cw_memory *memory)
+{
+    const struct cuda_driver *cuda = driver_of(md);
+
+    return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_map_shared(cuda, device, fd, length, memory);
+}
+
+static void slot_unshare(const struct cw_md *md, struct cw_memory *memory)
+{
+    cw_cuda_unshare(driver_of(md), memory);
+}
+
+static int slot_give_name(const struct cw_md *md, const void *ptr, size_t length, uint32_t peer,
+                          struct cw_md_name *name)
+{
+    const struct cuda_driver *cuda = driver_of(md);
+
+    return cuda != NULL && cw_cuda_give_name(cuda, ptr, length, peer, name);
+}
+
+static ucs_status_t slot_open(const struct cw_md *md, const struct cw_md_name *name, uint32_t peer, const void *to,
+                              size_t length, struct cw_md_window *window)
+{
+    const struct cuda_driver *cuda = driver_of(md);
+
+    return (cuda == NULL) ? UCS_ERR_UNREACHABLE : cw_cuda_open(cuda, name, peer, to, length, window);
+}
+
+static void slot_shut(const struct cw_md *md, struct cw_md_window *window)
+{
+    cw_cuda_shut(driver_of(md), window);
+}
+
+static void slot_forget(const struct cw_md *md, uint32_t peer)
+{
+    if (driver_of(md) != NULL) {
+        cw_cuda_forget(driver_of(md), peer);
     }
 }
 
-CUDA_SLOTS(cw_md_cuda, cw_cuda_kind, UCS_MEMORY_TYPE_CUDA, "cuda", "cuda_copy", "cuda_ipc");
+/* ---- devices of fabrics ---- */
+
+static int slot_find_span(const struct cw_md *md, const void *ptr, size_t length, struct cw_md_span *span)
+{
+    const struct cuda_driver *cuda = driver_of(md);
+
+    return cuda != NULL && cw_cuda_find_span(cuda, ptr, length, span);
+}
+
+static ucs_status_t slot_export_span(const struct cw_md *md, const struct cw_md_span *span,
+                                     struct cw_md_dmabuf *dmabuf, const char **why_p)
+{
+    return cw_cuda_export_span(driver_of(md), span, dmabuf, why_p);
+}
+
+/* `tls_`, `peer_tls_`: the names in UCX_TLS. */
+#define DOMAIN(kind_, type, name_, tls_, peer_tls_)                                                                    \
+    {                                                                                                                  \
+        .kind        = &(kind_),                                                                                       \
+        .name        = name_,                                                                                          \
+        .tls         = tls_,                                                                                           \
+        .only        = CW_MEMORY_BIT(type) | CW_MEMORY_BIT(type##_MANAGED),                                            \
+        .query       = slot_query,                                                                                     \
+        .allocate    = slot_allocate,                                                                                  \
+        .release     = slot_release,                                                                                   \
+        .reg         = slot_register,                                                                                  \
+        .type_of     = slot_type_of,                                                                                   \
+        .copy        = slot_copy,                                                                                      \
+        .copy_in     = slot_copy_in,                                                                                   \
+        .copy_out    = slot_copy_out,                                                                                  \
+        .stage       = slot_stage,                                                                                     \
+        .unstage     = slot_unstage,                                                                                   \
+        .start       = slot_start,                                                                                     \
+        .poll        = slot_poll,                                                                                      \
+        .wait        = slot_wait,                                                                                      \
+        .share       = slot_share,                                                                                     \
+        .map_shared  = slot_map_shared,                                                                                \
+        .unshare     = slot_unshare,                                                                                   \
+        .peer_tls    = peer_tls_,                                                                                      \
+        .give_name   = slot_give_name,                                                                                 \
+        .open        = slot_open,                                                                                      \
+        .shut        = slot_shut,                                                                                      \
+        .forget      = slot_forget,                                                                                    \
+        .find_span   = slot_find_span,                                                                                 \
+        .export_span = slot_export_span,                                                                               \
+    }
+
+const struct cw_md cw_md_cuda = DOMAIN(cw_cuda_kind, UCS_MEMORY_TYPE_CUDA, "cuda", "cuda_copy", "cuda_ipc");
+const struct cw_md cw_md_rocm = DOMAIN(cw_rocm_kind, UCS_MEMORY_TYPE_ROCM, "rocm", "rocm_copy", "rocm_ipc");

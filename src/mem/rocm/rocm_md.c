@@ -13,7 +13,6 @@
  */
 #include "mem/rocm/rocm_md.h"
 
-#include "mem/cuda/cuda_slots.h"
 #include "os/lock.h"
 
 #define MAX_DEPTH      4
@@ -305,7 +304,7 @@ static const char *find_hip(void *library, struct cuda_driver *driver)
 
 static const char *const files[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", NULL};
 
-static const struct cuda_kind kind = {
+const struct cuda_kind cw_rocm_kind = {
     .number     = CUDA_KIND_ROCM,
     .name       = "HIP",
     .allocators = "hipMalloc",
@@ -316,5 +315,3 @@ static const struct cuda_kind kind = {
     .files      = files,
     .find       = find_hip,
 };
-
-CUDA_SLOTS(cw_md_rocm, kind, UCS_MEMORY_TYPE_ROCM, "rocm", "rocm_copy", "rocm_ipc");

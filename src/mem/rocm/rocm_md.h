@@ -6,8 +6,10 @@
 #ifndef CW_MEM_ROCM_MD_H
 #define CW_MEM_ROCM_MD_H
 
+#include "mem/cuda/cuda_driver.h"
 #include "mem/md.h"
 
-extern const struct cw_md cw_md_rocm;
+extern const struct cw_md cw_md_rocm; /* in mem/cuda/cuda_md.c */
+extern const struct cuda_kind cw_rocm_kind;
 
 #endif
