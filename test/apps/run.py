@@ -7,8 +7,9 @@
 PROGRAM is a source (compiled when it is newer than what was built of it): mpi_*.c, osc_*.c for one-sided MPI, shmem_*.c
 for OpenSHMEM, fftw_*.c for FFTW under Open MPI; or an installed program.
 
-    --lib DIRECTORY    where our libraries are; the MPI library's own ones are taken from the system. The directory of
-                       the system's libucp.so.0 runs the program on the system's, to see whether the program is right
+    --lib DIRECTORY    where our libraries are; what it does not have is taken from the system. The directory of the
+                       system's libucp.so.0 runs the program on the system's, to see whether the program is right
+    --other DIRECTORY  the system's libucp.so.0: what fails runs there, too, and is a failure only if it passes there
     --work DIRECTORY   where programs are built and run
     --set NAME=VALUE   an environment variable of the processes
     --launch WORD      one more argument of mpirun
@@ -38,7 +39,7 @@ import time
 SKIP = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
 PR_SET_CHILD_SUBREAPER = 36
-LIBRARY = re.compile(r"calling init: (/\S*/libuc[pstm]\.so[^\s]*)")
+LIBRARY = re.compile(r"calling init: (/\S*/(libuc[pstm]\.so)[^\s]*)")
 BACKTRACE_LINES = 150
 
 # docs/use/mpi.md tells what each is for.
@@ -140,15 +141,15 @@ def kill_all():
         time.sleep(0.05)
 
 
-def used_libraries(program, directory):
-    """Which libraries of ours or of the system the processes of the program loaded, as the loader wrote it down."""
+def used_libraries(program, directory, lib):
+    """Which libraries that `lib` has the processes loaded, from wherever, as the loader wrote it down."""
     found = set()
     started = "transferring control: "
     for name in os.listdir(directory):
         text = read(os.path.join(directory, name)) if name.startswith("loader.") else ""
         names = [line.split(started, 1)[1] for line in text.split("\n") if started in line]
         if any(os.path.basename(other) == os.path.basename(program) for other in names):
-            found.update(LIBRARY.findall(text))
+            found.update(path for path, base in LIBRARY.findall(text) if os.path.exists("%s/%s.0" % (lib, base)))
     return found
 
 
@@ -226,7 +227,7 @@ def run(options, program, env, names):
               options.seconds)
         tell_what_hangs(program)
     kill_all()
-    return status, read(log), used_libraries(program, options.directory)
+    return status, read(log), used_libraries(program, options.directory, options.lib)
 
 
 def judge(options, status, output, libraries):
@@ -252,13 +253,38 @@ def judge(options, status, output, libraries):
     return complaints
 
 
+def attempt(options, program):
+    """What is wrong with a run of the program on options.lib."""
+    if not os.path.exists(os.path.join(options.lib, "libucp.so.0")):
+        fail("there is no libucp.so.0 in " + options.lib)
+    options.directory = os.path.join(options.work, "run-%d" % os.getpid())
+    os.makedirs(options.directory)
+    try:
+        if options.input is not None:
+            shutil.copy(os.path.join(HERE, options.input), options.directory)
+        env, names = environment(options, options.mpi)
+        start = time.monotonic()
+        status, output, libraries = run(options, program, env, names)
+        if status is None:
+            return ["the program hangs"]
+        print(output, end="")
+        complaints = judge(options, status, output, libraries)
+        for complaint in complaints:
+            print("FAILED: " + complaint)
+        print("%.1f seconds" % (time.monotonic() - start))
+        return complaints
+    finally:
+        kill_all()
+        shutil.rmtree(options.directory, ignore_errors=True)
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Runs a program of an MPI library over our libucp.")
     for name in ("--lib", "--work"):
         parser.add_argument(name, required=True)
     for name in ("--set", "--launch", "--expect", "--refuse", "--need"):
         parser.add_argument(name, action="append", default=[])
-    for name in ("--input", "--output", "--osc"):
+    for name in ("--input", "--output", "--osc", "--other"):
         parser.add_argument(name)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("mpi", choices=sorted(LAUNCH))
@@ -284,27 +310,13 @@ def main():
         if program is None:
             skip("there is no %s on this machine" % options.program)
     program = os.path.realpath(program)
-    if not os.path.exists(os.path.join(options.lib, "libucp.so.0")):
-        fail("there is no libucp.so.0 in " + options.lib)
-    options.directory = os.path.join(options.work, "run-%d" % os.getpid())
-    os.makedirs(options.directory)
-    try:
-        if options.input is not None:
-            shutil.copy(os.path.join(HERE, options.input), options.directory)
-        env, names = environment(options, options.mpi)
-        start = time.monotonic()
-        status, output, libraries = run(options, program, env, names)
-        if status is None:
-            return 1
-        print(output, end="")
-        complaints = judge(options, status, output, libraries)
-        for complaint in complaints:
-            print("FAILED: " + complaint)
-        print("%.1f seconds" % (time.monotonic() - start))
-        return 1 if complaints else 0
-    finally:
-        kill_all()
-        shutil.rmtree(options.directory, ignore_errors=True)
+    complaints = attempt(options, program)
+    if complaints and options.other is not None:
+        options.lib = os.path.realpath(options.other)
+        print("once more on %s" % options.lib)
+        if attempt(options, program):
+            skip("the program fails there, too")
+    return 1 if complaints else 0
 
 
 if __name__ == "__main__":
