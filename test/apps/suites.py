@@ -58,29 +58,33 @@ def call(command, **options):
     subprocess.run(command, check=True, **options)
 
 
-def mirror(release):
-    """Where this machine gets its packages of the release."""
+def archive():
+    """Where this machine gets its packages, and the name of its release."""
+    with open("/etc/os-release", encoding="utf-8") as file:
+        match = re.search(r"^VERSION_CODENAME=(\S+)", file.read(), re.MULTILINE)
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    found = [line.split()[0] for line in lines if line.split()[1:] == [release]]
+    found = [line.split()[0] for line in lines if match and line.split()[1:] == [match.group(1)]]
     if not found:
-        sys.exit("apt knows no mirror of %s, so the sources of the suite cannot be fetched" % release)
-    return found[0]
+        sys.exit("apt knows no archive of this machine's release")
+    return found[0], match.group(1)
 
 
-def fetch(options):
+def download(package, work):
     """The source package, by a list of sources in our directory: the system's stays as it is."""
-    apt = os.path.join(options.work, "apt")
+    apt = os.path.join(work, "apt")
     for name in ("lists/partial", "cache/archives/partial"):
         os.makedirs(os.path.join(apt, name), exist_ok=True)
-    with open("/etc/os-release", encoding="utf-8") as file:
-        release = re.search(r"^VERSION_CODENAME=(\S+)", file.read(), re.MULTILINE).group(1)
     with open(os.path.join(apt, "only.sources"), "w", encoding="utf-8") as file:
-        file.write(SOURCE % (mirror(release), release))
+        file.write(SOURCE % archive())
     settings = ["-oDir::Etc::sourcelist=%s/only.sources" % apt, "-oDir::Etc::sourceparts=/dev/null",
                 "-oDir::State::lists=%s/lists" % apt, "-oDir::Cache=%s/cache" % apt]
     call(["apt-get"] + settings + ["update"])
-    call(["apt-get"] + settings + ["source", "--download-only", "mpich"], cwd=options.work)
+    call(["apt-get"] + settings + ["source", "--download-only", package], cwd=work)
+
+
+def fetch(options):
+    download("mpich", options.work)
     description = [name for name in os.listdir(options.work) if re.match(r"mpich_.*\.dsc$", name)][0]
     call(["dpkg-source", "--no-check", "-x", description, "mpich-source"], cwd=options.work)
 
