@@ -206,9 +206,9 @@ static void print_flags(void)
                 continue;
             }
             text = printed(config, (ucs_config_print_flags_t)flags, titles[i]);
-            twin_tell("flags %u, title %d: empty %d, title %d, syntax %d, starts '%.12s'", flags, titles[i] != NULL,
+            twin_tell("flags %u, title %d: empty %d, title %d, syntax %d, starts '%.*s'", flags, titles[i] != NULL,
                       text[0] == '\0', twin_has_word(text, "# a title"), twin_has_word(text, "# syntax:"),
-                      text[0] == '\n' ? "(empty line)" : text);
+                      (int)strcspn(text, "\n") < 12 ? (int)strcspn(text, "\n") : 12, text);
             free(text);
         }
     }

@@ -99,7 +99,7 @@ static void masks(void)
     }
     one(known, true);
     one(usable, false);
-    one(known | UINT64_C(0xffff) << 32, true);
+    one(known | TWIN_UNKNOWN, true);
     one(UCP_PARAM_FIELD_FEATURES | UINT64_C(0xffff) << 40, true);
 }
 
@@ -132,7 +132,7 @@ static void query(void)
     int i;
 
     for (i = 0; i < 18; i++) {
-        mask = i < 16 ? (uint64_t)i : i == 16 ? ~UINT64_C(0xf) : ~UINT64_C(0);
+        mask = i < 16 ? (uint64_t)i : i == 16 ? TWIN_UNKNOWN : TWIN_UNKNOWN | 0xf;
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = mask;
         status          = ucp_context_query(context, &attr);

@@ -113,8 +113,8 @@ static void masks(void)
             }
         }
         one(&pair, usable, mode);
-        one(&pair, usable | UINT64_C(0xffff) << 32, mode);
-        one(&pair, address | UINT64_C(0xffff) << 32, mode);
+        one(&pair, usable | TWIN_UNKNOWN, mode);
+        one(&pair, address | TWIN_UNKNOWN, mode);
     }
     one(&pair, address, 2);
     one(&pair, address | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE, 77);
@@ -123,7 +123,8 @@ static void masks(void)
 
 static void values(void)
 {
-    static const unsigned modes[] = {0, 1, 2, 99, 0xffffffff}, flags[] = {0, 2, 4, 6, 1, 8, 0xfffffff8};
+    static const unsigned flags[] = {0, 2, 4, 6, 1, 8, 0xfffffff8};
+    static const unsigned modes[] = {0, 1, 2, 99, 0xffffffff}; /* 1.23 ends the process over the first of no meaning */
     struct twin_pair pair;
     ucp_ep_params_t params;
     ucp_address_t *address;
@@ -133,9 +134,13 @@ static void values(void)
 
     twin_pair_open(&pair, UCP_FEATURE_TAG, UCP_ERR_HANDLING_MODE_NONE);
     twin_need(ucp_worker_get_address(pair.worker[1], &address, &length) == UCS_OK, "ucp_worker_get_address");
-    for (i = 0; i < TWIN_COUNT(modes) + TWIN_COUNT(flags); i++) {
-        bool of_mode   = i < TWIN_COUNT(modes);
-        unsigned value = of_mode ? modes[i] : flags[i - TWIN_COUNT(modes)];
+    memset(&params, TWIN_FILL, sizeof(params));
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+    params.address    = NULL;
+    twin_tell("no address: %s", twin_status(ucp_ep_create(pair.worker[0], &params, &ep)));
+    for (i = 0; i < TWIN_COUNT(flags) + TWIN_COUNT(modes); i++) {
+        bool of_mode   = i >= TWIN_COUNT(flags);
+        unsigned value = of_mode ? modes[i - TWIN_COUNT(flags)] : flags[i];
 
         memset(&params, TWIN_FILL, sizeof(params));
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
@@ -150,9 +155,6 @@ static void values(void)
             (void)twin_wait(&pair, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH));
         }
     }
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address    = NULL;
-    twin_tell("no address: %s", twin_status(ucp_ep_create(pair.worker[0], &params, &ep)));
     ucp_worker_release_address(pair.worker[1], address);
     twin_pair_close(&pair);
 }
@@ -171,7 +173,7 @@ static void query(void)
 
     twin_pair_open(&pair, UCP_FEATURE_TAG, UCP_ERR_HANDLING_MODE_NONE);
     for (i = 0; i < 9; i++) {
-        mask = i < 8 ? (uint64_t)i : UINT64_C(0xffff) << 32;
+        mask = i < 8 ? (uint64_t)i : TWIN_UNKNOWN;
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = mask;
         status          = ucp_ep_query(pair.ep[0], &attr);

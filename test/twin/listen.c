@@ -119,7 +119,7 @@ static void listeners(void)
     open_workers();
     for (mask = 0; mask < 9; mask++) {
         for (callbacks = 0; callbacks < 2; callbacks++) {
-            status = listen_on(mask < 8 ? mask : (UINT64_C(0xffff) << 32 | 5), &any, sizeof(any), callbacks);
+            status = listen_on(mask < 8 ? mask : (TWIN_UNKNOWN | 5), &any, sizeof(any), callbacks);
             twin_tell("mask %u, callbacks %d: %s", mask, callbacks, twin_status(status));
             if (status == UCS_OK) {
                 ucp_listener_destroy(listener);
@@ -311,7 +311,7 @@ static void clients(void)
                  {DIAL | UCP_EP_PARAM_FIELD_ERR_HANDLER, 1, 0},
                  {DIAL | SAFE | UCP_EP_PARAM_FIELD_NAME, 1, 1},
                  {DIAL | SAFE | UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR, 1, 1},
-                 {DIAL | SAFE | UINT64_C(0xffff) << 32, 1, 1},
+                 {DIAL | SAFE | TWIN_UNKNOWN, 1, 1},
                  {DIAL | SAFE, 0xfffffffd, 1},
                  {DIAL, 0, 0},
                  {UCP_EP_PARAM_FIELD_SOCK_ADDR, 1, 0},
@@ -351,7 +351,7 @@ static void servers(void)
                                      UCP_EP_PARAM_FIELD_USER_DATA,
                                      UCP_EP_PARAM_FIELD_FLAGS,
                                      UCP_EP_PARAM_FIELD_NAME,
-                                     UINT64_C(0xffff) << 32};
+                                     TWIN_UNKNOWN};
     struct sockaddr_in to;
     ucs_status_t status;
     char what[48];

@@ -294,7 +294,7 @@ static void around(void)
         recv_it(&recv, OP_BYTES, NULL);
         memset(&attr, TWIN_FILL, sizeof(attr));
         memset(string, 0, sizeof(string));
-        attr.field_mask        = mask < 16 ? mask : UINT64_C(0xffff) << 32;
+        attr.field_mask        = mask < 16 ? mask : TWIN_UNKNOWN;
         attr.debug_string      = (mask & 1) ? string : attr.debug_string;
         attr.debug_string_size = (mask & 2) ? sizeof(string) : attr.debug_string_size;
         status                 = ucp_request_query(recv.result, &attr);

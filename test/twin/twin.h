@@ -17,6 +17,9 @@
 
 enum { TWIN_SECONDS = 5, TWIN_SCENARIO_SECONDS = 60, TWIN_FILL = 0xee };
 
+/* Bits that no level knows. One that a later level knows is a promise of a member behind the structure of this one. */
+#define TWIN_UNKNOWN (UINT64_C(0xffff) << 32)
+
 /* One process each: what crashes or hangs costs its own lines only. */
 struct twin_case {
     const char *name;

@@ -106,7 +106,7 @@ static void masks(void)
         one(context, UCP_WORKER_PARAM_FIELD_EVENT_FD | UCP_WORKER_PARAM_FIELD_USER_DATA, i == 1);
         one(context, known, i == 1);
         one(context, known & ~(uint64_t)UCP_WORKER_PARAM_FIELD_EVENT_FD, i == 1);
-        one(context, UINT64_C(0xffff) << 32, i == 1);
+        one(context, TWIN_UNKNOWN, i == 1);
         ucp_cleanup(context);
     }
 }
@@ -160,7 +160,7 @@ static void query_with(ucp_context_h context, const char *name)
     int i;
 
     for (i = 0; i < 66; i++) {
-        mask = i < 64 ? (uint64_t)i : i == 64 ? ~UINT64_C(0x3f) : ~UINT64_C(0);
+        mask = i < 64 ? (uint64_t)i : i == 64 ? TWIN_UNKNOWN : TWIN_UNKNOWN | 0x3f;
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = mask;
         attr.address_flags =
