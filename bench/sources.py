@@ -135,7 +135,7 @@ def values_of(shared, pick):
     return {name: runs.value(pick) for name, runs in shared.items()}
 
 
-def mpi_source(settings, tool, flavour, key):
+def mpi_source(settings, tool, flavour, program, key, transport=None):
     starter = {"mpich": ["mpiexec.hydra", "-n", "2"],
                "openmpi": ["mpirun.openmpi", "--oversubscribe", "--allow-run-as-root", "--mca", "pml", "ucx", "--mca",
                            "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any", "-n", "2"]}[flavour]
@@ -144,6 +144,8 @@ def mpi_source(settings, tool, flavour, key):
         # Handed over on the command line: what starts the processes has no need of the library.
         env = Tool(tool.name, tool.program, None, []).env()
         starter_env = [f"LD_LIBRARY_PATH={tool.libdir}"] if tool.libdir else []
-        program = os.path.join(settings.bindir, f"bench_mpi_init.{flavour}")
-        return key_values(run(starter + ["env"] + starter_env + [program], env, 60))[key] / 1e3
+        if transport is not None:  # MPICH has shared memory of its own
+            starter_env += [f"UCX_TLS={transport},self", "MPIR_CVAR_NOLOCAL=1"]
+        path = os.path.join(settings.bindir, f"bench_{program}.{flavour}")
+        return key_values(run(starter + ["env"] + starter_env + [path], env, 60))[key] / 1e3
     return measure

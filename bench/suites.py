@@ -251,13 +251,27 @@ def rma_rows(settings, tools):
             yield Row("rma", f"{transport}, {label}", "usec", "less", values_of(flushes, key))
 
 
-def mpi_init_rows(settings, tools):
+def mpis_with(settings, program):
     for flavour, name, starter in (("mpich", "MPICH", "mpiexec.hydra"), ("openmpi", "Open MPI", "mpirun.openmpi")):
-        if not shutil.which(starter) or not os.path.exists(os.path.join(settings.bindir, f"bench_mpi_init.{flavour}")):
-            continue
+        if shutil.which(starter) and os.path.exists(os.path.join(settings.bindir, f"bench_{program}.{flavour}")):
+            yield flavour, name
+
+
+def mpi_init_rows(settings, tools):
+    for flavour, name in mpis_with(settings, "mpi_init"):
         for key, label in (("init_us", "MPI_Init"), ("total_us", "MPI_Init and MPI_Finalize")):
             yield Row("mpi_init", f"{name}, two processes, {label}", "msec", "less",
-                      {tool.name: mpi_source(settings, tool, flavour, key) for tool in libraries_of(tools)})
+                      {tool.name: mpi_source(settings, tool, flavour, "mpi_init", key) for tool in libraries_of(tools)})
+
+
+def mpi_types_rows(settings, tools):
+    for flavour, name in mpis_with(settings, "mpi_types"):
+        for transport in TRANSPORTS:
+            for key, label in (("vector", "vector, 1 MiB"), ("struct", "structures, 1 MB"),
+                               ("indexed", "every second structure, 0.8 MB")):
+                yield Row("mpi_types", f"{name}, {transport}, {label}", "msec", "less",
+                          {tool.name: mpi_source(settings, tool, flavour, "mpi_types", f"{key}_us", transport)
+                           for tool in libraries_of(tools)})
 
 
 def startup_rows(settings, tools):
@@ -428,5 +442,6 @@ ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows,
         "rma": rma_rows, "startup": startup_rows, "endpoints": endpoints_rows, "memory": memory_rows,
         "wakeup": wakeup_rows, "connect": connect_rows, "idle": idle_rows, "matching": matching_rows,
         "guarded": guarded_rows, "modes": modes_rows, "threads": threads_rows, "mixed": mixed_rows, "both": both_rows,
-        "mpi_init": mpi_init_rows}
+        "mpi_init": mpi_init_rows,
+        "mpi_types": mpi_types_rows}
 SUITES = list(ROWS)
