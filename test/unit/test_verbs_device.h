@@ -25,13 +25,15 @@
 static struct {
     int max_cqe;
     int resizes; /* ibv_resize_cq works */
-    int max_qp;
+    int max_qp, max_each; /* queue pairs of all, and of each completion queue */
     int is_ethernet;
+    int stands;    /* nothing is carried out */
+    int loses;     /* of 100 datagrams; as many come once more, after some that follow them */
     uint8_t gid[16];
-} device_is = {.max_cqe = 1 << 22, .resizes = 1, .max_qp = 1 << 20};
+} device_is = {.max_cqe = 1 << 22, .resizes = 1, .max_qp = 1 << 20, .max_each = 1 << 20};
 
 static struct {
-    unsigned qps, most_under_way, refused_qps;
+    unsigned qps, most_qps, most_under_way, refused_qps, made_qps, datagrams;
     int largest_cq;
 } device_saw;
 
@@ -43,6 +45,7 @@ struct device_cq {
         uint64_t places;
     } * ring;
     unsigned first, count, under_way; /* requests of its queue pairs that did not end */
+    int qps;
 };
 
 struct device_receive {
@@ -173,6 +176,38 @@ static int device_deliver(struct device_qp *from, struct device_qp *to, const st
     return 1;
 }
 
+/* Delivers a datagram, loses it, or delivers one of the last ones in its place and itself as well. */
+static void device_datagram(struct device_qp *from, struct device_qp *to, const struct ibv_send_wr *wr)
+{
+    static struct {
+        uint32_t from, to, length;
+        char bytes[512];
+    } old[16];
+    static unsigned next;
+    const unsigned at = (unsigned)rand() % 16;
+    struct ibv_send_wr again = *wr;
+    struct ibv_sge sge       = {.addr = (uintptr_t)old[at].bytes, .length = old[at].length};
+
+    device_saw.datagrams++;
+    if (rand() % 100 < device_is.loses) {
+        return;
+    }
+    if (rand() % 100 < device_is.loses && old[at].length > 0 && device_qps[old[at].from % (1u << 16)] != NULL &&
+        device_qps[old[at].to % (1u << 16)] != NULL) {
+        again.sg_list = &sge;
+        again.num_sge = 1;
+        (void)device_deliver(device_qps[old[at].from % (1u << 16)], device_qps[old[at].to % (1u << 16)], &again);
+    }
+    (void)device_deliver(from, to, wr);
+    if (device_is.loses == 0) {
+        return;
+    }
+    old[next % 16].from   = from->super.qp_num;
+    old[next % 16].to     = to->super.qp_num;
+    old[next % 16].length = device_length(wr);
+    device_gather(wr, old[next++ % 16].bytes);
+}
+
 static void device_atomic(const struct ibv_send_wr *wr)
 {
     uint64_t *word        = (uint64_t *)(uintptr_t)wr->wr.atomic.remote_addr;
@@ -195,7 +230,7 @@ static void device_step(struct device_qp *qp)
 
     if (qp->super.qp_type == IBV_QPT_UD) {
         if (peer != NULL && peer->super.qp_num == number) {
-            (void)device_deliver(qp, peer, wr);
+            device_datagram(qp, peer, wr);
         }
         device_end(qp, IBV_WC_SUCCESS);
         return;
@@ -228,7 +263,7 @@ static void device_work(void)
     struct device_qp *qp;
     int i;
 
-    for (i = 0; i < DEVICE_STEPS && (link = cw_list_pop_head(&device_busy)) != NULL; i++) {
+    for (i = 0; i < DEVICE_STEPS && !device_is.stands && (link = cw_list_pop_head(&device_busy)) != NULL; i++) {
         qp = cw_container_of(link, struct device_qp, busy);
         device_step(qp);
         if (qp->done != qp->posted) {
@@ -368,7 +403,7 @@ static int device_close(struct ibv_context *context)
 static int device_query(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     (void)context;
-    *attr = (struct ibv_device_attr){.max_qp         = device_is.max_qp,
+    *attr = (struct ibv_device_attr){.max_qp         = device_is.max_each,
                                      .max_qp_wr      = 16384,
                                      .max_sge        = 4,
                                      .max_cqe        = device_is.max_cqe,
@@ -519,7 +554,8 @@ static struct ibv_qp *device_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 {
     struct device_qp *qp;
 
-    if (device_saw.qps >= (unsigned)device_is.max_qp) {
+    if (device_saw.qps >= (unsigned)device_is.max_qp ||
+        ((struct device_cq *)init->send_cq)->qps >= device_is.max_each) {
         device_saw.refused_qps++;
         errno = ENOMEM;
         return NULL;
@@ -545,6 +581,9 @@ static struct ibv_qp *device_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
     qp->receives.list = calloc(qp->receives.most + 1, sizeof(*qp->receives.list));
     device_qps[device_next_qp++ % (1u << 16)] = qp;
     device_saw.qps++;
+    ((struct device_cq *)init->send_cq)->qps++;
+    device_saw.made_qps++;
+    device_saw.most_qps = (device_saw.qps > device_saw.most_qps) ? device_saw.qps : device_saw.most_qps;
     return &qp->super;
 }
 
@@ -594,6 +633,7 @@ static int device_destroy_qp(struct ibv_qp *super)
     struct device_qp *qp = (struct device_qp *)super;
     struct cw_list *link;
 
+    ((struct device_cq *)super->send_cq)->qps--;
     ((struct device_cq *)super->send_cq)->under_way -= (unsigned)(qp->posted - qp->done);
     device_discard((struct device_cq *)super->send_cq, qp);
     device_discard((struct device_cq *)super->recv_cq, qp);

@@ -71,6 +71,7 @@ static int setup(void **state)
     (void)state;
     setenv("UCX_TLS", "rc", 1);
     setenv("UCX_UD_TIMEOUT", "60s", 1);
+    setenv("UCX_RC_MAX_NUM_EPS", "inf", 1);
     device_is.max_cqe = 1 << 22;
     device_is.resizes = 1;
     device_is.max_qp  = 1 << 20;

@@ -65,9 +65,9 @@ static void test_address(void **state)
     bytes[1] = 6;
     assert_non_null(cw_verbs_address_decode(bytes, length, &back));
     bytes[1] = 3;
-    bytes[0] = 2;
+    bytes[0] = 1; /* another version */
     assert_non_null(cw_verbs_address_decode(bytes, length, &back));
-    bytes[0] = 1;
+    bytes[0] = 3;
     memset(bytes + 6, 0, 3);
     assert_non_null(cw_verbs_address_decode(bytes, length, &back));
 }

@@ -8,6 +8,7 @@
  *   verbs_ud.c       the queue pair for datagrams
  *   verbs_cm.c       dialling and accepting by datagrams
  *   verbs_watch.c    peers whose process ends
+ *   verbs_park.c     idle connections without a queue pair
  *   verbs_conn.c     queue pairs, their places and completions, ends (verbs_conn.h)
  *   verbs_data.c     packets
  *   verbs_batch.c    several requests by one doorbell
@@ -43,8 +44,15 @@
 /* Set in the wr_id of requests of the datagrams. */
 #define CW_VERBS_UD_WR       (UINT64_C(1) << 63)
 
-/* The id of a packet travels as immediate data; id 0 belongs to the transport, with one of these values above it. */
-enum { CW_VERBS_READY = 0x100, CW_VERBS_END = 0x200 };
+/* The id of a packet travels as immediate data; id 0 belongs to the transport, with one of these values above it. PARK
+ * and its answer PARK_OK have a number in their upper half. */
+enum {
+    CW_VERBS_READY   = 0x100,
+    CW_VERBS_END     = 0x200,
+    CW_VERBS_PARK    = 0x300,
+    CW_VERBS_PARK_OK = 0x400,
+    CW_VERBS_PARTED  = 0x500
+};
 
 /* Bytes before the data of each segment: who keeps a packet writes there. Behind the first 8 bytes of a packet its data
  * are aligned to 16 bytes. */
@@ -150,9 +158,22 @@ struct cw_verbs_iface {
     struct cw_hash by_peer; /* accepted connections, by the dialler's interface and connection */
     struct cw_idmap ids;
     struct cw_list conns;
+    struct cw_list live;     /* connections with a queue pair, roughly the least recently used first */
+    struct cw_list waiting;  /* connections for which the device had no queue pair */
+    unsigned num_live;       /* in `live` */
+    unsigned most_live;      /* idle ones beyond this number are parked */
+    unsigned num_dials;      /* hellos that wait for a reply */
+    unsigned most_dials;     /* further ones wait, so that the device has room for those of peers */
+    int is_short;            /* the device refused a queue pair since the last sweep */
+    struct cw_alarm sweep;   /* for idle connections, at sweep_ns if it is set */
+    uint64_t sweep_ns;
+    struct cw_verbs_retired *retired; /* queue pairs of parked connections, the oldest first */
+    struct cw_verbs_retired **retired_end;
     struct cw_list blocked; /* connections whose send got CW_AGAIN */
     struct cw_list due;     /* connections with an upcall or an end to handle */
     unsigned num_conns;
+    unsigned num_qps; /* of type RC */
+    unsigned num_draining; /* connections in that state */
     unsigned in_flight; /* requests under way of all connections, */
     unsigned most_in_flight; /* and how many there may be, beside the places that are kept, so that send_cq has room */
     unsigned most_unseen; /* beyond this number each request completes visibly */
@@ -162,17 +183,23 @@ struct cw_verbs_iface {
     int starved; /* segments, or places of send_cq, ran out */
     int hurried; /* all requests under way complete visibly */
     int told_limit;
+    int is_closing;
     struct cw_verbs_refusal *refusals; /* answers to diallers that may ask again */
     unsigned next_refusal;
 };
 
 /* ACCEPTING: the acceptor does not know yet that the dialler receives. FAILING: `closed` follows. LEAVING: the core
  * closed the connection, and requests are still under way. OVER: to be freed. DRAINING: only the interface still knows
- * the connection, for the last completions of its queue pair, which is in the error state. */
+ * the connection, for the last completions of its queue pair, which is in the error state. Others: verbs_park.c. */
 enum cw_verbs_state {
     CW_VERBS_DIALLING,
     CW_VERBS_ACCEPTING,
+    CW_VERBS_PARKED,
+    CW_VERBS_REOPENING,
+    CW_VERBS_PARTING,
     CW_VERBS_OPEN,
+    CW_VERBS_PARKING,
+    CW_VERBS_YIELDING,
     CW_VERBS_FAILING,
     CW_VERBS_CLOSED,
     CW_VERBS_LEAVING,
@@ -193,8 +220,9 @@ struct cw_verbs_conn {
     struct cw_list link; /* iface->conns */
     struct cw_list blocked;
     struct cw_list due;
+    struct cw_list live; /* iface->live, or iface->waiting */
     struct cw_alarm alarm;
-    struct ibv_qp *qp;
+    struct ibv_qp *qp; /* NULL: parked, or waiting for one */
     enum cw_verbs_state state;
     ucs_status_t status; /* reason of FAILING and CLOSED, and of a dial that failed */
     uint32_t serial;     /* tells completions apart from those of an earlier queue pair with this number */
@@ -205,7 +233,17 @@ struct cw_verbs_conn {
     uint32_t lent;      /* requests before this number may use memory that the core named */
     uint32_t unsent;    /* the last requests, which the device never got */
     unsigned idle_looks;
-    uint32_t end; /* number of the request with END, if LEAVING and is_last */
+    uint32_t end; /* number of the request with END, if LEAVING and is_last, or with PARTED, if PARTING */
+    uint32_t epoch;      /* how often it was parked */
+    uint32_t swept;      /* `posted` at the last sweep */
+    uint16_t idle;       /* sweeps since it was used, or since PARK was sent */
+    uint16_t asked;      /* number of the last PARK of this side */
+    uint16_t peer_asked; /* if is_asked: that of the peer */
+    uint8_t is_asked;    /* the peer's PARK waits for an answer */
+    uint8_t is_used;     /* a packet came since the last sweep */
+    uint8_t is_dial;     /* counted in num_dials */
+    uint8_t is_doubtful; /* PARTING, and the peer may not know */
+    uint8_t patience;    /* it is parked after 2^patience idle sweeps */
     uint32_t psn;
     unsigned max_inline;
     uint8_t is_last;
@@ -275,13 +313,46 @@ unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_d
 int cw_verbs_gid_address(const uint8_t gid[16], struct cw_net_address *address);
 unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns);
 void cw_verbs_cancel(struct cw_verbs_conn *conn);
+/* Of two words of both sides that have crossed, that of the lower address counts. */
+bool cw_verbs_wins(const struct cw_verbs_conn *conn);
+/* Tells the peer of a parked connection that it is over, until the peer answers. False: the time for that is over. */
+bool cw_verbs_say_close(struct cw_verbs_conn *conn, uint64_t now_ns);
+
+/* verbs_park.c */
+/* The connection has a queue pair since now. */
+void cw_verbs_live_add(struct cw_verbs_conn *conn);
+/* It is none of those that are parked, or wait for a queue pair. */
+void cw_verbs_live_remove(struct cw_verbs_conn *conn);
+/* Whether connections may be parked, so that a queue pair becomes free when they are idle. */
+bool cw_verbs_can_wait(const struct cw_verbs_iface *iface);
+/* As well, and begins to, as the device has no further one. */
+bool cw_verbs_make_room(struct cw_verbs_iface *iface);
+/* Makes a queue pair for a connection that dials or is reopened. */
+bool cw_verbs_dial_begin(struct cw_verbs_conn *conn);
+void cw_verbs_dial_end(struct cw_verbs_conn *conn);
+/* Has the connection wait for one. */
+void cw_verbs_wait(struct cw_verbs_conn *conn);
+/* A send found the connection other than open. Returns whether it is open now. */
+bool cw_verbs_wake(struct cw_verbs_conn *conn);
+/* Handles a word of the peer. False: it breaks the protocol. */
+bool cw_verbs_park_word(struct cw_verbs_conn *conn, uint32_t word);
+/* The connection's queue pair is not needed any more, and everything was received. */
+void cw_verbs_park(struct cw_verbs_conn *conn);
+/* Does what waits for completions, or for the end of parking. */
+void cw_verbs_park_settle(struct cw_verbs_conn *conn);
+void cw_verbs_reopen(struct cw_verbs_conn *conn);
+/* Destroys queue pairs of parked connections: all, or those that are old enough. Returns whether there were any. */
+bool cw_verbs_retired_free(struct cw_verbs_iface *iface, bool all);
+void cw_verbs_sweep_init(struct cw_verbs_iface *iface);
 
 /* verbs_watch.c */
 /* Listens at the addresses of the port for those that watch this process, where it has such. */
 void cw_verbs_watch_open(struct cw_verbs_iface *iface);
-/* Watches the process of the peer, if the connection is open and watched. */
+/* Watches the process of the peer, if the connection was opened and is watched, or its peer does not answer. */
 void cw_verbs_watch_begin(struct cw_verbs_conn *conn);
 void cw_verbs_watch_end(struct cw_verbs_conn *conn);
+/* Whether the system tells the end of the peer's process. */
+bool cw_verbs_is_seen(const struct cw_verbs_conn *conn);
 
 /* verbs_data.c */
 extern const struct cw_transport_packets cw_verbs_packets;

@@ -2,7 +2,7 @@
 /*
  * Setting up connections. The dialler sends a hello until a reply comes; the acceptor answers every copy of it with one
  * and the same reply. Then the dialler's queue pair says over the connection that it receives, so no other message
- * needs an answer. A side that gets a message for a connection that it does not have answers with a cancel.
+ * needs an answer. A parked connection is reopened in the same way, by a hello with its epoch.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -26,6 +26,7 @@ struct cw_verbs_refusal {
 };
 
 #define NEIGHBOUR_LOOK_NS UINT64_C(10000000)
+#define SLOW_RETRY_NS     UINT64_C(1000000000)
 
 int cw_verbs_gid_address(const uint8_t gid[16], struct cw_net_address *address)
 {
@@ -104,8 +105,9 @@ static struct cw_verbs_datagram datagram_for(const struct cw_verbs_conn *conn, e
                                       .reads    = iface->settings.reads,
                                       .gid_from = conn->gid_index,
                                       .gid_to   = conn->peer_gid,
-                                      .qp       = conn->qp->qp_num,
+                                      .qp       = (conn->qp != NULL) ? conn->qp->qp_num : 0,
                                       .psn      = conn->psn,
+                                      .epoch    = conn->epoch,
                                       .words    = conn->words,
                                       .length   = conn->num_words};
 }
@@ -115,9 +117,9 @@ static void send_datagram(struct cw_verbs_conn *conn, const struct cw_verbs_data
     cw_verbs_ud_send(cw_verbs_iface_of(&conn->super), &conn->peer, conn->gid_index, conn->peer_gid, datagram);
 }
 
-static void send_hello(struct cw_verbs_conn *conn)
+static void send_hello(struct cw_verbs_conn *conn, enum cw_verbs_kind kind)
 {
-    struct cw_verbs_datagram datagram = datagram_for(conn, CW_VERBS_HELLO);
+    struct cw_verbs_datagram datagram = datagram_for(conn, kind);
 
     datagram.address = cw_verbs_iface_of(&conn->super)->local;
     send_datagram(conn, &datagram);
@@ -130,6 +132,20 @@ void cw_verbs_cancel(struct cw_verbs_conn *conn)
     datagram.length = 0;
     conn->is_told   = 1;
     send_datagram(conn, &datagram);
+}
+
+bool cw_verbs_say_close(struct cw_verbs_conn *conn, uint64_t now_ns)
+{
+    if (now_ns < conn->retry.next_ns && conn->is_said) {
+        return true;
+    }
+    if (conn->is_said && !cw_verbs_retry_step(&conn->retry, now_ns)) {
+        return false;
+    }
+    conn->is_said = 1;
+    send_hello(conn, CW_VERBS_CLOSE);
+    cw_poller_alarm_set(cw_verbs_iface_of(&conn->super)->poller, &conn->alarm, conn->retry.next_ns);
+    return true;
 }
 
 ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
@@ -154,7 +170,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
         return UCS_ERR_NO_MEMORY;
     }
     conn->words = malloc(hello_length + 1);
-    if (conn->words == NULL) {
+    if (conn->words == NULL || (!cw_verbs_dial_begin(conn) && !cw_verbs_can_wait(iface))) {
         cw_verbs_conn_free(conn);
         return UCS_ERR_NO_MEMORY;
     }
@@ -164,9 +180,13 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     conn->gid_index  = (uint8_t)our_gid;
     conn->peer_gid   = (uint8_t)peer_gid;
     conn->is_dialler = 1;
-    cw_verbs_retry_begin(&conn->retry, now, iface->settings.first_retry_ns, iface->settings.connect_timeout_ns);
-    /* Progress sends the first hello, when the system knows the neighbour. */
-    cw_poller_alarm_set(iface->poller, &conn->alarm, now);
+    if (conn->qp != NULL) {
+        cw_verbs_retry_begin(&conn->retry, now, iface->settings.first_retry_ns, iface->settings.connect_timeout_ns);
+        /* Progress sends the first hello, when the system knows the neighbour. */
+        cw_poller_alarm_set(iface->poller, &conn->alarm, now);
+    } else {
+        cw_verbs_wait(conn);
+    }
     *conn_p = &conn->super;
     return UCS_OK;
 }
@@ -181,11 +201,28 @@ static int knows_neighbour(const struct cw_verbs_conn *conn)
            cw_neighbour_is_known(&address, port->net_devices[conn->gid_index]);
 }
 
+/* Who computes without progress is alive, and answers later: the peer of a connection that was open is given up only if
+ * its process could be watched and is not there. */
+static bool goes_on(struct cw_verbs_conn *conn, uint64_t now_ns)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+    char peer[CW_VERBS_GID_TEXT + 32];
+
+    if (conn->state != CW_VERBS_REOPENING || (conn->peer.watch_port != 0 && !cw_verbs_is_seen(conn))) {
+        return false;
+    }
+    cw_verbs_peer_text(conn, peer, sizeof(peer));
+    cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN, "%s: %s has not answered for UCX_UD_TIMEOUT; it is asked on",
+                       iface->port.name, peer);
+    cw_verbs_retry_begin(&conn->retry, now_ns, SLOW_RETRY_NS, iface->settings.connect_timeout_ns);
+    return true;
+}
+
 unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
-    if (conn->state != CW_VERBS_DIALLING) {
+    if (conn->state == CW_VERBS_ACCEPTING) {
         cw_verbs_cancel(conn);
         cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT, "it never said that it receives");
         return 1;
@@ -201,12 +238,15 @@ unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
     }
     if (!conn->is_said) {
         conn->is_said = 1;
-        send_hello(conn);
+        send_hello(conn, CW_VERBS_HELLO);
         cw_poller_alarm_set(iface->poller, &conn->alarm, conn->retry.next_ns);
         return 0;
     }
-    if (cw_verbs_retry_step(&conn->retry, now_ns)) {
-        send_hello(conn);
+    if (cw_verbs_retry_step(&conn->retry, now_ns) || goes_on(conn, now_ns)) {
+        if (conn->retry.interval_ns >= SLOW_RETRY_NS) {
+            cw_verbs_watch_begin(conn); /* for goes_on */
+        }
+        send_hello(conn, CW_VERBS_HELLO);
         cw_poller_alarm_set(iface->poller, &conn->alarm, conn->retry.next_ns);
         return 0;
     }
@@ -229,6 +269,11 @@ static int comes_from(const struct cw_verbs_address *address, unsigned index, co
         return 0;
     }
     return cw_verbs_gid_is_ipv4(gid) ? memcmp(grh + 20 + 12, gid + 12, 4) == 0 : memcmp(grh + 8, gid, 16) == 0;
+}
+
+static bool is_peer(const struct cw_verbs_conn *conn, uint64_t from, const struct ibv_wc *wc, const uint8_t *grh)
+{
+    return conn->peer_id == from && conn->peer.qp == wc->src_qp && comes_from(&conn->peer, conn->peer_gid, wc, grh);
 }
 
 static uint64_t peer_hash(uint64_t key, uint64_t id)
@@ -257,6 +302,7 @@ static void answer_without(struct cw_verbs_iface *iface, const struct cw_verbs_d
                                                .answer   = answer,
                                                .key      = hello->address.key,
                                                .to       = hello->from,
+                                               .epoch    = hello->epoch,
                                                .mtu      = iface->local.mtu,
                                                .gid_from = hello->gid_to,
                                                .gid_to   = hello->gid_from,
@@ -307,13 +353,19 @@ static int was_refused(struct cw_verbs_iface *iface, const struct cw_verbs_datag
     return 0;
 }
 
-/* A connection for the dialler; NULL: no queue pair can be made, or the dialler's values are invalid. */
-static struct cw_verbs_conn *accept_new(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
+/* A connection for the dialler; NULL: no queue pair can be made, or only *later, or its values are invalid. */
+static struct cw_verbs_conn *accept_new(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello,
+                                        bool *later)
 {
     struct cw_verbs_conn *conn = cw_verbs_conn_new(iface, NULL);
     int error;
 
     if (conn == NULL) {
+        return NULL;
+    }
+    if (!cw_verbs_conn_make_qp(conn)) {
+        *later = cw_verbs_can_wait(iface);
+        cw_verbs_conn_free(conn);
         return NULL;
     }
     conn->state     = CW_VERBS_ACCEPTING;
@@ -339,6 +391,7 @@ static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_d
     struct cw_verbs_conn *conn       = find_accepted(iface, hello->address.key, hello->from);
     uint8_t reply[CW_HELLO_MAX];
     size_t length = sizeof(reply);
+    bool later    = false;
     ucs_status_t status;
 
     if (conn != NULL) {
@@ -354,9 +407,11 @@ static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_d
         answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0); /* before a queue pair is made for it */
         return 0;
     }
-    conn = accept_new(iface, hello);
+    conn = accept_new(iface, hello, &later);
     if (conn == NULL) {
-        answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0);
+        if (!later) { /* otherwise a copy of the hello finds room */
+            answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0);
+        }
         return 0;
     }
     conn->words = malloc(CW_HELLO_MAX);
@@ -379,6 +434,105 @@ static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_d
     return 1;
 }
 
+bool cw_verbs_wins(const struct cw_verbs_conn *conn)
+{
+    const uint64_t key = cw_verbs_iface_of(&conn->super)->key;
+
+    return (key != conn->peer.key) ? key < conn->peer.key : conn->id < conn->peer_id;
+}
+
+/* The connection of the peer that sent a hello or a close for it; NULL: there is none any more. */
+static struct cw_verbs_conn *find_parked(const struct cw_verbs_iface *iface, const struct cw_verbs_datagram *datagram,
+                                         const struct ibv_wc *wc, const uint8_t *grh)
+{
+    struct cw_verbs_conn *conn = cw_idmap_get(&iface->ids, datagram->to);
+
+    return (conn != NULL && conn->state < CW_VERBS_CLOSED && is_peer(conn, datagram->from, wc, grh)) ? conn : NULL;
+}
+
+static void take_reopen(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello, const struct ibv_wc *wc,
+                        const uint8_t *grh)
+{
+    struct cw_verbs_conn *conn = find_parked(iface, hello, wc, grh);
+
+    if (conn == NULL) {
+        answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0);
+        return;
+    }
+    if ((conn->state == CW_VERBS_PARTING || conn->state == CW_VERBS_YIELDING) && hello->epoch == conn->epoch + 1) {
+        cw_verbs_park(conn); /* the peer has parked it, and the last word is behind the hello */
+    }
+    if (hello->epoch != conn->epoch) {
+        return; /* a late copy */
+    }
+    if (conn->state == CW_VERBS_ACCEPTING) {
+        send_reply(conn);
+    }
+    if (conn->state != CW_VERBS_PARKED && (conn->state != CW_VERBS_REOPENING || cw_verbs_wins(conn))) {
+        return;
+    }
+    if (conn->qp == NULL && !cw_verbs_conn_make_qp(conn)) {
+        return; /* a later copy finds room */
+    }
+    cw_verbs_dial_end(conn);
+    cw_poller_alarm_cancel(iface->poller, &conn->alarm);
+    conn->state    = CW_VERBS_ACCEPTING;
+    conn->is_ready = 0;
+    if (cw_verbs_conn_connect(conn, hello->qp, hello->psn, hello->mtu, hello->reads) != 0) {
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the device does not reopen it");
+        return;
+    }
+    send_reply(conn);
+}
+
+static void take_close(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *close, const struct ibv_wc *wc,
+                       const uint8_t *grh)
+{
+    struct cw_verbs_conn *conn = find_parked(iface, close, wc, grh);
+
+    answer_without(iface, close, CW_VERBS_FAILED, NULL, 0);
+    if (conn != NULL) {
+        (void)cw_verbs_sent(iface); /* the device may have told the reason */
+        conn->is_told = 1;
+        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
+    }
+}
+
+static unsigned reopened(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
+                         const struct cw_verbs_datagram *reply)
+{
+    if (reply->epoch != conn->epoch) {
+        return 0; /* a late copy */
+    }
+    if (conn->state == CW_VERBS_LEAVING) {
+        conn->state = CW_VERBS_OVER;
+        cw_verbs_conn_due(conn);
+        return 0;
+    }
+    if (reply->answer != CW_VERBS_ACCEPTED) {
+        conn->is_told = 1;
+        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
+        return 1;
+    }
+    if (conn->qp == NULL) {
+        return 0; /* it waits for one, and has sent no hello */
+    }
+    if (cw_verbs_conn_connect(conn, reply->qp, reply->psn, reply->mtu, reply->reads) != 0) {
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the device does not reopen it");
+        return 1;
+    }
+    cw_verbs_dial_end(conn);
+    cw_poller_alarm_cancel(iface->poller, &conn->alarm);
+    conn->state    = CW_VERBS_OPEN;
+    conn->is_ready = 1;
+    cw_verbs_conn_say(conn, CW_VERBS_READY);
+    cw_verbs_conn_look_later(conn);
+    if (!cw_list_empty(&conn->blocked)) {
+        cw_verbs_conn_due(conn);
+    }
+    return 1;
+}
+
 static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
                              const struct cw_verbs_datagram *reply)
 {
@@ -393,6 +547,7 @@ static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn 
     }
     free(conn->words);
     conn->words = NULL;
+    cw_verbs_dial_end(conn);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
     conn->state    = CW_VERBS_OPEN;
     conn->is_ready = 1;
@@ -403,12 +558,17 @@ static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn 
     return 1;
 }
 
-static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *reply, const struct ibv_wc *wc)
+static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *reply, const struct ibv_wc *wc,
+                           const uint8_t *grh)
 {
     struct cw_verbs_conn *conn = cw_idmap_get(&iface->ids, reply->to);
     char peer[CW_VERBS_GID_TEXT + 32];
 
-    if (conn == NULL || conn->state != CW_VERBS_DIALLING) {
+    if (conn != NULL && is_peer(conn, conn->peer_id, wc, grh) &&
+        (conn->state == CW_VERBS_REOPENING || (conn->state == CW_VERBS_LEAVING && conn->qp == NULL))) {
+        return reopened(iface, conn, reply);
+    }
+    if (conn == NULL || conn->state != CW_VERBS_DIALLING || conn->qp == NULL) {
         if (reply->answer == CW_VERBS_ACCEPTED && (conn == NULL || conn->peer_id != reply->from)) {
             cw_debug("%s: a reply to a dial that is over, from queue pair %u", iface->port.name, wc->src_qp);
         }
@@ -452,14 +612,13 @@ static unsigned take_cancel(struct cw_verbs_iface *iface, const struct cw_verbs_
             conn = NULL;
         }
     }
-    if (conn == NULL || conn->peer.qp != wc->src_qp || conn->peer_id != cancel->from ||
-        !comes_from(&conn->peer, conn->peer_gid, wc, grh)) {
+    if (conn == NULL || !is_peer(conn, cancel->from, wc, grh)) {
         return 0;
     }
-    if (!conn->is_ready && !conn->is_dialler) {
+    if (!conn->is_ready && !conn->is_dialler && conn->epoch == 0) {
         conn->is_told = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it gave up");
-    } else if (conn->is_ready && conn->id == cancel->to) {
+    } else if ((conn->is_ready || conn->epoch > 0) && conn->id == cancel->to) {
         (void)cw_verbs_sent(iface); /* the device may have told the reason, which came before the cancel */
         conn->is_told = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
@@ -476,7 +635,7 @@ unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_d
         return 0;
     }
     if (datagram->kind == CW_VERBS_REPLY) {
-        return take_reply(iface, datagram, wc);
+        return take_reply(iface, datagram, wc, grh);
     }
     if (datagram->kind == CW_VERBS_CANCEL) {
         return take_cancel(iface, datagram, wc, grh);
@@ -487,5 +646,13 @@ unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_d
                            "%s: a hello that does not come from where it says is dropped", iface->port.name);
         return 0;
     }
-    return take_hello(iface, datagram);
+    if (datagram->kind == CW_VERBS_CLOSE) {
+        take_close(iface, datagram, wc, grh);
+        return 0;
+    }
+    if (datagram->epoch > 0) {
+        take_reopen(iface, datagram, wc, grh);
+        return 0;
+    }
+    return iface->is_closing ? 0 : take_hello(iface, datagram);
 }

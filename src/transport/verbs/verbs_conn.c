@@ -43,11 +43,11 @@ void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_add
     }
 }
 
-/* A limit of the device or of the system is reached: the core tries other transports, and one log line tells the
- * user. */
+/* A limit of the device or of the system is reached: connections are parked, or the core tries other transports, and
+ * one log line tells the user. */
 static void tell_limit(struct cw_verbs_iface *iface, const char *what, int error)
 {
-    if (!iface->told_limit) {
+    if (!cw_verbs_make_room(iface) && !iface->told_limit) {
         iface->told_limit = 1;
         cw_warn("%s has no room for one more connection (%s: %s); further ones take another transport if there is one",
                 iface->port.name, what, strerror(error));
@@ -70,8 +70,9 @@ static struct ibv_qp *create_qp(struct cw_verbs_iface *iface, struct ibv_qp_init
     }
 }
 
-static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn)
 {
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     struct ibv_qp_attr attr      = {.qp_state        = IBV_QPS_INIT,
                                     .port_num        = iface->port.number,
                                     .pkey_index      = iface->port.pkey_index,
@@ -84,6 +85,10 @@ static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         .cap = {.max_send_wr = iface->settings.sends, .max_send_sge = 2, .max_inline_data = iface->settings.inlined}};
     int error;
 
+    if (!cw_verbs_grow_cq(iface)) {
+        tell_limit(iface, "its queues", errno);
+        return false;
+    }
     if (iface->domain != NULL) {
         attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | (iface->port.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
     }
@@ -95,7 +100,7 @@ static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
     }
     if (conn->qp == NULL) {
         tell_limit(iface, "a queue pair", error);
-        return 0;
+        return false;
     }
     conn->max_inline = init.cap.max_inline_data;
     error =
@@ -103,16 +108,23 @@ static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
     if (error != 0) {
         tell_limit(iface, "setting up a queue pair", error);
         (void)iface->lib->destroy_qp(conn->qp);
-        return 0;
+        conn->qp = NULL;
+        return false;
     }
-    return 1;
+    conn->serial = ++iface->last_serial & 0x7fffffffu;
+    conn->psn    = (uint32_t)cw_random_u64() & PSN_MASK;
+    cw_hash_add(&iface->by_qp, &conn->by_qp, conn->qp->qp_num);
+    iface->num_qps++;
+    cw_verbs_share_cq(iface);
+    cw_verbs_live_add(conn);
+    return true;
 }
 
 struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user)
 {
     struct cw_verbs_conn *conn;
 
-    if (cw_verbs_receive_begin(iface) != UCS_OK || !cw_verbs_grow_cq(iface)) {
+    if (cw_verbs_receive_begin(iface) != UCS_OK) {
         tell_limit(iface, "its queues", errno);
         return NULL;
     }
@@ -121,24 +133,16 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
         free(conn);
         return NULL;
     }
-    if (!make_qp(iface, conn)) {
-        cw_idmap_remove(&iface->ids, conn->id);
-        free(conn);
-        return NULL;
-    }
     conn->super.iface = &iface->super;
     conn->super.user  = user;
     conn->ops_end     = &conn->ops;
     conn->alarm.fire  = on_alarm;
-    conn->serial      = ++iface->last_serial & 0x7fffffffu;
     conn->posted = conn->completed = conn->signalled = conn->looked = conn->lent = (uint32_t)cw_counter_start;
-    conn->psn         = (uint32_t)cw_random_u64() & PSN_MASK;
     cw_list_init(&conn->blocked);
     cw_list_init(&conn->due);
+    cw_list_init(&conn->live);
     cw_list_add_tail(&iface->conns, &conn->link);
-    cw_hash_add(&iface->by_qp, &conn->by_qp, conn->qp->qp_num);
     iface->num_conns++;
-    cw_verbs_share_cq(iface);
     cw_watch_listener_more(&iface->watched);
     return conn;
 }
@@ -182,13 +186,28 @@ static void break_qp(struct cw_verbs_conn *conn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-    if (!conn->is_broken && conn->qp != NULL) {
-        conn->is_broken = 1;
-        (void)cw_verbs_iface_of(&conn->super)->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE);
-        if (conn->is_ready && !conn->is_told) {
-            cw_verbs_cancel(conn);
-        }
+    if (conn->is_broken) {
+        return;
     }
+    conn->is_broken = 1;
+    if (conn->qp != NULL) {
+        (void)cw_verbs_iface_of(&conn->super)->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE);
+    }
+    if ((conn->is_ready || conn->epoch > 0) && !conn->is_told) {
+        cw_verbs_cancel(conn);
+    }
+}
+
+void cw_verbs_qp_destroy(struct cw_verbs_iface *iface, struct ibv_qp *qp)
+{
+    (void)iface->lib->destroy_qp(qp);
+    iface->num_qps--;
+    cw_verbs_share_cq(iface);
+}
+
+void cw_verbs_conn_forget_requests(struct cw_verbs_conn *conn)
+{
+    free_slots(cw_verbs_iface_of(&conn->super), conn, conn->posted, UCS_ERR_CONNECTION_RESET);
 }
 
 static void destroy_qp(struct cw_verbs_conn *conn)
@@ -198,9 +217,10 @@ static void destroy_qp(struct cw_verbs_conn *conn)
     (void)cw_verbs_chain_drop(conn);
     if (conn->qp != NULL) {
         cw_hash_remove(&iface->by_qp, &conn->by_qp);
-        (void)iface->lib->destroy_qp(conn->qp);
+        cw_verbs_live_remove(conn);
+        cw_verbs_qp_destroy(iface, conn->qp);
         conn->qp = NULL;
-        free_slots(iface, conn, conn->posted, UCS_ERR_CONNECTION_RESET);
+        cw_verbs_conn_forget_requests(conn);
     }
 }
 
@@ -265,6 +285,7 @@ static void forget(struct cw_verbs_conn *conn)
 
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
     cw_verbs_watch_end(conn);
+    cw_verbs_live_remove(conn);
     cw_list_remove(&conn->blocked);
     cw_list_remove(&conn->due);
     if (conn->is_listed) {
@@ -280,11 +301,11 @@ static void forget(struct cw_verbs_conn *conn)
 
 void cw_verbs_conn_end(struct cw_verbs_conn *conn)
 {
+    cw_verbs_iface_of(&conn->super)->num_draining -= conn->state == CW_VERBS_DRAINING;
     forget(conn);
     destroy_qp(conn);
     cw_list_remove(&conn->link);
     cw_verbs_iface_of(&conn->super)->num_conns--;
-    cw_verbs_share_cq(cw_verbs_iface_of(&conn->super));
     free(conn->words);
     free(conn->super.end);
     free(conn);
@@ -300,15 +321,19 @@ void cw_verbs_conn_free(struct cw_verbs_conn *conn)
     }
     break_qp(conn);
     forget(conn);
+    cw_verbs_iface_of(&conn->super)->num_draining++;
     cw_poller_alarm_set_lazy(cw_verbs_iface_of(&conn->super)->poller, &conn->alarm, cw_clock_ns() + DRAIN_NS);
 }
 
-/* Ends the connections that only wait for completions. */
+/* Ends the queue pairs that only wait for completions. */
 static int end_draining(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_conn *conn, *next;
-    int any = 0;
+    int any = cw_verbs_retired_free(iface, true);
 
+    if (iface->num_draining == 0) {
+        return any;
+    }
     cw_verbs_hold_received(iface);
     cw_list_for_each_safe(conn, next, &iface->conns, struct cw_verbs_conn, link)
     {
@@ -395,6 +420,7 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     free(conn->super.end);
     conn->super.end = text.data;
     conn->status    = status;
+    cw_verbs_live_remove(conn);
     if (!conn->is_ended) { /* after the peer's END no packet arrives, and the END is still to be acknowledged */
         break_qp(conn);
     }
@@ -458,7 +484,7 @@ void cw_verbs_conn_say(struct cw_verbs_conn *conn, uint32_t word)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htobe32(word)};
 
-    (void)cw_verbs_conn_post(conn, &wr, NULL, word == CW_VERBS_END);
+    (void)cw_verbs_conn_post(conn, &wr, NULL, word != CW_VERBS_READY);
 }
 
 static const char *failure_text(const struct cw_verbs_iface *iface, const struct ibv_wc *wc)
@@ -492,6 +518,15 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
         free_slots(iface, conn, number, UCS_OK);
         free_slots(iface, conn, number + 1, failure_status(conn, wc));
         cw_verbs_conn_due(conn);
+        if (conn->state == CW_VERBS_PARTING) { /* nothing but that word was under way */
+            conn->is_doubtful = 1;
+            return;
+        }
+        if (conn->state == CW_VERBS_YIELDING) { /* the peer may have parked it before it acknowledged the answer */
+            conn->lost        = failure_text(iface, wc);
+            conn->lost_status = UCS_ERR_ENDPOINT_TIMEOUT;
+            return;
+        }
         cw_verbs_conn_fail(conn,
                            (wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR)
                                ? UCS_ERR_ENDPOINT_TIMEOUT
@@ -504,7 +539,8 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
         conn->is_told = 1;
         conn->state   = CW_VERBS_OVER;
     }
-    if (conn->state == CW_VERBS_OVER || conn->num_flushes > 0 || conn->ops != NULL || !cw_list_empty(&conn->blocked)) {
+    if (conn->state == CW_VERBS_OVER || conn->state == CW_VERBS_PARTING || conn->num_flushes > 0 ||
+        conn->ops != NULL || !cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);
     }
 }
@@ -558,6 +594,7 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         }
         return 0;
     }
+    cw_verbs_park_settle(conn);
     if (conn->lost != NULL && iface->drained) {
         (void)cw_verbs_sent(iface); /* the device may have told a reason */
         cw_verbs_conn_fail(conn, conn->lost_status, conn->lost);
@@ -589,7 +626,7 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         while (conn->num_flushes > 0) {
             flush_at(conn, 0, (conn->is_ended && conn->flushes[0].is_of_packets) ? UCS_OK : conn->status);
         }
-        if (conn->is_dialler && !conn->is_ready) {
+        if (conn->is_dialler && !conn->is_ready && conn->epoch == 0) {
             upcalls->opened(&conn->super, conn->status, NULL, 0);
         } else {
             upcalls->closed(&conn->super, conn->status);
@@ -654,9 +691,7 @@ void cw_verbs_conn_ended(struct cw_verbs_conn *conn)
     cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
 }
 
-/* The core watches the connection or waits for a message of the peer. Otherwise the alarm need not wake a sleeping
- * worker. */
-static int is_wanted(const struct cw_verbs_conn *conn)
+bool cw_verbs_conn_is_wanted(const struct cw_verbs_conn *conn)
 {
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
 
@@ -667,10 +702,11 @@ void cw_verbs_conn_look_later(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
-    if (conn->state != CW_VERBS_OPEN || iface->settings.keepalive_ns == UINT64_MAX) {
+    if ((conn->state != CW_VERBS_OPEN && conn->state != CW_VERBS_PARKING) ||
+        iface->settings.keepalive_ns == UINT64_MAX) {
         return;
     }
-    if (is_wanted(conn)) {
+    if (cw_verbs_conn_is_wanted(conn)) {
         cw_poller_alarm_set(iface->poller, &conn->alarm, cw_clock_ns() + iface->settings.keepalive_ns);
     } else {
         cw_poller_alarm_set_lazy(iface->poller, &conn->alarm, cw_clock_ns() + iface->settings.keepalive_ns);
@@ -691,7 +727,7 @@ static unsigned look(struct cw_verbs_conn *conn)
             return 1;
         }
         cw_verbs_conn_nudge(conn);
-    } else if (is_wanted(conn)) {
+    } else if (cw_verbs_conn_is_wanted(conn)) {
         (void)cw_verbs_conn_post(conn, &wr, NULL, 1);
     }
     conn->looked = conn->completed;
@@ -705,8 +741,12 @@ static unsigned on_alarm(struct cw_alarm *alarm)
 
     switch (conn->state) {
     case CW_VERBS_OPEN:
+    case CW_VERBS_PARKING:
         return look(conn);
     case CW_VERBS_LEAVING:
+        if (conn->qp == NULL && cw_verbs_say_close(conn, cw_clock_ns())) {
+            return 0;
+        }
         conn->state = CW_VERBS_OVER;
         cw_verbs_conn_due(conn);
         return 0;
@@ -720,6 +760,7 @@ static unsigned on_alarm(struct cw_alarm *alarm)
         return 0;
     case CW_VERBS_DIALLING:
     case CW_VERBS_ACCEPTING:
+    case CW_VERBS_REOPENING:
         return cw_verbs_cm_alarm(conn, cw_clock_ns());
     default:
         return 0;
@@ -734,6 +775,9 @@ void cw_verbs_watch(struct cw_conn *super)
         conn->is_watched = 1;
         cw_verbs_conn_look_later(conn);
         cw_verbs_watch_begin(conn);
+        if (conn->state == CW_VERBS_PARKED && !cw_verbs_is_seen(conn)) {
+            cw_verbs_reopen(conn);
+        }
     }
 }
 
@@ -746,6 +790,7 @@ void cw_verbs_abandon(struct cw_conn *super)
         cw_verbs_cancel(conn);
     }
     cw_verbs_conn_stop(conn);
+    cw_verbs_live_remove(conn);
     cw_list_remove(&conn->blocked);
     cw_list_remove(&conn->due);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
@@ -769,10 +814,13 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
     conn->words    = NULL;
     conn->is_ready = 1;
     if (conn->state == CW_VERBS_LEAVING) {
-        say_end(conn);
+        if (!conn->is_last) {
+            say_end(conn);
+        }
         return;
     }
-    if (conn->state != CW_VERBS_ACCEPTING) {
+    conn->is_asked = 0;
+    if (conn->state != CW_VERBS_ACCEPTING && conn->state != CW_VERBS_YIELDING) {
         return;
     }
     conn->state = CW_VERBS_OPEN;
@@ -814,6 +862,22 @@ int cw_verbs_stopping(struct cw_conn *super)
     return 1;
 }
 
+/* The connection has no queue pair, or none that may still send. */
+static void leave_parked(struct cw_verbs_conn *conn)
+{
+    const uint64_t now = cw_clock_ns();
+
+    conn->super.user = NULL;
+    if (conn->state != CW_VERBS_PARKED) {
+        cw_verbs_park(conn);
+    }
+    cw_verbs_live_remove(conn);
+    conn->state   = CW_VERBS_LEAVING;
+    conn->is_told = 1;
+    cw_verbs_retry_begin(&conn->retry, now, cw_verbs_iface_of(&conn->super)->settings.first_retry_ns, LEAVING_NS);
+    (void)cw_verbs_say_close(conn, now);
+}
+
 void cw_verbs_close_conn(struct cw_conn *super)
 {
     struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
@@ -835,11 +899,15 @@ void cw_verbs_close_conn(struct cw_conn *super)
         cw_poller_alarm_set(iface->poller, &conn->alarm, conn->grace_ns);
         return;
     }
-    if (conn->state != CW_VERBS_OPEN && conn->state != CW_VERBS_ACCEPTING) {
+    if (conn->state >= CW_VERBS_FAILING || conn->state == CW_VERBS_DIALLING) {
         cw_verbs_conn_free(conn);
         return;
     }
     cw_list_remove(&conn->blocked);
+    if (conn->state != CW_VERBS_OPEN && conn->state != CW_VERBS_PARKING && conn->state != CW_VERBS_ACCEPTING) {
+        leave_parked(conn);
+        return;
+    }
     cw_poller_alarm_set(iface->poller, &conn->alarm, cw_clock_ns() + LEAVING_NS);
     conn->super.user = NULL;
     if (conn->is_ready) {

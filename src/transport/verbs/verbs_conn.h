@@ -10,7 +10,14 @@
 /* The path to a peer in the structure of the verbs interface. */
 void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                    unsigned peer_gid, struct ibv_ah_attr *attr);
+/* A connection without a queue pair. */
 struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user);
+/* Makes its queue pair; false: the device has none. */
+bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn);
+/* Ends a queue pair that is no connection's any more. */
+void cw_verbs_qp_destroy(struct cw_verbs_iface *iface, struct ibv_qp *qp);
+/* All requests of the connection's last queue pair are over. */
+void cw_verbs_conn_forget_requests(struct cw_verbs_conn *conn);
 /* The core does not know the connection any more. Its queue pair may last a little longer. */
 void cw_verbs_conn_free(struct cw_verbs_conn *conn);
 /* As well, and the queue pair ends now. Completions of receives that nobody has polled may be lost with it. */
@@ -36,11 +43,13 @@ unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface);
 void cw_verbs_close_conn(struct cw_conn *super);
 int cw_verbs_stopping(struct cw_conn *super);
 void cw_verbs_watch(struct cw_conn *super);
+/* The core watches the connection or waits for a message of the peer. */
+bool cw_verbs_conn_is_wanted(const struct cw_verbs_conn *conn);
 void cw_verbs_conn_look_later(struct cw_verbs_conn *conn);
 void cw_verbs_abandon(struct cw_conn *super);
 /* The peer's END came, or its connection is over. */
 void cw_verbs_conn_ended(struct cw_verbs_conn *conn);
-/* The first word of the dialler came: its queue pair receives. */
+/* The first word of the dialler came: its queue pair receives. Or its later word that it goes on. */
 void cw_verbs_conn_first(struct cw_verbs_conn *conn);
 
 /* verbs_batch.c */

@@ -63,6 +63,9 @@ static CW_APART ucs_status_t find_place(struct cw_verbs_iface *iface, struct cw_
         return conn->status;
     }
     (void)cw_verbs_sent(iface);
+    if (conn->state != CW_VERBS_OPEN && conn->state < CW_VERBS_FAILING && !cw_verbs_wake(conn)) {
+        return cw_verbs_again(iface, conn);
+    }
     if (conn->state >= CW_VERBS_FAILING) {
         return conn->status;
     }
@@ -363,25 +366,29 @@ ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
     return UCS_ERR_NO_MEMORY;
 }
 
+static CW_APART void take_word(struct cw_verbs_conn *conn, uint32_t word)
+{
+    if (word == CW_VERBS_READY) {
+        cw_verbs_conn_first(conn);
+    } else if (word == CW_VERBS_END) {
+        cw_verbs_conn_ended(conn);
+    } else if (!cw_verbs_park_word(conn, word)) {
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "it sent what is no packet");
+    }
+}
+
 /* The peer chose the word, so any value may come. */
 static unsigned take_packet(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint32_t word, const char *data,
                             size_t length)
 {
-    if (word == CW_VERBS_READY) {
-        cw_verbs_conn_first(conn);
+    if (cw_unlikely(word == 0 || word > ID_MASK)) {
+        take_word(conn, word);
         return 0;
     }
-    if (word == CW_VERBS_END) {
-        cw_verbs_conn_ended(conn);
+    if (conn->state < CW_VERBS_OPEN || conn->state > CW_VERBS_FAILING || !conn->is_ready) {
         return 0;
     }
-    if (word == 0 || word > ID_MASK) {
-        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "it sent what is no packet");
-        return 0;
-    }
-    if ((conn->state != CW_VERBS_OPEN && conn->state != CW_VERBS_FAILING) || !conn->is_ready) {
-        return 0;
-    }
+    conn->is_used = 1;
     iface->super.upcalls->packet(&conn->super, (uint8_t)word, data, length);
     return 1;
 }

@@ -95,6 +95,7 @@ void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_sett
     settings->reads                = (uint8_t)clamp(number_or_auto(config->rc_max_rd_atomic, 16), 1, 128);
     settings->sends                = (unsigned)clamp(config->rc_tx_queue_len, 16, 4096);
     settings->receives             = (unsigned)clamp(config->rc_rx_queue_len, 32, 32768);
+    settings->most_live            = (config->rc_max_num_eps > 1) ? config->rc_max_num_eps : 1;
     settings->inlined              = (unsigned)clamp(config->rc_tx_min_inline, 8, 512);
     /* A piece of this many bytes of a message, and the header before it. */
     settings->segment       = ((size_t)clamp(config->ib_seg_size, 2048, 1u << 20) & ~(size_t)63) + HEADER_ROOM;
@@ -266,6 +267,7 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
         breaks(port, "asking for its attributes", error);
         return;
     }
+    port->max_qps   = (unsigned)clamp((uint64_t)limits.max_qp, 4, INT32_MAX);
     port->max_reads = (limits.max_qp_rd_atom > 0) ? (unsigned)limits.max_qp_rd_atom : 1;
     /* RDMA in software takes 7 to mean without end, as only the retries of a peer without receives may be. */
     port->max_retries      = (limits.vendor_id == VENDOR_RXE) ? MOST_RETRIES - 1 : MOST_RETRIES;

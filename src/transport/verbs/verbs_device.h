@@ -28,6 +28,7 @@ struct cw_verbs_settings {
     unsigned sends;    /* places of a send queue */
     unsigned receives; /* places of the shared receive queue */
     unsigned inlined;
+    unsigned most_live; /* connections beyond this number are parked when they are idle; UINT_MAX: none is */
     size_t segment; /* greatest packet in bytes */
     size_t most_segments;
     uint64_t connect_timeout_ns;
@@ -46,6 +47,7 @@ struct cw_verbs_port {
     uint16_t pkey_index;
     struct cw_verbs_address address; /* queue pair and key are not set */
     double bandwidth_bps;
+    unsigned max_qps;
     unsigned max_reads;
     unsigned max_retries; /* with more of them the device never gives up */
     unsigned max_sends;

@@ -20,6 +20,7 @@
 #define FEW_PLACES    8u                  /* and of each connection beyond that */
 #define EMPTY_BATCHES 64u
 #define LAST_WORDS_NS UINT64_C(1000000000)
+#define LAST_CLOSE_NS UINT64_C(200000000) /* the peer's program answers */
 #define LOOK_NS       UINT64_C(50000000)
 
 static struct cw_verbs_iface *iface_of(struct cw_iface *super)
@@ -146,8 +147,8 @@ static unsigned on_look(struct cw_alarm *alarm)
 
     cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
     {
-        if ((conn->state == CW_VERBS_OPEN || conn->state == CW_VERBS_LEAVING) && !conn->is_broken &&
-            is_broken(iface, conn->qp)) {
+        if ((conn->state >= CW_VERBS_OPEN && conn->state <= CW_VERBS_LEAVING) && conn->qp != NULL &&
+            !conn->is_broken && is_broken(iface, conn->qp)) {
             (void)cw_verbs_sent(iface); /* the device may have told a reason */
             cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "the device refused a request of it");
         }
@@ -190,14 +191,14 @@ void cw_verbs_share_cq(struct cw_verbs_iface *iface)
 {
     const unsigned places = (unsigned)iface->send_cq->cqe - CW_VERBS_UD_SENDS;
 
-    iface->most_in_flight = places - iface->num_conns * CW_VERBS_KEPT;
+    iface->most_in_flight = places - iface->num_qps * CW_VERBS_KEPT;
     iface->most_unseen =
-        (places / iface->settings.sends < iface->num_conns) ? iface->most_in_flight / 4 * 3 : UINT32_MAX;
+        (places / iface->settings.sends < iface->num_qps) ? iface->most_in_flight / 4 * 3 : UINT32_MAX;
 }
 
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface)
 {
-    const uint64_t conns = (uint64_t)iface->num_conns + 1;
+    const uint64_t conns = (uint64_t)iface->num_qps + 1;
 
     resize_cq(iface, conns);
     errno = ENOSPC;
@@ -303,6 +304,8 @@ static void free_iface(struct cw_verbs_iface *iface)
         cw_poller_remove(iface->poller, &iface->async);
     }
     cw_poller_alarm_cancel(iface->poller, &iface->look);
+    cw_poller_alarm_cancel(iface->poller, &iface->sweep);
+    (void)cw_verbs_retired_free(iface, true);
     cw_watch_listener_close(&iface->watched);
     cw_verbs_ud_close(iface);
     if (iface->srq != NULL) {
@@ -362,6 +365,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     iface->look.fire       = on_look;
     iface->key             = cw_random_u64();
     cw_list_init(&iface->conns);
+    cw_verbs_sweep_init(iface);
     cw_list_init(&iface->blocked);
     cw_list_init(&iface->due);
     cw_hash_init(&iface->processes, cw_random_u64());
@@ -383,6 +387,8 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
         return UCS_ERR_NO_DEVICE;
     }
     cw_verbs_settings_fit(&iface->settings, &iface->port);
+    iface->most_live  = iface->settings.most_live;
+    iface->most_dials = (iface->most_live < UINT32_MAX) ? iface->port.max_qps / 4 : UINT32_MAX;
     set_limits(iface);
     if (iface->domain != NULL) {
         cw_verbs_access_limits(iface);
@@ -425,17 +431,21 @@ void cw_verbs_hold_received(struct cw_verbs_iface *iface)
     iface->drained = 0;
 }
 
-static int is_leaving(const struct cw_verbs_iface *iface)
+static int is_leaving(const struct cw_verbs_iface *iface, uint64_t begin)
 {
-    const struct cw_verbs_conn *conn;
+    const uint64_t now = cw_clock_ns();
+    struct cw_verbs_conn *conn;
+    int any = iface->ud_sending > 0 && !iface->vanished;
 
     cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
     {
-        if (conn->state == CW_VERBS_LEAVING && (conn->is_last || (conn->is_ended && cw_clock_ns() < conn->grace_ns))) {
-            return 1;
+        if (conn->state == CW_VERBS_LEAVING && conn->qp == NULL) {
+            any |= !iface->vanished && now < begin + LAST_CLOSE_NS && cw_verbs_say_close(conn, now);
+        } else if (conn->state == CW_VERBS_LEAVING && (conn->is_last || (conn->is_ended && now < conn->grace_ns))) {
+            any = 1;
         }
     }
-    return iface->ud_sending > 0 && !iface->vanished;
+    return any;
 }
 
 /* The peer's END shows that the peer needs no packet of this side any more. It causes no upcall, as the core has closed
@@ -448,6 +458,8 @@ static void take_last_words(struct cw_verbs_iface *iface)
         wc = &iface->held[iface->next_held++];
         if (wc->qp_num != iface->ud->qp_num) {
             (void)cw_verbs_received(iface, wc);
+        } else {
+            (void)cw_verbs_ud_received(iface, wc);
         }
     }
 }
@@ -456,13 +468,14 @@ static void take_last_words(struct cw_verbs_iface *iface)
 static void verbs_close(struct cw_iface *super)
 {
     struct cw_verbs_iface *iface = iface_of(super);
-    const uint64_t end           = cw_clock_ns() + LAST_WORDS_NS;
+    const uint64_t begin         = cw_clock_ns();
     struct cw_verbs_conn *conn;
 
+    iface->is_closing = 1;
     do {
         (void)cw_verbs_sent(iface);
         take_last_words(iface);
-    } while (is_leaving(iface) && cw_clock_ns() < end);
+    } while (is_leaving(iface, begin) && cw_clock_ns() < begin + LAST_WORDS_NS);
     while (!cw_list_empty(&iface->conns)) {
         conn = cw_list_head(&iface->conns, struct cw_verbs_conn, link);
         assert(conn->state >= CW_VERBS_LEAVING);

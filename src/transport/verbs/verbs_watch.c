@@ -76,7 +76,9 @@ void cw_verbs_watch_begin(struct cw_verbs_conn *conn)
     struct cw_verbs_process *process;
     struct cw_net_address ours, theirs;
 
-    if (!conn->is_watched || conn->state != CW_VERBS_OPEN || conn->process != NULL || conn->peer.watch_port == 0 ||
+    if ((!conn->is_watched && conn->state != CW_VERBS_REOPENING) ||
+        (conn->state != CW_VERBS_OPEN && conn->epoch == 0) || conn->process != NULL ||
+        conn->peer.watch_port == 0 ||
         iface->settings.keepalive_ns == UINT64_MAX || !cw_verbs_gid_address(gid, &theirs) ||
         !cw_verbs_gid_address(iface->local.gids[conn->gid_index], &ours)) {
         return;
@@ -98,6 +100,11 @@ void cw_verbs_watch_begin(struct cw_verbs_conn *conn)
     }
     process->references++;
     conn->process = process;
+}
+
+bool cw_verbs_is_seen(const struct cw_verbs_conn *conn)
+{
+    return conn->process != NULL && conn->process->watch.is_seen;
 }
 
 void cw_verbs_watch_end(struct cw_verbs_conn *conn)

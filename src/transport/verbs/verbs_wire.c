@@ -12,6 +12,7 @@
 #define MTU_FIRST     1u /* 256 bytes */
 #define MTU_LAST      5u /* 4096 */
 #define PKEY_FULL     0x8000u
+#define PARKS         2u /* in the first byte of an address: connections may be parked */
 
 static void put(uint8_t *to, uint64_t number, unsigned bytes)
 {
@@ -33,7 +34,7 @@ static uint64_t get(const uint8_t *from, unsigned bytes)
 
 size_t cw_verbs_address_encode(const struct cw_verbs_address *address, uint8_t *to)
 {
-    to[0] = (uint8_t)address->ethernet;
+    to[0] = (uint8_t)(address->ethernet | PARKS);
     to[1] = (uint8_t)address->mtu;
     put(to + 2, address->ethernet ? address->watch_port : address->lid, 2);
     put(to + 4, address->pkey, 2);
@@ -53,7 +54,7 @@ const char *cw_verbs_address_decode(const void *from, size_t length, struct cw_v
     if (length < CW_VERBS_ADDRESS_HEAD) {
         return "its RDMA address is too short";
     }
-    address->ethernet = bytes[0];
+    address->ethernet = bytes[0] ^ PARKS;
     address->mtu      = bytes[1];
     if (address->ethernet) {
         address->watch_port = (uint16_t)get(bytes + 2, 2);
@@ -68,7 +69,10 @@ const char *cw_verbs_address_decode(const void *from, size_t length, struct cw_v
     if (address->num_gids > CW_VERBS_MAX_GIDS || length != CW_VERBS_ADDRESS_HEAD + (size_t)16 * address->num_gids) {
         return "its RDMA address has another length than it says";
     }
-    if (address->ethernet > 1 || address->mtu < MTU_FIRST || address->mtu > MTU_LAST || address->qp < 2 ||
+    if (address->ethernet > 1) {
+        return "its RDMA address is of another version";
+    }
+    if (address->mtu < MTU_FIRST || address->mtu > MTU_LAST || address->qp < 2 ||
         address->num_gids == 0) {
         return "its RDMA address is malformed";
     }
@@ -82,7 +86,7 @@ size_t cw_verbs_datagram_encode(const struct cw_verbs_datagram *datagram, uint8_
 
     to[0] = 'C';
     to[1] = 'W';
-    to[2] = 1;
+    to[2] = 2;
     to[3] = (uint8_t)datagram->kind;
     put(to + 4, datagram->key, 8);
     put(to + 12, datagram->to, 8);
@@ -94,7 +98,8 @@ size_t cw_verbs_datagram_encode(const struct cw_verbs_datagram *datagram, uint8_
     put(to + 32, datagram->qp, 3);
     put(to + 35, datagram->psn, 3);
     put(to + 38, datagram->length, 2);
-    if (datagram->kind == CW_VERBS_HELLO) {
+    put(to + 40, datagram->epoch, 4);
+    if (datagram->kind == CW_VERBS_HELLO || datagram->kind == CW_VERBS_CLOSE) {
         to[length] = (uint8_t)cw_verbs_address_encode(&datagram->address, to + length + 1);
         length += 1u + to[length];
     }
@@ -109,7 +114,7 @@ static const char *decode_rest(const uint8_t *bytes, size_t length, struct cw_ve
 {
     size_t at = CW_VERBS_DATAGRAM_HEAD;
 
-    if (datagram->kind == CW_VERBS_HELLO) {
+    if (datagram->kind == CW_VERBS_HELLO || datagram->kind == CW_VERBS_CLOSE) {
         if (length < at + 1 || length - at - 1 < bytes[at]) {
             return "the address in it is cut off";
         }
@@ -133,10 +138,10 @@ const char *cw_verbs_datagram_decode(const void *from, size_t length, struct cw_
     const uint8_t *bytes = from;
 
     memset(datagram, 0, sizeof(*datagram));
-    if (length < CW_VERBS_DATAGRAM_HEAD || memcmp(bytes, "CW\1", 3) != 0) {
+    if (length < CW_VERBS_DATAGRAM_HEAD || memcmp(bytes, "CW\2", 3) != 0) {
         return "it is none of this library's";
     }
-    if (bytes[3] < CW_VERBS_HELLO || bytes[3] > CW_VERBS_CANCEL || bytes[28] > CW_VERBS_FAILED) {
+    if (bytes[3] < CW_VERBS_HELLO || bytes[3] > CW_VERBS_CLOSE || bytes[28] > CW_VERBS_FAILED) {
         return "its kind is unknown";
     }
     datagram->kind     = (enum cw_verbs_kind)bytes[3];
@@ -151,6 +156,7 @@ const char *cw_verbs_datagram_decode(const void *from, size_t length, struct cw_
     datagram->qp       = (uint32_t)get(bytes + 32, 3);
     datagram->psn      = (uint32_t)get(bytes + 35, 3);
     datagram->length   = (size_t)get(bytes + 38, 2);
+    datagram->epoch    = (uint32_t)get(bytes + 40, 4);
     if (datagram->length > CW_VERBS_WORDS_MAX || datagram->mtu < MTU_FIRST || datagram->mtu > MTU_LAST) {
         return "its numbers are beyond their limits";
     }

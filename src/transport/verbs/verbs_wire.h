@@ -13,7 +13,7 @@
 #define CW_VERBS_ADDRESS_HEAD  19u
 #define CW_VERBS_ADDRESS_MAX   (CW_VERBS_ADDRESS_HEAD + 16u * CW_VERBS_MAX_GIDS)
 #define CW_VERBS_WORDS_MAX     256u
-#define CW_VERBS_DATAGRAM_HEAD 40u
+#define CW_VERBS_DATAGRAM_HEAD 44u
 #define CW_VERBS_DATAGRAM_MAX  (CW_VERBS_DATAGRAM_HEAD + 1u + CW_VERBS_ADDRESS_MAX + CW_VERBS_WORDS_MAX)
 
 struct cw_verbs_address {
@@ -29,7 +29,7 @@ struct cw_verbs_address {
     uint8_t gids[CW_VERBS_MAX_GIDS][16];
 };
 
-enum cw_verbs_kind { CW_VERBS_HELLO = 1, CW_VERBS_REPLY, CW_VERBS_CANCEL };
+enum cw_verbs_kind { CW_VERBS_HELLO = 1, CW_VERBS_REPLY, CW_VERBS_CANCEL, CW_VERBS_CLOSE };
 enum cw_verbs_answer { CW_VERBS_ACCEPTED, CW_VERBS_REFUSED, CW_VERBS_FAILED };
 
 struct cw_verbs_datagram {
@@ -44,7 +44,8 @@ struct cw_verbs_datagram {
     unsigned gid_to;
     uint32_t qp;
     uint32_t psn;
-    struct cw_verbs_address address; /* only in a hello */
+    uint32_t epoch;                  /* of a connection that is parked: how often it was; else 0 */
+    struct cw_verbs_address address; /* only in a hello and a close */
     size_t length;
     const uint8_t *words; /* borrowed */
 };

@@ -1,0 +1,782 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Idle connections of the verbs transport that are parked and reopened (docs/why/parked.md), over a device in this
+ * process and on a clock of its own. With the argument `cost` it prints what messages to many peers cost.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <ucp/api/ucp.h>
+
+#include "core/worker.h"
+#include "os/clock.h"
+#include "os/watch.h"
+#include "test_verbs_device.h"
+#include "transport/verbs/verbs.h"
+
+enum { MOST_EPS = 10000, MOST_SIDES = 24, ROUNDS_HANG = 100000000 };
+
+struct side {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_address_t *address;
+};
+
+static struct side sides[MOST_SIDES];
+static unsigned num_sides;
+static ucp_ep_h eps[MOST_EPS];
+static int failures;
+static ucs_status_t failure;
+
+/* ---- a clock that goes on with each round of progress ---- */
+
+static uint64_t now_ns   = UINT64_C(1000000000);
+static uint64_t round_ns = 20000;
+static uint64_t call_ns; /* while a call waits */
+
+uint64_t __wrap_cw_clock_ns(void);
+
+uint64_t __wrap_cw_clock_ns(void)
+{
+    now_ns += call_ns;
+    return now_ns;
+}
+
+/* ---- the watch: instead of a socket of this process, one of a child that can be killed ---- */
+
+static uint16_t child_port;
+
+bool __wrap_cw_watch_listen(struct cw_watch_listener *listener, const struct cw_net_address *address);
+
+bool __wrap_cw_watch_listen(struct cw_watch_listener *listener, const struct cw_net_address *address)
+{
+    (void)address;
+    listener->port = child_port;
+    return child_port != 0;
+}
+
+static void open_sides(unsigned num, unsigned most_live)
+{
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
+    ucp_worker_params_t worker_params = {.field_mask = 0};
+    char text[16];
+    size_t length;
+
+    snprintf(text, sizeof(text), "%u", most_live);
+    setenv("UCX_RC_MAX_NUM_EPS", (most_live < UINT32_MAX) ? text : "inf", 1);
+    for (num_sides = 0; num_sides < num; num_sides++) {
+        struct side *side = &sides[num_sides];
+
+        assert_int_equal(ucp_init(&params, NULL, &side->context), UCS_OK);
+        assert_int_equal(ucp_worker_create(side->context, &worker_params, &side->worker), UCS_OK);
+        assert_int_equal(ucp_worker_get_address(side->worker, &side->address, &length), UCS_OK);
+    }
+}
+
+static void close_sides(void)
+{
+    unsigned i;
+
+    call_ns = 1000000;
+    for (i = 0; i < num_sides; i++) {
+        ucp_worker_release_address(sides[i].worker, sides[i].address);
+        ucp_worker_destroy(sides[i].worker);
+        ucp_cleanup(sides[i].context);
+    }
+    call_ns = 0;
+    assert_int_equal(device_saw.qps, 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    setenv("UCX_TLS", "rc", 1);
+    setenv("UCX_RC_RX_QUEUE_LEN", "64", 1);
+    setenv("UCX_IB_SEG_SIZE", "2048", 1);
+    unsetenv("UCX_KEEPALIVE_INTERVAL");
+    device_is.max_each = 1 << 20;
+    device_is.stands   = 0;
+    device_is.loses    = 0;
+    memset(&device_saw, 0, sizeof(device_saw));
+    return 0;
+}
+
+static void progress(void)
+{
+    unsigned i;
+
+    now_ns += round_ns;
+    for (i = 0; i < num_sides; i++) {
+        ucp_worker_progress(sides[i].worker);
+    }
+}
+
+static void pass(unsigned ms)
+{
+    const uint64_t end = now_ns + UINT64_C(1000000) * ms;
+
+    while (now_ns < end) {
+        progress();
+    }
+}
+
+static ucs_status_t end_request(ucs_status_ptr_t request)
+{
+    unsigned rounds = ROUNDS_HANG;
+    ucs_status_t status;
+
+    if (!UCS_PTR_IS_PTR(request)) {
+        return UCS_PTR_STATUS(request);
+    }
+    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
+        progress();
+        assert_true(rounds-- > 0);
+    }
+    ucp_request_free(request);
+    return status;
+}
+
+static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    (void)arg, (void)ep;
+    failures++;
+    failure = status;
+}
+
+static ucp_ep_h connect_ep(unsigned from, unsigned to, ucp_err_handling_mode_t mode)
+{
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                              .address     = sides[to].address,
+                              .err_mode    = mode,
+                              .err_handler = {.cb = failed}};
+    ucp_ep_h ep;
+
+    assert_int_equal(ucp_ep_create(sides[from].worker, &params, &ep), UCS_OK);
+    return ep;
+}
+
+static void connect_eps(unsigned num)
+{
+    unsigned i;
+
+    for (i = 0; i < num; i++) {
+        eps[i] = connect_ep(0, 1, UCP_ERR_HANDLING_MODE_NONE);
+    }
+}
+
+static void close_eps(unsigned num)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    ucs_status_ptr_t *requests      = calloc(num, sizeof(*requests));
+    unsigned i;
+
+    assert_non_null(requests);
+    for (i = 0; i < num; i++) {
+        requests[i] = ucp_ep_close_nbx(eps[i], &param);
+    }
+    for (i = 0; i < num; i++) {
+        assert_int_equal(end_request(requests[i]), UCS_OK);
+    }
+    free(requests);
+}
+
+static ucs_status_ptr_t send_word(ucp_ep_h ep, const uint32_t *word, ucp_tag_t tag)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+
+    return ucp_tag_send_nbx(ep, word, sizeof(*word), tag, &param);
+}
+
+static void expect_word(unsigned side, ucp_tag_t tag, uint32_t word)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    uint32_t got                    = ~word;
+
+    assert_int_equal(end_request(ucp_tag_recv_nbx(sides[side].worker, &got, sizeof(got), tag, UINT64_MAX, &param)),
+                     UCS_OK);
+    assert_int_equal(got, word);
+}
+
+/* Sends one message by each endpoint, and receives it. */
+static void exchange(unsigned num, uint32_t word)
+{
+    ucs_status_ptr_t *requests = calloc(num, sizeof(*requests));
+    unsigned i;
+
+    assert_non_null(requests);
+    for (i = 0; i < num; i++) {
+        requests[i] = send_word(eps[i], &word, i);
+    }
+    for (i = 0; i < num; i++) {
+        expect_word(1, i, word);
+        assert_int_equal(end_request(requests[i]), UCS_OK);
+    }
+    free(requests);
+}
+
+static unsigned num_conns(unsigned side)
+{
+    return cw_container_of(sides[side].worker->ifaces[0], struct cw_verbs_iface, super)->num_conns;
+}
+
+/* Queue pairs of type RC, of both ends. */
+static unsigned num_rc(void)
+{
+    return device_saw.qps - num_sides;
+}
+
+/* Idle connections beyond the number are parked, and go on at their next use. */
+static void test_idle_ones_are_parked(void **state)
+{
+    uint32_t round;
+
+    (void)state;
+    open_sides(2, 8);
+    connect_eps(40);
+    for (round = 0; round < 5; round++) {
+        exchange(40, round);
+        assert_true(num_rc() > 2 * 8);
+        pass(2000);
+        assert_true(num_rc() <= 2 * 8);
+    }
+    close_eps(40);
+    close_sides();
+}
+
+static void test_none_without_a_bound(void **state)
+{
+    (void)state;
+    open_sides(2, UINT32_MAX);
+    connect_eps(300);
+    exchange(300, 1);
+    pass(1000);
+    assert_int_equal(num_rc(), 600);
+    close_eps(300);
+    close_sides();
+}
+
+/* A connection with something under way stays, and so does one that is used. */
+static void test_busy_ones_stay(void **state)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    ucs_status_ptr_t flush;
+    uint32_t word = 7, i;
+    unsigned before, made;
+
+    (void)state;
+    open_sides(2, 1);
+    connect_eps(4);
+    exchange(4, 1);
+    device_is.stands = 1;
+    for (i = 0; i < 4; i++) {
+        assert_int_equal(end_request(send_word(eps[i], &word, i)), UCS_OK); /* taken, and under way */
+    }
+    before = num_rc();
+    pass(1000);
+    assert_int_equal(num_rc(), before);
+    device_is.stands = 0;
+    for (i = 0; i < 4; i++) {
+        expect_word(1, i, word);
+    }
+    pass(1000);
+    assert_true(num_rc() <= 2);
+    exchange(1, 1);
+    flush = ucp_ep_flush_nbx(eps[0], &param);
+    assert_int_equal(end_request(flush), UCS_OK);
+    made = device_saw.made_qps;
+    for (i = 0; i < 200; i++) { /* each 2 ms, while others come and go */
+        exchange(1, i);
+        pass(2);
+        if (i % 50 == 0) {
+            assert_int_equal(end_request(send_word(eps[1], &i, 1)), UCS_OK);
+            expect_word(1, 1, i);
+        }
+    }
+    assert_true(device_saw.made_qps - made <= 2 * 4);
+    close_eps(4);
+    close_sides();
+}
+
+/* Writes and reads of the peer are its own matter: it does not agree while it has some under way, or uses them. */
+static void test_accesses(void **state)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    ucp_mem_map_params_t map        = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
+    static uint64_t memory[512], got;
+    ucs_status_ptr_t get = NULL;
+    ucp_rkey_h rkey;
+    ucp_mem_h memh;
+    void *packed;
+    size_t size;
+    unsigned i;
+
+    (void)state;
+    open_sides(2, 1);
+    connect_eps(3);
+    exchange(3, 1);
+    map.address = memory;
+    map.length  = sizeof(memory);
+    assert_int_equal(ucp_mem_map(sides[1].context, &map, &memh), UCS_OK);
+    assert_int_equal(ucp_rkey_pack(sides[1].context, memh, &packed, &size), UCS_OK);
+    assert_int_equal(ucp_ep_rkey_unpack(eps[0], packed, &rkey), UCS_OK);
+    ucp_rkey_buffer_release(packed);
+    for (i = 0; i < 300; i++) {
+        memory[1] = i;
+        if (i % 3 == 0) {
+            pass(i); /* it may be parked by now */
+        }
+        get              = ucp_get_nbx(eps[0], &got, sizeof(got), (uintptr_t)&memory[1], rkey, &param);
+        device_is.stands = i % 10 == 0;
+        pass(100 * (unsigned)device_is.stands);
+        device_is.stands = 0;
+        assert_int_equal(end_request(get), UCS_OK);
+        assert_int_equal(got, i);
+    }
+    ucp_rkey_destroy(rkey);
+    close_eps(3);
+    assert_int_equal(ucp_mem_unmap(sides[1].context, memh), UCS_OK);
+    close_sides();
+}
+
+/* Both sides of parked connections send at once: one of the two hellos counts, and nothing is lost or comes twice. */
+static void test_both_reopen(void **state)
+{
+    ucs_status_ptr_t requests[20];
+    ucp_ep_h back[10];
+    uint32_t round, word;
+    unsigned i;
+
+    (void)state;
+    open_sides(2, 1);
+    for (i = 0; i < 10; i++) {
+        eps[i]  = connect_ep(0, 1, UCP_ERR_HANDLING_MODE_NONE);
+        back[i] = connect_ep(1, 0, UCP_ERR_HANDLING_MODE_NONE);
+    }
+    for (round = 0; round < 100; round++) {
+        device_is.loses = (round % 2 == 0) ? 0 : 20;
+        word            = round;
+        for (i = 0; i < 10; i++) {
+            requests[i]      = send_word(eps[i], &word, i);
+            requests[10 + i] = send_word(back[i], &word, i);
+        }
+        for (i = 0; i < 10; i++) {
+            expect_word(1, i, round);
+            expect_word(0, i, round);
+        }
+        for (i = 0; i < 20; i++) {
+            assert_int_equal(end_request(requests[i]), UCS_OK);
+        }
+        pass(300);
+        assert_true(round > 3 || num_rc() <= 4);
+    }
+    device_is.loses = 0;
+    close_eps(10);
+    memcpy(eps, back, sizeof(back));
+    close_eps(10);
+    close_sides();
+}
+
+/* The order of what the device may do with a random choice among `num` endpoints, which wait for each other only as the
+ * window is bounded. */
+static void random_traffic(unsigned num, unsigned messages)
+{
+    enum { WINDOW = 64 };
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    uint32_t *sent                  = calloc(num, sizeof(*sent));
+    uint32_t *expected              = calloc(num, sizeof(*expected));
+    static struct {
+        ucs_status_ptr_t send, receive;
+        uint32_t out, in;
+        unsigned ep;
+    } window[WINDOW];
+    unsigned i, at;
+
+    assert_true(sent != NULL && expected != NULL);
+    memset(window, 0, sizeof(window));
+    for (i = 0; i < messages + WINDOW; i++) {
+        at = i % WINDOW;
+        if (i >= WINDOW) {
+            assert_int_equal(end_request(window[at].send), UCS_OK);
+            assert_int_equal(end_request(window[at].receive), UCS_OK);
+            assert_int_equal(window[at].in, expected[window[at].ep]++);
+        }
+        if (i >= messages) {
+            continue;
+        }
+        window[at].ep   = (unsigned)rand() % num;
+        window[at].out  = sent[window[at].ep]++;
+        window[at].send = send_word(eps[window[at].ep], &window[at].out, window[at].ep);
+        window[at].receive =
+            ucp_tag_recv_nbx(sides[1].worker, &window[at].in, sizeof(window[at].in), window[at].ep, UINT64_MAX, &param);
+        progress();
+    }
+    free(sent);
+    free(expected);
+}
+
+/* A device with as few queue pairs as that serves any number of peers, also when datagrams get lost, come twice and
+ * late. */
+static void test_random_traffic(void **state)
+{
+    static const struct {
+        unsigned peers, most_live, messages;
+        int max_each, loses;
+    } cases[] = {{1000, 16, 3000, 1 + 32, 0},  {1000, 64, 5000, 1 + 96, 5},   {1000, 256, 10000, 1 << 20, 5},
+                 {10000, 16, 2000, 1 + 64, 5}, {10000, 64, 5000, 1 + 128, 0}, {10000, 256, 10000, 1 + 400, 5}};
+    size_t i;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        (void)setup(state);
+        device_is.max_each = cases[i].max_each;
+        device_is.loses    = cases[i].loses;
+        open_sides(2, cases[i].most_live);
+        connect_eps(cases[i].peers);
+        random_traffic(cases[i].peers, cases[i].messages);
+        assert_true(device_saw.most_qps <= 2 * (unsigned)cases[i].max_each);
+        device_is.loses = 0;
+        pass(2000);
+        assert_true(num_rc() <= 2 * cases[i].most_live);
+        close_sides();
+    }
+}
+
+/* All peers send to one at once. */
+static void test_incast(void **state)
+{
+    (void)state;
+    device_is.max_each = 1 + 300;
+    device_is.loses    = 5;
+    open_sides(2, 256);
+    connect_eps(MOST_EPS);
+    exchange(MOST_EPS, 1);
+    exchange(MOST_EPS, 2);
+    assert_true(device_saw.refused_qps > 0);
+    close_sides();
+}
+
+/* Each of many sends to each, and receives from each, round by round. */
+static void test_all_to_all(void **state)
+{
+    ucs_status_ptr_t requests[MOST_SIDES * MOST_SIDES];
+    uint32_t round;
+    unsigned i, j;
+
+    (void)state;
+    device_is.max_each = 1 + 8;
+    device_is.loses    = 5;
+    open_sides(MOST_SIDES, 4);
+    for (i = 0; i < MOST_SIDES; i++) {
+        for (j = 0; j < MOST_SIDES; j++) {
+            eps[i * MOST_SIDES + j] = connect_ep(i, j, UCP_ERR_HANDLING_MODE_NONE);
+        }
+    }
+    for (round = 0; round < 3; round++) {
+        for (i = 0; i < MOST_SIDES * MOST_SIDES; i++) {
+            requests[i] = send_word(eps[i], &round, i);
+        }
+        for (i = 0; i < MOST_SIDES * MOST_SIDES; i++) {
+            expect_word(i % MOST_SIDES, i, round);
+            assert_int_equal(end_request(requests[i]), UCS_OK);
+        }
+    }
+    assert_true(device_saw.refused_qps > 0);
+    close_sides();
+}
+
+/* A peer that makes no progress does not agree, and is sent to all the same. */
+static void test_peer_that_computes(void **state)
+{
+    uint32_t word = 3;
+    unsigned i;
+
+    (void)state;
+    open_sides(2, 1);
+    connect_eps(8);
+    exchange(8, 1);
+    num_sides = 1;
+    pass(5000);
+    for (i = 0; i < 8; i++) {
+        assert_int_equal(end_request(send_word(eps[i], &word, i)), UCS_OK);
+    }
+    pass(5000);
+    num_sides = 2;
+    for (i = 0; i < 8; i++) {
+        expect_word(1, i, word);
+    }
+    pass(1000);
+    assert_true(num_rc() <= 2);
+    num_sides = 1; /* parked now: what is sent waits for the peer, for longer than any dial */
+    for (i = 0; i < 8; i++) {
+        (void)send_word(eps[i], &word, i);
+    }
+    round_ns = 1000000;
+    pass(1000000);
+    round_ns  = 20000;
+    num_sides = 2;
+    for (i = 0; i < 8; i++) {
+        expect_word(1, i, word);
+    }
+    close_eps(8);
+    close_sides();
+}
+
+static pid_t start_child(void)
+{
+    const struct cw_net_address here = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
+    const struct cw_net_options none = {0};
+    int fds[2];
+    pid_t child;
+
+    assert_int_equal(pipe(fds), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (cw_net_listen(&here, 1, &none, &child_port) < 0 ||
+            write(fds[1], &child_port, sizeof(child_port)) != sizeof(child_port)) {
+            _exit(1);
+        }
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_int_equal(read(fds[0], &child_port, sizeof(child_port)), sizeof(child_port));
+    close(fds[0]);
+    close(fds[1]);
+    return child;
+}
+
+/* Two sides with watched endpoints, most of which are parked. */
+static pid_t open_watched(void)
+{
+    static const uint8_t loopback[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
+    const pid_t child                 = start_child();
+    int i;
+
+    device_is.is_ethernet = 1;
+    memcpy(device_is.gid, loopback, sizeof(loopback));
+    open_sides(2, 1);
+    failures = 0;
+    for (i = 0; i < 5; i++) {
+        eps[i] = connect_ep(0, 1, UCP_ERR_HANDLING_MODE_PEER);
+    }
+    exchange(5, 1);
+    for (i = 0; i < 100; i++) { /* the watch is established in real time */
+        progress();
+        usleep(1000);
+    }
+    pass(3000);
+    assert_true(num_rc() <= 2);
+    assert_int_equal(failures, 0);
+    return child;
+}
+
+static void end_child(pid_t child)
+{
+    int status;
+
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static void close_watched(void)
+{
+    child_port = 0;
+    close_sides();
+    memset(device_is.gid, 0, sizeof(device_is.gid));
+    device_is.is_ethernet = 0;
+}
+
+/* The end of a peer's process is told for parked connections, too. */
+static void test_death_while_parked(void **state)
+{
+    const pid_t child = open_watched();
+    unsigned rounds   = 100000;
+
+    (void)state;
+    exchange(5, 2);
+    pass(3000);
+    end_child(child);
+    while (failures < 5 && rounds-- > 0) {
+        progress();
+        usleep(100);
+    }
+    assert_int_equal(failures, 5);
+    assert_int_equal(failure, UCS_ERR_CONNECTION_RESET);
+    close_watched();
+}
+
+/* A connection that is closed by force while it is parked ends at the peer as well. */
+static void test_closed_while_parked(void **state)
+{
+    const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    const pid_t child               = open_watched();
+    const unsigned before           = device_saw.made_qps;
+    int i;
+
+    (void)state;
+    device_is.loses = 50;
+    for (i = 0; i < 5; i++) {
+        assert_int_equal(end_request(ucp_ep_close_nbx(eps[i], &force)), UCS_OK);
+    }
+    pass(2000);
+    device_is.loses = 0;
+    assert_int_equal(device_saw.made_qps, before);
+    assert_int_equal(num_rc(), 0);
+    assert_int_equal(num_conns(1), 0);
+    end_child(child);
+    close_watched();
+}
+
+/* Without a watch beside them, watched connections stay. */
+static void test_watched_ones_stay(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    open_sides(2, 1);
+    for (i = 0; i < 5; i++) {
+        eps[i] = connect_ep(0, 1, UCP_ERR_HANDLING_MODE_PEER);
+    }
+    exchange(5, 1);
+    pass(3000);
+    assert_int_equal(num_rc(), 10);
+    close_eps(5);
+    close_sides();
+}
+
+/* ---- what a peer may say at the wrong time ---- */
+
+static struct device_qp *qp_of_side(unsigned side)
+{
+    struct device_qp *found = NULL;
+    uint32_t i;
+
+    (void)side;
+    for (i = 0; i < 1u << 16; i++) {
+        if (device_qps[i] != NULL && device_qps[i]->super.qp_type == IBV_QPT_RC && device_qps[i]->peer != 0) {
+            found = device_qps[i];
+        }
+    }
+    return found;
+}
+
+static void say(struct device_qp *qp, uint32_t word)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htobe32(word), .wr_id = UINT64_MAX >> 1};
+    struct ibv_send_wr *bad;
+
+    assert_int_equal(device_post_send(&qp->super, &wr, &bad), 0);
+}
+
+static void test_words_at_the_wrong_time(void **state)
+{
+    static const struct {
+        uint32_t words[3];
+        int breaks;
+    } cases[] = {
+        {{CW_VERBS_PARTED}, 1},
+        {{CW_VERBS_PARK | 7 << 16, CW_VERBS_PARK | 8 << 16}, 1},
+        {{CW_VERBS_PARK | 7 << 16, CW_VERBS_PARTED}, 1},
+        {{0x600}, 1},
+        {{0x10300}, 0}, /* a peer that asks, and never goes on: only it has to wait */
+        {{CW_VERBS_PARK_OK, CW_VERBS_PARK_OK | 1 << 16}, 0},
+        {{CW_VERBS_READY, CW_VERBS_READY}, 0},
+        {{CW_VERBS_PARK, CW_VERBS_READY, CW_VERBS_READY}, 0},
+    };
+    uint32_t word = 1;
+    size_t i, j;
+
+    (void)state;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        open_sides(2, 256);
+        failures = 0;
+        connect_eps(1);
+        eps[1] = connect_ep(0, 1, UCP_ERR_HANDLING_MODE_PEER);
+        exchange(2, 1);
+        pass(100);
+        for (j = 0; j < 3 && cases[i].words[j] != 0; j++) {
+            say(qp_of_side(1), cases[i].words[j]);
+        }
+        pass(200);
+        assert_int_equal(failures > 0, cases[i].breaks);
+        assert_int_equal(end_request(send_word(eps[0], &word, 0)), UCS_OK);
+        expect_word(1, 0, word);
+        close_sides();
+    }
+}
+
+/* ---- what messages cost ---- */
+
+static double cpu_ns(void)
+{
+    struct timespec time;
+
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static void print_costs(void)
+{
+    static const unsigned peers[] = {16, 256, 1000, 4000, 10000}, bounds[] = {16, 64, 256, UINT32_MAX};
+    const unsigned messages = 5000;
+    uint64_t began;
+    double cpu;
+    size_t i, j;
+
+    printf("peers  bound  live   queue pairs made  datagrams  us of time  ns of CPU   (each message)\n");
+    for (i = 0; i < sizeof(peers) / sizeof(peers[0]); i++) {
+        for (j = 0; j < sizeof(bounds) / sizeof(bounds[0]); j++) {
+            (void)setup(NULL);
+            device_is.max_each = (bounds[j] < 1000) ? (int)(1 + bounds[j] + bounds[j] / 2) : 1 << 20;
+            open_sides(2, bounds[j]);
+            connect_eps(peers[i]);
+            exchange(peers[i], 1);
+            device_saw.made_qps = device_saw.datagrams = 0;
+            began                                      = now_ns;
+            cpu                                        = cpu_ns();
+            random_traffic(peers[i], messages);
+            printf("%5u  %5d  %5u  %16.3f  %9.3f  %10.1f  %9.0f\n", peers[i], (int)bounds[j], num_rc() / 2,
+                   (double)device_saw.made_qps / messages, (double)device_saw.datagrams / messages,
+                   (double)(now_ns - began) / 1e3 / messages, (cpu_ns() - cpu) / messages);
+            close_sides();
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_idle_ones_are_parked, setup),
+        cmocka_unit_test_setup(test_none_without_a_bound, setup),
+        cmocka_unit_test_setup(test_busy_ones_stay, setup),
+        cmocka_unit_test_setup(test_accesses, setup),
+        cmocka_unit_test_setup(test_both_reopen, setup),
+        cmocka_unit_test_setup(test_peer_that_computes, setup),
+        cmocka_unit_test_setup(test_watched_ones_stay, setup),
+        cmocka_unit_test_setup(test_closed_while_parked, setup),
+        cmocka_unit_test_setup(test_words_at_the_wrong_time, setup),
+        cmocka_unit_test_setup(test_all_to_all, setup),
+        cmocka_unit_test_setup(test_incast, setup),
+        cmocka_unit_test_setup(test_random_traffic, setup),
+        cmocka_unit_test_setup(test_death_while_parked, setup),
+    };
+
+    if (argc > 1 && strcmp(argv[1], "cost") == 0) {
+        print_costs();
+        return 0;
+    }
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
