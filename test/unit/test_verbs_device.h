@@ -27,6 +27,8 @@ static struct {
     int resizes; /* ibv_resize_cq works */
     int max_qp, max_each; /* queue pairs of all, and of each completion queue */
     int is_ethernet;
+    int is_down, has_no_srq, has_no_atomics, max_wr;
+    size_t max_mr; /* bytes that are registered at once; 0: any */
     int stands;    /* nothing is carried out */
     int loses;     /* of 100 datagrams; as many come once more, after some that follow them */
     uint8_t gid[16];
@@ -404,20 +406,20 @@ static int device_query(struct ibv_context *context, struct ibv_device_attr *att
 {
     (void)context;
     *attr = (struct ibv_device_attr){.max_qp         = device_is.max_each,
-                                     .max_qp_wr      = 16384,
+                                     .max_qp_wr      = (device_is.max_wr > 0) ? device_is.max_wr : 16384,
                                      .max_sge        = 4,
                                      .max_cqe        = device_is.max_cqe,
-                                     .max_srq        = 1000,
+                                     .max_srq        = device_is.has_no_srq ? 0 : 1000,
                                      .max_srq_wr     = 16384,
                                      .max_qp_rd_atom = 16,
-                                     .atomic_cap     = IBV_ATOMIC_HCA,
+                                     .atomic_cap     = device_is.has_no_atomics ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA,
                                      .phys_port_cnt  = 1};
     return 0;
 }
 
 static int device_query_port(struct ibv_context *context, uint8_t number, struct _compat_ibv_port_attr *compat)
 {
-    struct ibv_port_attr attr = {.state        = IBV_PORT_ACTIVE,
+    struct ibv_port_attr attr = {.state        = device_is.is_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
                                  .active_mtu   = IBV_MTU_4096,
                                  .max_mtu      = IBV_MTU_4096,
                                  .max_msg_sz   = 1u << 30,
@@ -467,9 +469,13 @@ static int device_dealloc_pd(struct ibv_pd *pd)
 
 static struct ibv_mr *device_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
 {
-    struct ibv_mr *mr = calloc(1, sizeof(*mr));
+    struct ibv_mr *mr = (device_is.max_mr == 0 || length <= device_is.max_mr) ? calloc(1, sizeof(*mr)) : NULL;
 
     (void)access;
+    if (mr == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
     *mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = address, .length = length, .lkey = 1, .rkey = 2};
     return mr;
 }

@@ -176,6 +176,7 @@ static void add_gid(struct cw_verbs_port *port, unsigned index, const struct ibv
 static void find_gids(const struct cw_verbs_library *lib, struct ibv_context *context,
                       const struct cw_verbs_settings *settings, int entries, struct cw_verbs_port *port)
 {
+    static const uint8_t empty[16];
     struct ibv_gid_entry entry;
     char step[48];
     unsigned round;
@@ -184,7 +185,9 @@ static void find_gids(const struct cw_verbs_library *lib, struct ibv_context *co
     if (settings->gid_index != CW_VERBS_NOT_SET || !port->address.ethernet) {
         i     = (settings->gid_index != CW_VERBS_NOT_SET) ? (int)clamp(settings->gid_index, 0, 255) : 0;
         error = lib->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry));
-        if (error == 0) {
+        if (error == 0 && port->address.ethernet && memcmp(entry.gid.raw, empty, sizeof(empty)) == 0) {
+            snprintf(port->why, sizeof(port->why), "its GID of index %d (UCX_IB_GID_INDEX) is empty", i);
+        } else if (error == 0) {
             add_gid(port, (unsigned)i, &entry);
         } else {
             snprintf(step, sizeof(step), "asking for its GID of index %d", i);
@@ -195,8 +198,8 @@ static void find_gids(const struct cw_verbs_library *lib, struct ibv_context *co
     for (round = 0; round < 2; round++) {
         for (i = 0; i < entries && i < 256; i++) {
             if (lib->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry)) != 0 ||
-                entry.gid_type != IBV_GID_TYPE_ROCE_V2) {
-                continue;
+                entry.gid_type != IBV_GID_TYPE_ROCE_V2 || memcmp(entry.gid.raw, empty, sizeof(empty)) == 0) {
+                continue; /* a free entry may be reported as one of zeros */
             }
             if (cw_verbs_gid_is_local(entry.gid.raw)) {
                 local++;
@@ -406,8 +409,10 @@ void cw_verbs_explain(const struct cw_config *config, struct cw_text *text)
         cw_verbs_settings_fit(&fitted, &ports[i]);
         cw_text_addf(text,
                      "%s: a connection has %u places for sends (UCX_RC_TX_QUEUE_LEN) and takes %zu bytes beside the "
-                     "device's; a worker has %u receives of %zu bytes (UCX_RC_RX_QUEUE_LEN, UCX_IB_SEG_SIZE)\n",
-                     ports[i].name, fitted.sends, conn_bytes(fitted.sends), fitted.receives, fitted.segment);
+                     "device's; a worker has %u receives of %zu bytes (UCX_RC_RX_QUEUE_LEN, UCX_IB_SEG_SIZE); beyond "
+                     "%u connections (UCX_RC_MAX_NUM_EPS) idle ones are parked\n",
+                     ports[i].name, fitted.sends, conn_bytes(fitted.sends), fitted.receives, fitted.segment,
+                     fitted.most_live);
     }
     free(ports);
 }

@@ -175,6 +175,8 @@ void cw_verbs_park(struct cw_verbs_conn *conn)
     conn->is_connected = 0;
     conn->is_said      = 0;
     conn->num_words    = 0;
+    cw_debug("%s: the connection %llu is parked", cw_verbs_iface_of(&conn->super)->port.name,
+             (unsigned long long)conn->id);
     if (conn->num_flushes > 0 || !cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);
     }

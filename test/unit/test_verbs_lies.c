@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verbs transport over devices that have less than they should: each is used as far as that goes, or left out
+ * with a reason, and the program goes on.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include <ucp/api/ucp.h>
+
+#include "test_log_lines.h"
+#include "test_verbs_device.h"
+
+static int failures;
+
+static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    (void)arg, (void)ep, (void)status;
+    failures++;
+}
+
+static ucs_status_t end_request(ucp_worker_h worker, ucs_status_ptr_t request)
+{
+    ucs_status_t status = UCS_PTR_STATUS(request);
+    unsigned rounds     = 10000000;
+
+    if (UCS_PTR_IS_PTR(request)) {
+        while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS && rounds-- > 0) {
+            ucp_worker_progress(worker);
+        }
+        ucp_request_free(request);
+    }
+    return status;
+}
+
+/* Messages and an atomic operation by a worker to itself, by the transports of UCX_TLS. */
+static void use(void)
+{
+    const ucp_request_param_t param   = {.op_attr_mask = 0};
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                         .features   = UCP_FEATURE_TAG | UCP_FEATURE_AMO64 | UCP_FEATURE_RMA};
+    ucp_worker_params_t worker_params = {.field_mask = 0};
+    ucp_request_param_t add           = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = ucp_dt_make_contig(8)};
+    ucp_mem_map_params_t map  = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
+    ucp_ep_params_t ep_params = {.field_mask  = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                                 .err_handler = {.cb = failed}};
+    static uint64_t out[100][32], in[32], memory[512], one = 1;
+    ucs_status_ptr_t requests[100];
+    ucp_address_t *address;
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_rkey_h rkey;
+    ucp_mem_h memh;
+    ucp_ep_h ep;
+    size_t length;
+    void *packed;
+    unsigned i;
+
+    memory[1] = 0;
+    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+    assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
+    assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
+    ep_params.address = address;
+    assert_int_equal(ucp_ep_create(worker, &ep_params, &ep), UCS_OK);
+    for (i = 0; i < 100; i++) {
+        out[i][0]   = i;
+        requests[i] = ucp_tag_send_nbx(ep, out[i], sizeof(out[i]), 1, &param);
+    }
+    for (i = 0; i < 100; i++) {
+        assert_int_equal(end_request(worker, ucp_tag_recv_nbx(worker, in, sizeof(in), 1, UINT64_MAX, &param)), UCS_OK);
+        assert_int_equal(in[0], i);
+        assert_int_equal(end_request(worker, requests[i]), UCS_OK);
+    }
+    map.address = memory;
+    map.length  = sizeof(memory);
+    assert_int_equal(ucp_mem_map(context, &map, &memh), UCS_OK);
+    assert_int_equal(ucp_rkey_pack(context, memh, &packed, &length), UCS_OK);
+    assert_int_equal(ucp_ep_rkey_unpack(ep, packed, &rkey), UCS_OK);
+    for (i = 0; i < 10; i++) {
+        assert_int_equal(
+            end_request(worker, ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &one, 1, (uintptr_t)&memory[1], rkey, &add)),
+            UCS_OK);
+    }
+    assert_int_equal(end_request(worker, ucp_ep_flush_nbx(ep, &param)), UCS_OK);
+    assert_int_equal(memory[1], 10);
+    ucp_rkey_destroy(rkey);
+    ucp_rkey_buffer_release(packed);
+    assert_int_equal(ucp_mem_unmap(context, memh), UCS_OK);
+    assert_int_equal(end_request(worker, ucp_ep_close_nbx(ep, &param)), UCS_OK);
+    ucp_worker_release_address(worker, address);
+    ucp_worker_destroy(worker);
+    ucp_cleanup(context);
+    assert_int_equal(failures, 0);
+    assert_int_equal(device_saw.qps, 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&device_saw, 0, sizeof(device_saw));
+    device_is.is_ethernet = device_is.is_down = device_is.has_no_srq = device_is.has_no_atomics = 0;
+    device_is.max_wr                                                                            = 0;
+    device_is.max_mr                                                                            = 0;
+    setenv("UCX_TLS", "rc", 1);
+    unsetenv("UCX_IB_GID_INDEX");
+    return 0;
+}
+
+/* Whether the device is used is seen by its queue pairs; another transport carries what it does not. */
+static void use_beside_tcp(unsigned made)
+{
+    setenv("UCX_TLS", "rc,tcp", 1);
+    use();
+    assert_int_equal(device_saw.made_qps > 0, made);
+}
+
+static void test_all_in_order(void **state)
+{
+    (void)state;
+    use();
+    assert_true(device_saw.made_qps > 0);
+}
+
+static void test_no_port_is_up(void **state)
+{
+    (void)state;
+    device_is.is_down = 1;
+    use_beside_tcp(0);
+}
+
+/* RoCE, and each entry of the table of GIDs is free. */
+static void test_no_gid(void **state)
+{
+    (void)state;
+    device_is.is_ethernet = 1;
+    use_beside_tcp(0);
+    setenv("UCX_IB_GID_INDEX", "0", 1);
+    use_beside_tcp(0);
+}
+
+static void test_no_shared_receive_queues(void **state)
+{
+    (void)state;
+    device_is.has_no_srq = 1;
+    use_beside_tcp(0);
+}
+
+static void test_no_atomics(void **state)
+{
+    (void)state;
+    device_is.has_no_atomics = 1;
+    use();
+}
+
+static void test_short_queues(void **state)
+{
+    (void)state;
+    for (device_is.max_wr = 4; device_is.max_wr <= 64; device_is.max_wr *= 2) {
+        use();
+    }
+}
+
+/* A process that may lock a page only. */
+static void test_one_page(void **state)
+{
+    (void)state;
+    device_is.max_mr = 4096;
+    log_count_begin();
+    use_beside_tcp(0);
+    log_count_end();
+    assert_non_null(strstr(log_text, "cannot register"));
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_all_in_order, setup), cmocka_unit_test_setup(test_no_port_is_up, setup),
+        cmocka_unit_test_setup(test_no_gid, setup),       cmocka_unit_test_setup(test_no_shared_receive_queues, setup),
+        cmocka_unit_test_setup(test_no_atomics, setup),   cmocka_unit_test_setup(test_short_queues, setup),
+        cmocka_unit_test_setup(test_one_page, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
