@@ -110,7 +110,7 @@ static void test_garbage(void **state)
             bytes[k] = (uint8_t)cw_hash_mix(1000 * (uint64_t)i + k);
         }
         if (i % 2 == 1) { /* as if of this library */
-            memcpy(bytes, "CW\1\1", 4);
+            memcpy(bytes, "CW\2\1", 4);
         }
         send_bytes(rig->a, rig->b, bytes, length);
         cw_rig_progress(rig);

@@ -224,9 +224,14 @@ static void exchange(unsigned num, uint32_t word)
     free(requests);
 }
 
+static struct cw_verbs_iface *iface_of(unsigned side)
+{
+    return cw_container_of(sides[side].worker->ifaces[0], struct cw_verbs_iface, super);
+}
+
 static unsigned num_conns(unsigned side)
 {
-    return cw_container_of(sides[side].worker->ifaces[0], struct cw_verbs_iface, super)->num_conns;
+    return iface_of(side)->num_conns;
 }
 
 /* Queue pairs of type RC, of both ends. */
@@ -715,6 +720,93 @@ static void test_words_at_the_wrong_time(void **state)
     }
 }
 
+/* A datagram of side 0 about a connection, or of a stranger who says so, arrives at side 1. */
+static void forge(struct cw_verbs_datagram datagram, uint32_t src_qp)
+{
+    static char bytes[CW_VERBS_DATAGRAM_MAX];
+    struct device_qp from     = {.super = {.qp_num = src_qp, .qp_type = IBV_QPT_UD}};
+    struct ibv_sge sge        = {.addr = (uintptr_t)bytes};
+    struct ibv_send_wr wr     = {.sg_list = &sge, .num_sge = 1};
+    struct cw_verbs_iface *to = iface_of(1);
+
+    datagram.mtu     = 3;
+    datagram.address = iface_of(0)->local;
+    sge.length       = (uint32_t)cw_verbs_datagram_encode(&datagram, (uint8_t *)bytes);
+    assert_int_equal(device_deliver(&from, (struct device_qp *)to->ud, &wr), 1);
+    pass(20);
+}
+
+static struct cw_verbs_conn *find_conn(unsigned side, enum cw_verbs_state state)
+{
+    struct cw_verbs_conn *conn;
+
+    cw_list_for_each(conn, &iface_of(side)->conns, struct cw_verbs_conn, link)
+    {
+        if (conn->state == state) {
+            return conn;
+        }
+    }
+    fail();
+    return NULL;
+}
+
+/* Hellos and ends of parked connections count only with all numbers right, and from the queue pair of the peer. */
+static void test_forged_datagrams(void **state)
+{
+    struct cw_verbs_datagram good;
+    struct cw_verbs_conn *conn;
+    uint32_t peer_qp;
+    unsigned i, conns;
+
+    (void)state;
+    open_sides(2, 1);
+    connect_eps(8);
+    exchange(8, 1);
+    pass(1000);
+    conn    = find_conn(1, CW_VERBS_PARKED);
+    peer_qp = conn->peer.qp;
+    conns   = num_conns(1);
+    good    = (struct cw_verbs_datagram){.key   = iface_of(1)->key,
+                                         .to    = conn->id,
+                                         .from  = conn->peer_id,
+                                         .epoch = conn->epoch,
+                                         .reads = 16,
+                                         .qp    = 5,
+                                         .psn   = 6};
+    for (i = 0; i < 12; i++) {
+        struct cw_verbs_datagram bad = good;
+
+        bad.kind = (i % 2 == 0) ? CW_VERBS_HELLO : CW_VERBS_CLOSE;
+        bad.key += i / 2 == 0;
+        bad.from += i / 2 == 1;
+        bad.to += (i / 2 == 2) ? UINT64_C(1) << 32 : 0;
+        bad.epoch += (i / 2 == 3 && bad.kind == CW_VERBS_HELLO) ? 1 : 0;
+        bad.epoch -= (i / 2 == 4 && bad.kind == CW_VERBS_HELLO) ? 1 : 0;
+        if (bad.kind == CW_VERBS_CLOSE && (i / 2 == 3 || i / 2 == 4)) {
+            continue; /* the epoch of a close counts only in its answer */
+        }
+        if (bad.kind == CW_VERBS_HELLO && bad.epoch == 0) {
+            continue;
+        }
+        forge(bad, peer_qp + (i / 2 == 5));
+        assert_int_equal(conn->state, CW_VERBS_PARKED);
+        assert_int_equal(num_conns(1), conns);
+    }
+    exchange(8, 2);
+    pass(1000);
+    conn       = find_conn(1, CW_VERBS_PARKED);
+    good.to    = conn->id;
+    good.from  = conn->peer_id;
+    good.epoch = conn->epoch;
+    good.kind  = CW_VERBS_HELLO;
+    forge(good, peer_qp); /* the peer itself may waste its own connection */
+    assert_int_equal(conn->state, CW_VERBS_ACCEPTING);
+    good.kind = CW_VERBS_CLOSE;
+    forge(good, peer_qp);
+    assert_true(num_conns(1) < conns || conn->state >= CW_VERBS_CLOSED);
+    close_sides();
+}
+
 /* ---- what messages cost ---- */
 
 static double cpu_ns(void)
@@ -765,6 +857,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_watched_ones_stay, setup),
         cmocka_unit_test_setup(test_closed_while_parked, setup),
         cmocka_unit_test_setup(test_words_at_the_wrong_time, setup),
+        cmocka_unit_test_setup(test_forged_datagrams, setup),
         cmocka_unit_test_setup(test_all_to_all, setup),
         cmocka_unit_test_setup(test_incast, setup),
         cmocka_unit_test_setup(test_random_traffic, setup),
