@@ -477,7 +477,7 @@ static void test_all_to_all(void **state)
     unsigned i, j;
 
     (void)state;
-    device_is.max_each = 1 + 8;
+    device_is.max_each = 1 + 20;
     device_is.loses    = 5;
     open_sides(MOST_SIDES, 4);
     for (i = 0; i < MOST_SIDES; i++) {

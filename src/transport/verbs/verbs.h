@@ -165,6 +165,7 @@ struct cw_verbs_iface {
     unsigned num_dials;      /* hellos that wait for a reply */
     unsigned most_dials;     /* further ones wait, so that the device has room for those of peers */
     int is_short;            /* the device refused a queue pair since the last sweep */
+    uint64_t refused_ns;     /* when it began to, without success since then; 0: it does not */
     struct cw_alarm sweep;   /* for idle connections, at sweep_ns if it is set */
     uint64_t sweep_ns;
     struct cw_verbs_retired *retired; /* queue pairs of parked connections, the oldest first */
@@ -323,7 +324,7 @@ bool cw_verbs_say_close(struct cw_verbs_conn *conn, uint64_t now_ns);
 void cw_verbs_live_add(struct cw_verbs_conn *conn);
 /* It is none of those that are parked, or wait for a queue pair. */
 void cw_verbs_live_remove(struct cw_verbs_conn *conn);
-/* Whether connections may be parked, so that a queue pair becomes free when they are idle. */
+/* Whether who has got no queue pair may expect one when connections are parked. */
 bool cw_verbs_can_wait(const struct cw_verbs_iface *iface);
 /* As well, and begins to, as the device has no further one. */
 bool cw_verbs_make_room(struct cw_verbs_iface *iface);

@@ -22,6 +22,8 @@
 #define PATIENCE_MOST 12u
 #define ANSWER_SWEEPS 8u /* within which an answer to PARK is expected */
 #define NUMBER_SHIFT  16u
+#define FEW           16u /* a device with no more room than that is short of something else */
+#define REFUSED_NS    UINT64_C(1000000000)
 
 struct cw_verbs_retired {
     struct cw_verbs_retired *next;
@@ -47,8 +49,9 @@ void cw_verbs_live_add(struct cw_verbs_conn *conn)
 
     cw_list_remove(&conn->live);
     cw_list_add_tail(&iface->live, &conn->live);
-    conn->idle  = 0;
-    conn->swept = conn->posted;
+    iface->refused_ns = 0;
+    conn->idle        = 0;
+    conn->swept       = conn->posted;
     if (++iface->num_live > iface->most_live) {
         sweep_soon(iface, false);
     }
@@ -88,7 +91,10 @@ bool cw_verbs_can_wait(const struct cw_verbs_iface *iface)
 {
     const struct cw_verbs_conn *conn;
 
-    if (iface->settings.most_live == UINT32_MAX) {
+    if (iface->settings.most_live == UINT32_MAX || iface->refused_ns == 0) {
+        return iface->refused_ns == 0; /* there are enough dials */
+    }
+    if (iface->num_live < FEW || cw_clock_ns() - iface->refused_ns >= REFUSED_NS) {
         return false;
     }
     cw_list_for_each(conn, &iface->live, const struct cw_verbs_conn, live)
@@ -104,6 +110,7 @@ bool cw_verbs_make_room(struct cw_verbs_iface *iface)
 {
     const unsigned fewer = iface->num_live - iface->num_live / 8;
 
+    iface->refused_ns = (iface->refused_ns == 0) ? cw_clock_ns() : iface->refused_ns;
     if (!cw_verbs_can_wait(iface)) {
         return false;
     }
@@ -329,6 +336,30 @@ static unsigned look(struct cw_verbs_iface *iface)
     return pending;
 }
 
+/* Gives queue pairs to those that wait. When the device refuses for long, dials may try another way; and others fail if
+ * parking cannot help. */
+static void serve(struct cw_verbs_iface *iface)
+{
+    struct cw_verbs_conn *conn, *next;
+
+    cw_list_for_each_safe(conn, next, &iface->waiting, struct cw_verbs_conn, live)
+    {
+        if (!cw_verbs_dial_begin(conn)) {
+            break;
+        }
+        begin_hello(conn);
+    }
+    if (iface->refused_ns == 0 || cw_clock_ns() - iface->refused_ns < REFUSED_NS) {
+        return;
+    }
+    cw_list_for_each_safe(conn, next, &iface->waiting, struct cw_verbs_conn, live)
+    {
+        if (conn->state == CW_VERBS_DIALLING || iface->num_live < FEW) {
+            cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE, "the device has no queue pair for it");
+        }
+    }
+}
+
 static unsigned on_sweep(struct cw_alarm *alarm)
 {
     struct cw_verbs_iface *iface = cw_container_of(alarm, struct cw_verbs_iface, sweep);
@@ -357,13 +388,7 @@ static unsigned on_sweep(struct cw_alarm *alarm)
         }
     }
     (void)cw_verbs_retired_free(iface, false);
-    while (!cw_list_empty(&iface->waiting)) {
-        conn = cw_list_head(&iface->waiting, struct cw_verbs_conn, live);
-        if (!cw_verbs_dial_begin(conn)) {
-            break;
-        }
-        begin_hello(conn);
-    }
+    serve(iface);
     if (asked || iface->is_short || !cw_list_empty(&iface->waiting)) {
         sweep_soon(iface, true);
     } else if (iface->num_live > iface->most_live || iface->retired != NULL) {
