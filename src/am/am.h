@@ -12,7 +12,7 @@
 #include "core/ep.h"
 #include "wire/packet.h"
 
-/* The longest user header that a program may send; the limit is lower where packets are small (WRK-9). */
+/* The longest user header that a program may send; the limit is lower where packets are small. */
 #define CW_AM_MAX_HEADER 4096u
 
 struct cw_am_handler {

@@ -68,7 +68,7 @@ static CW_COLD const struct cw_am_handler *find_unusual(const struct message *me
     return NULL;
 }
 
-/* Returns the handler that can take the message. If there is none, writes a warning and returns NULL (AMR-6, AMD-4). */
+/* Returns the handler that can take the message. If there is none, writes a warning and returns NULL. */
 static CW_INLINE const struct cw_am_handler *find_handler(const struct message *message)
 {
     const struct cw_am_handler *handler = cw_am_find_handler(message->ep->worker->am, message->id);
@@ -76,7 +76,7 @@ static CW_INLINE const struct cw_am_handler *find_handler(const struct message *
     return cw_likely(handler != NULL && !handler->is_old) ? handler : find_unusual(message, handler);
 }
 
-/* AMR-23: whether the message asks for a reply endpoint that the program has closed here. */
+/* Whether the message asks for a reply endpoint that the program has closed here. */
 static int is_unwanted(const struct message *message)
 {
     return cw_ep_was_closed(message->ep) && (message->flags & CW_WIRE_AM_REPLY);
@@ -103,7 +103,7 @@ static void deliver_borrowed(const struct cw_am_handler *handler, const struct m
     }
 }
 
-/* Whether the handler may get the data where it lies in the packet (AMR-19, WRK-7). */
+/* Whether the handler may get the data where it lies in the packet. */
 static int is_as_wished(const struct cw_am_handler *handler, const struct message *message)
 {
     return !handler->persistent && ((uintptr_t)message->data & (message->ep->worker->am_alignment - 1)) == 0;

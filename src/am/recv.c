@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receive and release of active message data by the program. Both may happen in the handler or at any later time. A
- * call whose arguments src/api accepts takes the descriptor over, whatever its result (AMR-31); a call that src/api
- * refuses changes nothing (ABU-2).
+ * call whose arguments src/api accepts takes the descriptor over, whatever its result; a call that src/api
+ * refuses changes nothing.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -215,7 +215,7 @@ static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t 
 }
 
 /* Without NO_IMM_CMPL the call itself returns the result. The function also marks a request in the user's memory as
- * complete, because some programs read the request and ignore the result of the call (R7). */
+ * complete, because some programs read the request and ignore the result of the call. */
 static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param, ucs_status_t status)
 {
     if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
@@ -275,7 +275,7 @@ static ucs_status_ptr_t take_announced(struct cw_request *request, struct cw_am_
     struct ucp_ep *ep              = desc->in.ep;
     ucs_status_t status;
 
-    if (count == 0) { /* AMR-34 */
+    if (count == 0) {
         drop(desc, UCS_OK);
         return complete_announced(request, param, UCS_OK);
     }

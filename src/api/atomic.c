@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations on remote memory (AMO-*). The old calls are in compat.c.
+ * Atomic operations on remote memory. The old calls are in compat.c.
  */
 #include "api/call.h"
 #include "rma/amo_word.h"
 #include "rma/rma.h"
 
-/* AMO-1. Returns 4 or 8, 0 for anything else: programs try shorter words, too, and can do without them (R17). */
+/* Returns 4 or 8, 0 for anything else: programs try shorter words, too, and can do without them. */
 static unsigned operand_size(const ucp_request_param_t *param)
 {
     if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {

@@ -126,7 +126,7 @@ ucs_status_t cw_call_check_attributes(ucp_worker_h worker, const ucp_request_par
 
 /* ---- memory types ---- */
 
-/* The memory type of a call is the one that the program states (OPA-1, OPA-11), that of the memory handle, or the one
+/* The memory type of a call is the one that the program states, that of the memory handle, or the one
  * that a memory domain finds by the address. Memory of a device becomes a datatype of its own (msg/datatype.h), so that
  * no layer below accesses it by the processor. */
 
@@ -303,7 +303,6 @@ const ucp_request_param_t *cw_call_with_device(const ucp_request_param_t *param,
 /* These attributes say of which type the memory is. */
 #define MEMORY_TOLD (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)
 
-/* OPA-13 */
 static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, const void *buffer, size_t count)
 {
     const ucp_dt_iov_t *iov = buffer;

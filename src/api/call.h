@@ -21,10 +21,10 @@ static inline ucp_worker_h cw_ep_worker(ucp_ep_h ep)
     return ep->worker;
 }
 
-/* Logs which feature a call lacks (CTX-11, ABU-2). */
+/* Logs which feature a call lacks. */
 ucs_status_t cw_call_feature_missing(const char *call, const char *feature);
 
-/* GEN-1: logs that `handle` is NULL and returns 1. `what`: name of the object, such as "worker". The short ways of
+/* Logs that `handle` is NULL and returns 1. `what`: name of the object, such as "worker". The short ways of
  * sends, receives, flushes and fences do not look: a NULL handle ends there as any bad pointer does. */
 int cw_call_is_missing(const char *call, const char *what);
 #define CW_CALL_LACKS(handle, what) (cw_unlikely((handle) == NULL) && ((void)cw_call_is_missing(__func__, what), 1))
@@ -68,18 +68,18 @@ int cw_call_is_missing(const char *call, const char *what);
  * are shared with the parent, which goes on using them. Logs it once. */
 int cw_call_is_inherited(const struct ucp_context *context, const char *call);
 
-/* The checks of attributes that all communication calls share: OPA-11, OPA-15, DT-5, DT-15; and for a buffer OPA-13. */
+/* The checks of attributes that all communication calls share: OPA-11; and for a buffer OPA-13. */
 ucs_status_t cw_call_check_flags(const ucp_request_param_t *param); /* the first two of them */
 ucs_status_t cw_call_check_attributes(ucp_worker_h worker, const ucp_request_param_t *param);
 ucs_status_t cw_call_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count);
 
-/* As cw_call_check_buffer for puts, which ignore attributes of the remote side (N22-102). */
+/* As cw_call_check_buffer for puts, which ignore attributes of the remote side. */
 ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                  size_t count);
 
-/* Bits that describe memory at the other side; only puts and gets of many pieces use them (N22-102). For programs of
- * an API level without them they are unknown bits (GEN-3). */
+/* Bits that describe memory at the other side; only puts and gets of many pieces use them. For programs of
+ * an API level without them they are unknown bits. */
 #define CW_CALL_REMOTE \
     (UCP_OP_ATTR_FIELD_REMOTE_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE | UCP_OP_ATTR_FIELD_REMOTE_COUNT)
 
@@ -162,7 +162,7 @@ static inline int cw_call_is_sgl(const ucp_ep_h ep, const ucp_request_param_t *p
            (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_SGL && ep->worker->context->api.has_remote;
 }
 
-/* Bytes of a counter that devices change (N22-52). */
+/* Bytes of a counter that devices change. */
 #define CW_CALL_COUNTER_SIZE sizeof(uint64_t)
 
 /* Whether the buffer is plain bytes and no attribute of `unusual` is set, so that no check is needed. */

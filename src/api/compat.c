@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The deprecated generations, each call expressed in the current one (REQ-40..46, RMA-7, AMO-16, CLS-16, CLS-17,
- * FLU-6). Callers: programs. Every function calls current public functions, as a program would; cw_ep_worker is the
- * one thing taken from inside. Not here, for they need more than that: ucp_request_test, ucp_request_release,
- * ucp_ep_modify_nb and ucp_worker_set_am_handler.
+ * The deprecated generations, each call expressed in the current one. Callers: programs. Every function calls current
+ * public functions, as a program would; cw_ep_worker is the one thing taken from inside. Not here, for they need more
+ * than that: ucp_request_test, ucp_request_release, ucp_ep_modify_nb and ucp_worker_set_am_handler.
  * Invariants: an old callback travels as the user data of a current one, whose trampoline drops the argument that the
- * old form lacks; `_nb` receives ask for NO_IMM_CMPL and so never return NULL (REQ-42, R2); `_nbr` calls hand over the
- * user's request memory and have no callback (REQ-44..46). A blocking call progresses the worker until its own request
- * is complete: callbacks run inside it (FLU-6), and no callback may call it (GEN-7). Results are written on success
- * only. ucp_atomic_op_nbx captures its operand before it returns (AMO-10), so operands may live on the stack here.
+ * old form lacks; `_nb` receives ask for NO_IMM_CMPL and so never return NULL; `_nbr` calls hand over the
+ * user's request memory and have no callback. A blocking call progresses the worker until its own request
+ * is complete: callbacks run inside it, and no callback may call it. Results are written on success
+ * only. ucp_atomic_op_nbx captures its operand before it returns, so operands may live on the stack here.
  */
 #include <ucp/api/ucp.h>
 
@@ -81,7 +80,7 @@ static ucs_status_t wait_for(ucp_worker_h worker, ucs_status_ptr_t request)
     return status;
 }
 
-/* The operation goes on without a request; a later flush covers it (RMA-8). */
+/* The operation goes on without a request; a later flush covers it. */
 static ucs_status_t let_go(ucs_status_ptr_t request)
 {
     ucs_status_t status = UCS_PTR_STATUS(request);
@@ -141,7 +140,7 @@ ucs_status_t ucp_tag_recv_nbr(ucp_worker_h worker, void *buffer, size_t count, u
     };
     ucs_status_ptr_t posted   = ucp_tag_recv_nbx(worker, buffer, count, tag, tag_mask, &param);
 
-    /* complete or not, the result is read from the request (REQ-45) */
+    /* complete or not, the result is read from the request */
     return UCS_PTR_IS_ERR(posted) ? UCS_PTR_RAW_STATUS(posted) : UCS_OK;
 }
 
@@ -160,7 +159,7 @@ ucs_status_ptr_t ucp_am_send_nb(ucp_ep_h ep, uint16_t id, const void *buffer, si
 {
     ucp_request_param_t param = send_param(datatype, cb);
 
-    /* no header, and never by rendezvous, which an old handler could not receive (AMD-3) */
+    /* no header, and never by rendezvous, which an old handler could not receive */
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags         = (flags & UCP_AM_SEND_FLAG_REPLY) | UCP_AM_SEND_FLAG_EAGER;
     return ucp_am_send_nbx(ep, id, NULL, 0, buffer, count, &param);
@@ -193,7 +192,7 @@ ucs_status_ptr_t ucp_stream_recv_nb(ucp_ep_h ep, void *buffer, size_t count, ucp
     return ucp_stream_recv_nbx(ep, buffer, count, length, &param);
 }
 
-/* ---- flush and close; the flags of both flushes are reserved and ignored (FLU-6) ---- */
+/* ---- flush and close; the flags of both flushes are reserved and ignored ---- */
 
 ucs_status_ptr_t ucp_ep_flush_nb(ucp_ep_h ep, unsigned int flags CW_UNUSED, ucp_send_callback_t cb)
 {
@@ -248,10 +247,10 @@ void ucp_ep_destroy(ucp_ep_h ep)
     ucs_status_t status;
 
     CW_CALL_RETURN_IF_NULL(ep, "endpoint", );
-    worker  = cw_ep_worker(ep); /* the handle is dead once close returns (CLS-1) */
+    worker  = cw_ep_worker(ep); /* the handle is dead once close returns */
     closing = ucp_ep_close_nbx(ep, &param);
     if (UCS_PTR_IS_PTR(closing) && worker->progress_depth > 0) {
-        ucp_request_free(closing); /* a callback cannot wait: the close completes later (CLS-6) */
+        ucp_request_free(closing); /* a callback cannot wait: the close completes later */
         return;
     }
     status = wait_for(worker, closing);
@@ -371,7 +370,7 @@ ucs_status_t ucp_atomic_post(ucp_ep_h ep, ucp_atomic_post_op_t opcode, uint64_t 
         return UCS_ERR_INVALID_PARAM;
     }
     status = let_go(ucp_atomic_op_nbx(ep, ops[opcode], &operand, 1, remote_addr, rkey, &param));
-    /* the operand is captured: that is local completion, and callers take anything but OK for an error (R17) */
+    /* the operand is captured: that is local completion, and callers take anything but OK for an error */
     return (status == UCS_INPROGRESS) ? UCS_OK : status;
 }
 

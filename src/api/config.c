@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The configuration calls (CFG-*): a program's struct ucp_config is a struct cw_config.
+ * The configuration calls: a program's struct ucp_config is a struct cw_config.
  */
 #include "api/call.h"
 #include "base/list.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Library version, library query and context calls (LIB-*, CTX-*).
+ * Library version, library query and context calls.
  */
 #include <string.h>
 

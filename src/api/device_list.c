@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host's side of operations that devices start by themselves (N22-120 to N22-127): lists of memory, and counters.
+ * The host's side of operations that devices start by themselves: lists of memory, and counters.
  * There is no code for devices, so no list is ever made: each call checks its arguments and then returns
  * UCS_ERR_UNSUPPORTED. Before that, a program that repeats the call until its endpoints are connected gets
  * UCS_ERR_NOT_CONNECTED while they are not.
@@ -22,7 +22,7 @@ static ucs_status_t refuse(const char *call, size_t entry, const char *what)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* N22-122, N22-123. `needed`: of enum ucp_device_mem_list_params_field. */
+/* `needed`: of enum ucp_device_mem_list_params_field. */
 static ucs_status_t check_params(const ucp_device_mem_list_params_t *params, uint64_t needed, const char *call)
 {
     CW_CALL_RETURN_IF_NULL(params, "list", UCS_ERR_INVALID_PARAM);
@@ -101,7 +101,7 @@ ucs_status_t ucp_device_local_mem_list_create(const ucp_device_mem_list_params_t
                                                    UCP_DEVICE_MEM_LIST_PARAMS_FIELD_WORKER, __func__);
     size_t i;
 
-    (void)mem_list_h; /* N22-124 */
+    (void)mem_list_h;
     for (i = 0; status == UCS_OK && i < params->num_elements; i++) {
         status = check_local(params, i, __func__);
     }
@@ -117,7 +117,7 @@ ucs_status_t ucp_device_remote_mem_list_create(const ucp_device_mem_list_params_
     ucs_status_t link = UCS_OK, one;
     size_t i, used = 0;
 
-    (void)mem_list_h; /* N22-124 */
+    (void)mem_list_h;
     for (i = 0; status == UCS_OK && i < params->num_elements; i++) {
         if (entry_of(params, i)->field_mask != 0) {
             status = check_remote(params, i, __func__);
@@ -140,7 +140,7 @@ ucs_status_t ucp_device_remote_mem_list_create(const ucp_device_mem_list_params_
 
 uint32_t ucp_device_get_mem_list_length(const void *mem_list_h)
 {
-    (void)mem_list_h; /* N22-126: no list was created here */
+    (void)mem_list_h; /* no list was created here */
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoint calls (EP-*, CLS-*, CS-20).
+ * Endpoint calls.
  */
 #include <string.h>
 
@@ -13,7 +13,6 @@
 #include "core/lanes.h"
 #include "proto/info.h"
 
-/* N22-74 */
 static int is_known_mode(const ucp_ep_params_t *params)
 {
     if ((params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) &&
@@ -146,7 +145,7 @@ static void tell_transport(const struct cw_iface *iface, ucp_transports_t *trans
     }
 }
 
-/* EP-32: the message lane, then the further lanes. */
+/* The message lane, then the further lanes. */
 static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
 {
     const struct cw_iface *iface = iface_of(ep);
@@ -165,7 +164,6 @@ static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
     }
 }
 
-/* EP-30 */
 static ucs_status_t query_sockaddrs(ucp_ep_h ep, ucp_ep_attr_t *attr)
 {
     const struct cw_ep_cm *cm = ep->cm;
@@ -198,7 +196,7 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
         query_transports(ep, &attr->transports);
     }
     if (status == UCS_OK && (attr->field_mask & UCP_EP_ATTR_FIELD_USER_DATA)) {
-        attr->user_data = ep->has_user_data ? ep->user_data : NULL; /* N22-50: last of all */
+        attr->user_data = ep->has_user_data ? ep->user_data : NULL; /* last of all */
     }
     cw_worker_leave(ep->worker);
     return status;

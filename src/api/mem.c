@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory registration and remote keys (MEM-*, KEY-*). Callers: programs. The table of regions has a lock of its own, so
+ * Memory registration and remote keys. Callers: programs. The table of regions has a lock of its own, so
  * no worker is entered but to note that an endpoint's peer has memory that is reached without a connection.
  */
 #include <stdlib.h>

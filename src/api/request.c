@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls on requests (REQ-*).
+ * Calls on requests.
  */
 #include <stdio.h>
 
@@ -64,7 +64,7 @@ static CW_APART void release_locked(struct cw_request *req, int keep_callback)
 static CW_APART void release_other(struct cw_request *req, int keep_callback)
 {
     if (flags_of(req) & CW_REQUEST_USER_MEMORY) {
-        return; /* memory of the program, which may already be freed (ABU-20) */
+        return; /* memory of the program, which may already be freed */
     }
     if (cw_likely(!req->worker->mt)) {
         cw_request_release(req, keep_callback);
@@ -130,7 +130,7 @@ void ucp_request_cancel(ucp_worker_h worker, void *request)
 
 void *ucp_request_alloc(ucp_worker_h worker CW_UNUSED)
 {
-    return NULL; /* REQ-29 */
+    return NULL;
 }
 
 /* The memory type of the request's buffer. */

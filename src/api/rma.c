@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Remote memory access: put and get (RMA-*). The deprecated forms are in compat.c.
+ * Remote memory access: put and get. The deprecated forms are in compat.c.
  */
 #include "api/call.h"
 #include "base/bytes.h"
@@ -8,7 +8,7 @@
 
 enum direction { PUT, GET };
 
-/* RMA-4. UCS_OK: *length_p is what the entries make together, or more than any region has. */
+/* UCS_OK: *length_p is what the entries make together, or more than any region has. */
 static ucs_status_t measure(const void *buffer, size_t count, ucp_datatype_t datatype, const char *call,
                             size_t *length_p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Public calls of puts and gets of many pieces: the descriptors are read under their masks, and nothing is moved before
- * every element was checked (N22-93 to N22-97).
+ * every element was checked.
  */
 #include "api/call.h"
 #include "core/mem.h"
@@ -14,7 +14,7 @@ static ucs_status_t refuse(const char *call, const char *why)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* N22-94, N22-95: checks the attributes of the remote side. */
+/* Checks the attributes of the remote side. */
 static ucs_status_t check_call(const ucp_request_param_t *param, size_t count, uint64_t address,
                                const struct ucp_rkey *rkey, const char *call)
 {
@@ -205,7 +205,7 @@ static ucs_status_t check(const struct ucp_ep *ep, const void *buffer, size_t co
         return refuse(call, "the local list is missing");
     }
     if (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) {
-        return UCS_ERR_NO_RESOURCE; /* N22-93: always */
+        return UCS_ERR_NO_RESOURCE; /* always */
     }
     status = check_call(param, count, address, rkey, call);
     status = (status == UCS_OK) ? read_lists(buffer, param->remote, call, sgl, &remote_lengths, &memhs) : status;

@@ -104,7 +104,7 @@ ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_e
 {
     ucs_status_t status = CW_CALL_NEEDS(worker, UCP_FEATURE_STREAM);
 
-    (void)flags; /* reserved (STR-13) */
+    (void)flags; /* reserved */
     if (cw_unlikely(status != UCS_OK)) {
         return status;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Worker calls: creation, query, address, progress, wake-up, flush and fence (WRK-*, ADR-*, WAK-*).
+ * Worker calls: creation, query, address, progress, wake-up, flush and fence.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "connect/connect.h"
 #include "rma/rma.h"
 
-/* The size that a program must offer to ucp_request_query for the whole text (WRK-8). */
+/* The size that a program must offer to ucp_request_query for the whole text. */
 #define MAX_DEBUG_STRING 200
 
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
@@ -40,7 +40,7 @@ static const char *wanted_device(const struct ucp_worker *worker, const ucp_work
     return has ? attr->address_device_name : NULL;
 }
 
-/* MPICH copies 4096 bytes from wherever the address lies (R14). */
+/* MPICH copies 4096 bytes from wherever the address lies. */
 static ucs_status_t address_new(ucp_worker_h worker, ucp_worker_attr_t *attr)
 {
     const bool net_only             = (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS) &&
@@ -177,7 +177,7 @@ ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)
         return status;
     }
     if (worker->user_epoll_fd >= 0) {
-        return UCS_ERR_UNSUPPORTED; /* WAK-3: the events go to the program's own descriptor */
+        return UCS_ERR_UNSUPPORTED; /* the events go to the program's own descriptor */
     }
     *fd = cw_poller_fd(worker->poller);
     return UCS_OK;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log: one record per call, filtered by a process-wide level, written whole to stdout, stderr or a file (LOG-1,
- * LOG-2).
+ * The log: one record per call, filtered by a process-wide level, written whole to stdout, stderr or a file.
  *
  * Used everywhere. Works before the configuration was read: the level, the file and the filter are then taken from
  * UCX_LOG_LEVEL, UCX_LOG_FILE and UCX_LOG_FILE_FILTER; config/global.c corrects them with the setters below. All
@@ -112,7 +111,7 @@ enum cw_log_level cw_log_get_level(void);
 
 /*
  * Destination of all further records. `pattern`: "" or "stdout", "stderr", "file:<path>" or a path, with %p pid, %h
- * host, %c cpu, %t time, %u user and %e program (CFG-64). A file is appended to; before it grows beyond max_size
+ * host, %c cpu, %t time, %u user and %e program. A file is appended to; before it grows beyond max_size
  * (UINT64_MAX: no limit) it is renamed to <path>.1, older ones moving up to <path>.<rotate>; with rotate 0 it is
  * started again. A file that cannot be opened: one ERROR line, and stdout.
  */

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* From then on every record passes the handlers that programs pushed (NB-11). Repeatedly callable. */
+/* From then on every record passes the handlers that programs pushed. Repeatedly callable. */
 void cw_log_join(void);
 
 /* Tells libucs of settings. */

@@ -32,7 +32,7 @@ char *cw_string_dup(const char *string);
 /* Cuts to size - 1 bytes and always terminates; size > 0. */
 void cw_string_copy(char *to, size_t size, const char *from);
 
-/* Expands %p %h %c %t %u %e (CFG-64); any other pair stays as it is. Cuts to fit; size > 0. */
+/* Expands %p %h %c %t %u %e; any other pair stays as it is. Cuts to fit; size > 0. */
 void cw_string_expand(char *to, size_t size, const char *pattern);
 
 /* Number of single-byte insertions, removals, replacements and swaps of neighbours that make one of the other, or

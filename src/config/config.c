@@ -161,7 +161,7 @@ static ucs_status_t apply_all(struct cw_config *config, const struct cw_config_s
     return result;
 }
 
-/* Once per process and name (CFG-21). */
+/* Once per process and name. */
 static void warn_retired(const struct cw_setting_retired *retired, const char *variable)
 {
     static _Atomic uint64_t told;
@@ -368,8 +368,8 @@ static ucs_status_t modify_option(struct cw_config *config, const struct cw_sett
     return status;
 }
 
-/* Whether a name given to ucp_config_modify means this setting: a pattern means all names that fit (N22-136), a key
- * every transport's setting that has it (CFG-18). */
+/* Whether a name given to ucp_config_modify means this setting: a pattern means all names that fit, a key
+ * every transport's setting that has it. */
 static int is_meant(const struct cw_setting *setting, const char *name)
 {
     return cw_name_is_pattern(name) ? fnmatch(name, setting->name, 0) == 0 :
@@ -433,8 +433,8 @@ static ucs_status_t refuse_name(const char *name)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* Sets all settings that the name means, or none of them, and remembers the pair (CFG-17). Names that only the
- * reference library knows are accepted; other unknown names are refused (N22-130, N22-131). */
+/* Sets all settings that the name means, or none of them, and remembers the pair. Names that only the
+ * reference library knows are accepted; other unknown names are refused. */
 static ucs_status_t modify_all(struct cw_config *config, const char *name, const char *value)
 {
     unsigned count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The configuration of a context: one member per setting of config.def, read from files and environment, changed by
- * ucp_config_modify, copied by ucp_init (CTX-2), and read as config->member. Settings of the process
+ * ucp_config_modify, copied by ucp_init, and read as config->member. Settings of the process
  * (log level and the like) are not here: see config/global.h.
  *
  * An object is not locked: whoever owns it lets one thread at a time change it. Different objects are independent.
@@ -30,7 +30,7 @@ enum cw_rndv_scheme {
 };
 enum cw_atomic_mode { CW_ATOMIC_CPU, CW_ATOMIC_DEVICE, CW_ATOMIC_GUESS };
 
-/* Where the value of a setting comes from; a later source beats an earlier one (CFG-3). */
+/* Where the value of a setting comes from; a later source beats an earlier one. */
 enum cw_config_source { CW_SOURCE_DEFAULT, CW_SOURCE_FILE, CW_SOURCE_ENVIRONMENT, CW_SOURCE_MODIFY };
 
 #define CW_SETTING(member, ctype, name, type, words, text, group, flags, description) CW_SETTING_##member,
@@ -47,7 +47,7 @@ enum cw_name_id {
     CW_NAME_COUNT
 };
 
-/* A pair given to ucp_config_modify that is no option of the context (CFG-17). */
+/* A pair given to ucp_config_modify that is no option of the context. */
 struct cw_config_pair {
     char *name;
     char *value;
@@ -70,9 +70,9 @@ struct ucp_config {
 };
 
 /*
- * Reads all settings: defaults, ucx.conf files (once per process), `filename` if it exists, environment (CFG-1 ..
- * CFG-6). NULL or "" means no prefix, no file. May read files, otherwise does not block. UCS_ERR_INVALID_PARAM: a
- * malformed value, with one ERROR line each; UCS_ERR_NO_MEMORY. The caller ends *config_p with cw_config_free.
+ * Reads all settings: defaults, ucx.conf files (once per process), `filename` if it exists, environment. NULL or ""
+ * means no prefix, no file. May read files, otherwise does not block. UCS_ERR_INVALID_PARAM: a malformed value, with
+ * one ERROR line each; UCS_ERR_NO_MEMORY. The caller ends *config_p with cw_config_free.
  */
 ucs_status_t cw_config_read(const char *env_prefix, const char *filename, struct cw_config **config_p);
 
@@ -83,18 +83,18 @@ ucs_status_t cw_config_clone(const struct cw_config *config, struct cw_config **
 void cw_config_free(struct cw_config *config);
 
 /*
- * Sets what ucp_config_modify sets (CFG-15 .. CFG-21): an option of the context, a transport's (full name, or without
+ * Sets what ucp_config_modify sets: an option of the context, a transport's (full name, or without
  * the prefix of the transport and then of every transport that has such a key), or one of the process; a
  * name with * or ? means all that fit. Names without effect take any text, to be printed.
  * UCS_ERR_INVALID_PARAM: malformed value of a known setting, or NULL; a name that no release knew, or of the process
- * and read once (N22-130). All old values stay.
+ * and read once. All old values stay.
  */
 ucs_status_t cw_config_modify(struct cw_config *config, const char *name, const char *value);
 
-/* Checks that concern several settings (CTX-9): UCS_ERR_INVALID_PARAM with an ERROR line, or UCS_OK. For ucp_init. */
+/* Checks that concern several settings: UCS_ERR_INVALID_PARAM with an ERROR line, or UCS_OK. For ucp_init. */
 ucs_status_t cw_config_validate(const struct cw_config *config);
 
-/* Prints the options of the context and the remembered pairs (CFG-25 .. CFG-32). `title` may be NULL. */
+/* Prints the options of the context and the remembered pairs. `title` may be NULL. */
 void cw_config_print(const struct cw_config *config, FILE *stream, const char *title, ucs_config_print_flags_t flags);
 
 /* Prints a set of groups (bits 1 << enum cw_config_group), CW_GROUP_GLOBAL among them; the pairs go with
@@ -122,7 +122,7 @@ void cw_config_print_part(const struct cw_config *config, FILE *stream, const ch
 
 /*
  * For worker creation. Lists the variables of environment and files that nothing reads, once per process and prefix,
- * with a guess at what was meant, unless WARN_UNUSED_ENV_VARS=n (CFG-41).
+ * with a guess at what was meant, unless WARN_UNUSED_ENV_VARS=n.
  */
 void cw_config_warn_unused(const struct cw_config *config);
 

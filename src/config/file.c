@@ -251,7 +251,7 @@ static ucs_status_t check_condition(struct reader *reader, const char *subject, 
     return UCS_OK;
 }
 
-/* UCS_ERR_INVALID_PARAM: not a line of the format (CFG-6). */
+/* UCS_ERR_INVALID_PARAM: not a line of the format. */
 static ucs_status_t parse_line(const char *begin, const char *end, struct reader *reader,
                                struct cw_config_variables *variables)
 {
@@ -281,7 +281,7 @@ static ucs_status_t parse_line(const char *begin, const char *end, struct reader
     for (name_end = begin; name_end < end && *name_end != '=' && *name_end != ':'; ++name_end) {
     }
     if (name_end == end) {
-        /* A printed configuration lists deprecated names like this (CFG-29). */
+        /* A printed configuration lists deprecated names like this. */
         return ends_with(begin, end, " (deprecated)") ? UCS_OK : UCS_ERR_INVALID_PARAM;
     }
     value = name_end + 1;

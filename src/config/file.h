@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where values come from: variables of ucx.conf files and of the environment as lists of name and value (CFG-2 ..
- * CFG-6). For the files of this directory and their tests.
+ * Where values come from: variables of ucx.conf files and of the environment as lists of name and value. For the files
+ * of this directory and their tests.
  */
 #ifndef CW_CONFIG_FILE_H
 #define CW_CONFIG_FILE_H
@@ -37,7 +37,7 @@ struct cw_config_variables {
 void cw_config_variables_free(struct cw_config_variables *variables);
 /* The newest of that name, or NULL. Borrowed. */
 const struct cw_config_variable *cw_config_variables_get(const struct cw_config_variables *variables, const char *name);
-/* As before; where no name is that one, the last pattern that it fits (N22-136). For files. Variables with the value
+/* As before; where no name is that one, the last pattern that it fits. For files. Variables with the value
  * `nothing`, if that is not NULL, are passed over. */
 const struct cw_config_variable *cw_config_variables_match(const struct cw_config_variables *variables,
                                                            const char *name, const char *nothing);

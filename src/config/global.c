@@ -102,7 +102,7 @@ static void tell_log_file(void)
     cw_log_join();
 }
 
-/* With the lock held: applies the values set by ucs_global_opts_set_value() since the last call (NB-16). */
+/* With the lock held: applies the values set by ucs_global_opts_set_value() since the last call. */
 static void take_changes(void)
 {
     const unsigned changes = cw_log_join_changes();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Settings of the process (CFG-9): log level, destination of the log and the like. Read once, at the first call that
- * needs them, under the prefix UCX_ alone; a malformed value is reported and the default taken (CFG-8). All functions
+ * Settings of the process: log level, destination of the log and the like. Read once, at the first call that
+ * needs them, under the prefix UCX_ alone; a malformed value is reported and the default taken. All functions
  * are thread safe and do not block except for reading ucx.conf the first time.
  */
 #ifndef CW_CONFIG_GLOBAL_H
@@ -32,7 +32,7 @@ struct cw_global_config {
  * then. */
 ucs_status_t cw_config_global_init(void);
 
-/* Sets one at once (CFG-16). UCS_ERR_INVALID_PARAM: malformed; UCS_ERR_NO_MEMORY. */
+/* Sets one at once. UCS_ERR_INVALID_PARAM: malformed; UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_config_global_set(const struct cw_setting *setting, const char *value);
 
 /* The canonical text, and whether it was set by anything. */

@@ -9,7 +9,7 @@
 
 #include "config/number.h"
 
-/* Elements between commas; empty ones do not count, blanks do (CFG-60). An empty list has no block of memory. */
+/* Elements between commas; empty ones do not count, blanks do. An empty list has no block of memory. */
 static ucs_status_t split(const char *text, struct cw_name_list *list)
 {
     size_t length  = strlen(text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers of settings as text (CFG-52 .. CFG-57), for config/value.c. Pure, independent of the locale, without errno.
+ * Numbers of settings as text, for config/value.c. Pure, independent of the locale, without errno.
  * The readers take the whole text or nothing: 1 and *value_p written, or 0. Special values: see config/value.h.
  */
 #ifndef CW_CONFIG_NUMBER_H

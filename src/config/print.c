@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Printing a configuration (CFG-25 .. CFG-32). Programs split the lines of UCS_CONFIG_PRINT_CONFIG at '=' into a
- * table, so nothing may be printed that breaks this (CFG-26).
+ * Printing a configuration. Programs split the lines of UCS_CONFIG_PRINT_CONFIG at '=' into a
+ * table, so nothing may be printed that breaks this.
  */
 #include <stdbool.h>
 #include <stdio.h>

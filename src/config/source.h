@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which variable gives a setting its value: the names that mean a setting under a prefix, and the sources in which
- * they are looked for (CFG-2, CFG-3). For the files of this directory.
+ * they are looked for. For the files of this directory.
  */
 #ifndef CW_CONFIG_SOURCE_H
 #define CW_CONFIG_SOURCE_H

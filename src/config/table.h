@@ -8,8 +8,8 @@
 #include "config/config.h"
 
 enum cw_setting_flags {
-    CW_SETTING_READ_ONLY = 1, /* of the process, not changed by ucp_config_modify (CFG-16) */
-    CW_SETTING_MM        = 2, /* also known by MM_ in place of the group's prefix (VAR-74) */
+    CW_SETTING_READ_ONLY = 1, /* of the process, not changed by ucp_config_modify */
+    CW_SETTING_MM        = 2, /* also known by MM_ in place of the group's prefix */
     CW_SETTING_PROTECTS  = 4  /* its default switches protection off, which no line of a file may do */
 };
 
@@ -22,7 +22,7 @@ struct cw_setting {
     const char *description; /* NULL: it has no effect here */
 };
 
-/* Another name of a setting (CFG-21). */
+/* Another name of a setting. */
 struct cw_setting_alias {
     const char *name;
     const char *target;
@@ -64,7 +64,7 @@ void cw_setting_mm_name(const struct cw_setting *setting, char *name, size_t siz
 
 /* Whether UCX_<name> needs no warning. */
 int cw_setting_is_known(const char *name);
-/* A name with * or ?, as ucx.conf files and ucp_config_modify may have (N22-136), and whether some setting fits it. */
+/* A name with * or ?, as ucx.conf files and ucp_config_modify may have, and whether some setting fits it. */
 int cw_name_is_pattern(const char *name);
 int cw_setting_fits(const char *pattern);
 /* Whether ucp_config_modify of this key needs no warning. */

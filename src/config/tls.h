@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names of UCX_TLS: aliases, and which of our transports a name stands for (VAR-1 to VAR-3). Pure functions.
+ * The names of UCX_TLS: aliases, and which of our transports a name stands for. Pure functions.
  */
 #ifndef CW_CONFIG_TLS_H
 #define CW_CONFIG_TLS_H

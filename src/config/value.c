@@ -49,7 +49,7 @@ static int find_word(const char *const *words, const char *text, size_t length)
     return -1;
 }
 
-/* 0, 1 or -1 (CFG-50). */
+/* 0, 1 or -1. */
 static int bool_value(const char *text)
 {
     if (cw_string_equal_nocase(text, "y") || cw_string_equal_nocase(text, "yes") || strcmp(text, "on") == 0 ||
@@ -329,7 +329,7 @@ ucs_status_t cw_value_parse(const struct cw_value_spec *spec, const char *text, 
 {
     const char *position;
 
-    /* A line of `NAME=value` must hold any value (CFG-26). */
+    /* A line of `NAME=value` must hold any value. */
     for (position = text; *position != '\0' && spec->type != CW_VALUE_ANY; ++position) {
         if ((unsigned char)*position < ' ' || *position == 0x7f) {
             return UCS_ERR_INVALID_PARAM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The types of settings: their C form, the syntax of their text and the canonical printing of it (CFG-50 .. CFG-64).
+ * The types of settings: their C form, the syntax of their text and the canonical printing of it.
  * Pure functions; independent of the locale. A printed text parses to the value printed: a value finer than its
  * canonical text is rounded to that text when it is read.
  */
@@ -74,7 +74,7 @@ struct cw_range {
     unsigned last; /* >= first */
 };
 
-/* Memory sizes for transports within a node, and for those between nodes (N22-131). */
+/* Memory sizes for transports within a node, and for those between nodes. */
 struct cw_node_sizes {
     size_t intra;
     size_t inter;
@@ -82,7 +82,7 @@ struct cw_node_sizes {
 
 #define CW_MEMORY_TYPE_COUNT 10
 struct cw_memory_sizes {
-    char *text; /* as the user wrote it (CFG-62) */
+    char *text; /* as the user wrote it */
     size_t sizes[CW_MEMORY_TYPE_COUNT]; /* by number of ucs_memory_type_t */
 };
 

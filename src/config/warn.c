@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Warnings about variables that nothing reads (CFG-41, CFG-42). Names of transports that only UCX has
- * are known and never warned about (CFG-43).
+ * Warnings about variables that nothing reads. Names of transports that only UCX has
+ * are known and never warned about.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@ struct ucp_listener {
     struct ucp_worker *worker;
     struct cw_iface *iface;
     struct cw_listening *listening;
-    struct cw_net_address address; /* as given, with the real port (CS-4) */
+    struct cw_net_address address; /* as given, with the real port */
     ucp_listener_accept_handler_t accept;
     ucp_listener_conn_handler_t handler;
 };

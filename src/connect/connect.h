@@ -11,7 +11,7 @@
 
 enum cw_address_part {
     CW_ADDRESS_ALL,
-    CW_ADDRESS_NET,     /* network transports only (ADR-3) */
+    CW_ADDRESS_NET,     /* network transports only */
     CW_ADDRESS_TO_MOVE  /* without the transport by which client and server meet: for the change of a client to a faster
                          * transport, where not all entries have room */
 };
@@ -23,7 +23,7 @@ size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, u
 size_t cw_worker_device_address(struct ucp_worker *worker, enum cw_address_part part, const char *device,
                                 uint8_t *buffer);
 
-/* UCS_OK when some interface can dial it; else UCS_ERR_UNREACHABLE with the reasons in the log (EP-4). No system
+/* UCS_OK when some interface can dial it; else UCS_ERR_UNREACHABLE with the reasons in the log. No system
  * call. */
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);
 

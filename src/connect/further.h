@@ -14,7 +14,7 @@
 unsigned cw_further_dial(struct ucp_ep *ep, int dial);
 
 /* Whether the endpoint is to ask for a message lane that another one can take over, if this interface dials it: it is
- * in mode FAILOVER, and there are at least two ways to the peer (N22-84). */
+ * in mode FAILOVER, and there are at least two ways to the peer. */
 int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *iface);
 
 /* For info texts: the further lanes that an endpoint to this address gets for long messages, puts and gets, the best

@@ -19,7 +19,7 @@
 /* The number of our endpoint that belongs to a peer's endpoint of this number. */
 static uint32_t partner_number(const struct ucp_worker *worker, uint64_t peer_uid, uint32_t number, int no_loopback)
 {
-    return (peer_uid == worker->uid && no_loopback) ? number ^ 1u : number; /* EP-12 */
+    return (peer_uid == worker->uid && no_loopback) ? number ^ 1u : number;
 }
 
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Creating a context: parameters, configuration, and the list of usable devices, with warnings about names that fit no
- * device (CFG-40).
+ * device.
  */
 #include "core/context.h"
 
@@ -360,7 +360,7 @@ void cw_name_set(char name[CW_NAME_MAX], const char *given, const void *handle)
     }
 }
 
-/* N22-53: contexts without a name are numbered. */
+/* Contexts without a name are numbered. */
 static void name_set(char name[CW_NAME_MAX], const char *given)
 {
     static unsigned count;

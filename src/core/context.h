@@ -13,7 +13,7 @@
 #include "transport/transport.h"
 #include "ucp/api/ucp.h"
 
-#define CW_NAME_MAX 32 /* with the NUL (CTX-5) */
+#define CW_NAME_MAX 32 /* with the NUL */
 
 /* A transport on one device. */
 struct cw_resource {
@@ -22,7 +22,7 @@ struct cw_resource {
     struct cw_domain *domain;           /* of a device that accesses memory; NULL: none */
 };
 
-/* single_device.c, N22-62: of the network devices of each transport, which follow each other in the list, one stays:
+/* single_device.c: of the network devices of each transport, which follow each other in the list, one stays:
  * that whose index is the remainder of `id` by their number. Devices that lead to this machine alone stay as well, as a
  * hint may not make a peer unreachable. */
 void cw_resources_keep_single(struct cw_resource *list, unsigned *count_p, uint64_t id);
@@ -57,7 +57,7 @@ struct ucp_context {
     uint32_t process;                   /* that made it; a forked child owns nothing of it */
 };
 
-/* params are read under their mask only (GEN-2). config NULL: the default configuration (CTX-1). Errors: CTX-9. */
+/* params are read under their mask only. config NULL: the default configuration. Errors: CTX-9. */
 ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *config, struct ucp_context **context_p);
 /* The program gives the context up. If workers are left, a warning tells so, and the context ends with the last of
  * them. */
@@ -78,7 +78,7 @@ void cw_context_drop(struct ucp_context *context);
 /* Whether UCX_TLS allows this name: a transport, or "cma", the system's copies between processes. */
 int cw_context_allows(const struct ucp_context *context, const char *transport);
 
-/* The text of ucp_context_print_info (CTX-31). */
+/* The text of ucp_context_print_info. */
 void cw_context_print(const struct ucp_context *context, FILE *stream);
 
 /* Sets the name given by the user, cut to fit, or the handle as text. */

@@ -134,7 +134,7 @@ static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint
                  err_mode, ep->err_mode);
         return UCS_ERR_UNSUPPORTED;
     }
-    ep->err_mode = err_mode; /* with worker addresses each side chooses PEER or FAILOVER by itself (N22-73) */
+    ep->err_mode = err_mode; /* with worker addresses each side chooses PEER or FAILOVER by itself */
     cw_ep_give(ep, params);
     ep->worker->handlers->ep_user_changed(ep);
     if (ep->state == CW_EP_FAILED) {
@@ -144,7 +144,7 @@ static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint
     return UCS_OK;
 }
 
-/* N22-83: what the mode does not notice without looks at idle connections. */
+/* What the mode does not notice without looks at idle connections. */
 static void tell_unwatched(const struct ucp_ep *ep)
 {
     if (ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER &&
@@ -661,7 +661,7 @@ static void log_failure(const struct ucp_ep *ep)
            (ep->end != NULL) ? ": " : "", (ep->end != NULL) ? ep->end : "", advice(ep));
 }
 
-/* In mode NONE the orderly end of the peer is no error (ERR-20). A handle that is lent ends with it in any mode, which
+/* In mode NONE the orderly end of the peer is no error. A handle that is lent ends with it in any mode, which
  * is for an error handler of its own to tell. */
 static bool wants_report(const struct ucp_ep *ep)
 {
@@ -671,7 +671,7 @@ static bool wants_report(const struct ucp_ep *ep)
     return cw_ep_has_user(ep) && !(ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE);
 }
 
-/* ERR-4, ERR-5: the failure is reported once, from progress, and not after close. */
+/* The failure is reported once, from progress, and not after close. */
 static void report_failure(struct ucp_ep *ep)
 {
     if (ep->error_reported || !wants_report(ep)) {
@@ -709,7 +709,7 @@ static void ep_free(struct ucp_ep *ep)
     cw_list_remove(&ep->link);
     cw_list_remove(&ep->owing_link);
     cw_list_remove(&ep->reap_link);
-    /* the peer is kept while numbers were given out, so that a later endpoint to it continues the count (CLS-15) */
+    /* the peer is kept while numbers were given out, so that a later endpoint to it continues the count */
     if (--peer->references == 0 && peer->next_number == (uint32_t)cw_counter_start) {
         cw_hash_remove(&worker->peers, &peer->link);
         cw_peer_free(peer);

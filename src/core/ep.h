@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Endpoints. An endpoint is one end of a connection between two workers; the n-th endpoint that A makes to B and the
- * n-th that B makes to A are the two ends of one connection (EP-7). It connects when the first operation needs it; with
- * error handling in the next progress, for a receiver is to learn of its peer's death, too (ERR-2).
+ * n-th that B makes to A are the two ends of one connection. It connects when the first operation needs it; with
+ * error handling in the next progress, for a receiver is to learn of its peer's death, too.
  *
  *      IDLE --first operation--> DIALING --accepted--> OPEN --peer gone, protocol error--> FAILED
  *        |                         | peer's own dial wins: WAITING for it --hello--> OPEN
@@ -12,7 +12,7 @@
  * time, and fails when no peer answers or the peer has given up.
  *
  * Independent of that state: `handle` tells whether the program holds a handle. Without one the endpoint was made by a
- * peer's hello and waits to be adopted (EP-8), or was closed while the peer may still send (CLS-14).
+ * peer's hello and waits to be adopted, or was closed while the peer may still send.
  */
 #ifndef CW_CORE_EP_H
 #define CW_CORE_EP_H
@@ -26,7 +26,7 @@
 /* How the program knows the endpoint. */
 enum cw_ep_handle {
     CW_HANDLE_NONE,    /* not at all: the peer opened it */
-    CW_HANDLE_LENT,    /* as the reply_ep of a handler only (AMR-22) */
+    CW_HANDLE_LENT,    /* as the reply_ep of a handler only */
     CW_HANDLE_HELD,    /* it holds the handle */
     CW_HANDLE_CLOSED,  /* the program held the handle and closed it */
     CW_HANDLE_RETIRED  /* it was lent and has ended: core/ep_slots.h */
@@ -88,7 +88,7 @@ struct ucp_ep {
     uint8_t error_reported;
     uint8_t busy;                       /* operations that are on no list here are in progress, or may be */
     uint8_t tries_held;                 /* the next progress tries the requests on `held` */
-    uint8_t has_user_data;              /* `user_data` is the program's USER_DATA (N22-50) */
+    uint8_t has_user_data;              /* `user_data` is the program's USER_DATA */
     uint8_t lent    : 1;                /* a handler got it as its reply_ep */
     uint8_t in_slot : 1;                /* the peer opened it: core/ep_slots.h */
     uint8_t address : 6;                /* that it was made with; 0: peer->address, n: peer->others[n - 1] */
@@ -105,7 +105,7 @@ struct ucp_ep {
     struct cw_conn *old_conns;          /* dials that failed or gave way to the peer's; closed by the next reap */
     struct cw_peer *peer;
     ucp_err_handler_cb_t err_cb;
-    void *user_data;                    /* USER_DATA or err_handler.arg (EP-6) */
+    void *user_data;                    /* USER_DATA or err_handler.arg */
     struct cw_list link;                /* worker->eps */
     struct cw_list reap_link;           /* worker->reap */
     struct cw_list owing_link;          /* worker->owing */
@@ -144,7 +144,7 @@ static inline const uint8_t *cw_ep_address(const struct ucp_ep *ep)
     return (ep->peer->address_length > 0) ? ep->peer->address : NULL;
 }
 
-/* Finds or makes the record of another worker; the address is copied when there was none (EP-3). NULL: no memory. */
+/* Finds or makes the record of another worker; the address is copied when there was none. NULL: no memory. */
 struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length);
 
 /* It is in no table any more. */
@@ -158,7 +158,7 @@ struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t
 struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
 struct ucp_ep *cw_ep_new_of_peer(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
 
-/* ucp_ep_create for a decoded worker address: adopts what the peer opened, or makes an idle one (EP-7, EP-8, EP-9). */
+/* ucp_ep_create for a decoded worker address: adopts what the peer opened, or makes an idle one. */
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
@@ -169,7 +169,7 @@ static inline uint8_t cw_ep_mode(const ucp_ep_params_t *params, uint8_t otherwis
 }
 
 /* Whether an endpoint of that mode watches its peer and tells of its end. FAILOVER does all that PEER does: the end of
- * the message lane ends the endpoint, and that of a further lane ends none, whatever the mode (N22-70, N22-84). */
+ * the message lane ends the endpoint, and that of a further lane ends none, whatever the mode. */
 static inline int cw_ep_mode_watches(uint8_t err_mode)
 {
     return err_mode != UCP_ERR_HANDLING_MODE_NONE;
@@ -177,7 +177,7 @@ static inline int cw_ep_mode_watches(uint8_t err_mode)
 
 /* The program gets the handle. Sets flags, error callback and user data, as far as the mask names them. */
 void cw_ep_give(struct ucp_ep *ep, const ucp_ep_params_t *params);
-/* Sets error callback and user data, as far as the mask names them (EP-6, EP-37). */
+/* Sets error callback and user data, as far as the mask names them. */
 void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
 
 /* Result of an attempt of a queued request that has sent many bytes, so that others may go before it. */
@@ -263,7 +263,7 @@ void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn);
 /* The connection is established. Queued requests are sent in the reap of this progress, behind the transport's
  * reply. */
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);
-/* Ends all requests of the endpoint from the next progress on and reports once (ERR-4). Safe in upcalls. */
+/* Ends all requests of the endpoint from the next progress on and reports once. Safe in upcalls. */
 void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
 
 /* Ends the current connection attempt: its connection is closed by the next reap. Safe in upcalls. */
@@ -304,8 +304,8 @@ static inline void cw_ep_unused(struct ucp_ep *ep)
 /* Flush and close, core/ep_close.c. NULL, request handle or error pointer. */
 ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param, int force);
-/* The status of a close whose connection has ended with `status`. An end after both sides have sent CLOSE is no error
- * (CLS-9); the orderly end of a peer in mode NONE is not reported, hence no error either (R23). */
+/* The status of a close whose connection has ended with `status`. An end after both sides have sent CLOSE is no error;
+ * the orderly end of a peer in mode NONE is not reported, hence no error either. */
 ucs_status_t cw_ep_close_status(const struct ucp_ep *ep, ucs_status_t status);
 int cw_ep_is_close(const struct cw_request *request);
 ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_param_t *param);

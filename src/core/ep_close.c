@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flush and close. A flush is an operation in the queue of the endpoint like any other, so it completes after the
- * operations that were posted before it and before those that are posted later (FLU-3). A close is a flush that also
- * tells the peer; it needs no answer (CLS-19). Messages from the peer that arrive after the close on this side are
- * delivered to the worker (CLS-14), so the connection stays until both ends are closed.
+ * operations that were posted before it and before those that are posted later. A close is a flush that also
+ * tells the peer; it needs no answer. Messages from the peer that arrive after the close on this side are
+ * delivered to the worker, so the connection stays until both ends are closed.
  */
 #include "core/ep.h"
 
@@ -66,7 +66,7 @@ static ucs_status_t flush_send(struct cw_request *request)
     ucs_status_t status;
 
     if (!cw_list_empty(&request->ep->held)) {
-        return CW_HOLD; /* the held requests were posted before (FLU-1) */
+        return CW_HOLD; /* the held requests were posted before */
     }
     status = cw_lanes_flush(request->ep, &state->completion);
     if (status == UCS_OK) {
@@ -97,7 +97,7 @@ static ucs_status_t close_send(struct cw_request *request)
     ucs_status_t status;
 
     if (!cw_list_empty(&ep->held)) {
-        return CW_HOLD; /* the held requests send first (CLS-4) */
+        return CW_HOLD; /* the held requests send first */
     }
     if (state->remote_waits) {
         return CW_HOLD; /* the peer still has to answer, and may end the connection once it gets CLOSE */
@@ -240,7 +240,7 @@ ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param
     return cw_likely(is_idle(ep)) ? NULL : start(ep, param, flush_send, 1);
 }
 
-/* CLS-1. Receives of the endpoint end in this function (CLS-12). */
+/* Receives of the endpoint end in this function. */
 static void drop_handle(struct ucp_ep *ep)
 {
     ep->handle = CW_HANDLE_CLOSED;
@@ -287,8 +287,8 @@ static void close_unasked(struct ucp_ep *ep)
     }
 }
 
-/* The endpoint dials a peer, and nothing was posted to it. Its close has nothing to deliver (CLS-4), so it does not
- * wait for a peer that may make no progress any more (CLS-19). The dial goes on, because the peer may have accepted it
+/* The endpoint dials a peer, and nothing was posted to it. Its close has nothing to deliver, so it does not
+ * wait for a peer that may make no progress any more. The dial goes on, because the peer may have accepted it
  * for an endpoint of its own that is to stay. */
 static int connects_unasked(const struct ucp_ep *ep)
 {
@@ -326,7 +326,7 @@ void cw_ep_peer_closed(struct ucp_ep *ep)
 {
     ep->closes |= CW_CLOSE_CAME;
     if (ep->cm != NULL && cw_ep_has_user(ep)) {
-        cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET); /* ERR-20 */
+        cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET);
         return;
     }
     if (!cw_ep_has_user(ep) && !ep->unread && !(ep->closes & CW_CLOSE_SENT) && ep->state == CW_EP_OPEN) {
@@ -355,7 +355,7 @@ static void worker_flush_step(struct cw_request *request)
     }
 }
 
-/* FLU-4, ERR-22: an endpoint that failed ends its own operations and does not fail the flush of the others. */
+/* An endpoint that failed ends its own operations and does not fail the flush of the others. */
 static void note_status(struct cw_request *request, const struct ucp_ep *ep, ucs_status_t status)
 {
     struct worker_flush_state *state = cw_request_state(request);

@@ -52,7 +52,7 @@ struct cw_lanes {
     uint64_t num_kept;
     uint64_t next_number;  /* of the next packet that is kept */
     uint64_t next_dial_ns; /* the time when the dialler tries to open missing lanes; 0: it does not */
-    uint64_t rounds;       /* of that since the last lane was lost, UCX_RECOVERY_RETRIES at most (N22-82) */
+    uint64_t rounds;       /* of that since the last lane was lost, UCX_RECOVERY_RETRIES at most */
     uint8_t token[CW_LANE_TOKEN];
     uint8_t max;                                  /* lanes that both sides want */
     uint8_t untold;                               /* a confirmation could not be sent, because there was no room */
@@ -84,8 +84,8 @@ struct cw_kept {
 
 /* The number of lanes that a message may use, and that peers may open. */
 unsigned cw_lanes_wanted(const struct ucp_worker *worker);
-/* That of an endpoint. In mode FAILOVER there are some that messages can move to, however many are used at once
- * (N22-84). */
+/* That of an endpoint. In mode FAILOVER there are some that messages can move to, however many are used at once.
+ * */
 unsigned cw_lanes_wanted_by(const struct ucp_ep *ep);
 #define CW_LANES_FAILOVER 2u
 static inline unsigned cw_lanes_for_rma(const struct ucp_worker *worker)

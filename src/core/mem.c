@@ -433,7 +433,7 @@ static void abandon_conn(struct cw_conn *conn)
     }
 }
 
-/* The program unmaps memory that a peer is using (MEM-16). The memory may soon hold other data, so the transfer ends
+/* The program unmaps memory that a peer is using. The memory may soon hold other data, so the transfer ends
  * now. */
 static void abandon(struct ucp_ep *ep, const struct ucp_mem *mem)
 {

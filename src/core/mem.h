@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory (docs/change/one-sided.md): the regions of a context, found by token. Any thread may map and unmap
- * (MEM-18); the table has its own lock. Workers come here for each access that a peer asks them to carry out.
+ * Registered memory (docs/change/one-sided.md): the regions of a context, found by token. Any thread may map and unmap;
+ * the table has its own lock. Workers come here for each access that a peer asks them to carry out.
  */
 #ifndef CW_CORE_MEM_H
 #define CW_CORE_MEM_H
@@ -40,7 +40,7 @@ ucs_memory_type_t cw_mem_type(const struct ucp_mem *mem);
 int cw_mem_is_imported(const struct ucp_mem *mem);
 /* The key of a region, without the parts of devices. */
 void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key);
-/* The packed key with the parts of all domains; equal at each call (KEY-2). Returns its length. */
+/* The packed key with the parts of all domains; equal at each call. Returns its length. */
 size_t cw_mem_pack(const struct ucp_mem *mem, uint8_t bytes[CW_KEY_MAX]);
 /* The handle of the region in a device's domain; NULL: the domain did not take it. Constant while the region is
  * mapped. */
@@ -48,8 +48,8 @@ const struct cw_memh *cw_mem_handle(const struct ucp_mem *mem, const struct cw_d
 /* Whether any domain took it. */
 int cw_mem_has_handle(const struct ucp_mem *mem);
 
-/* The bytes that ucp_memh_pack gives with EXPORT, for cw_mem_map in another process (MEM-30). UCS_ERR_UNSUPPORTED: not
- * memory that was allocated to be shared; UCS_ERR_INVALID_PARAM: without the feature (CTX-11, CTX-13). Logs. */
+/* The bytes that ucp_memh_pack gives with EXPORT, for cw_mem_map in another process. UCS_ERR_UNSUPPORTED: not
+ * memory that was allocated to be shared; UCS_ERR_INVALID_PARAM: without the feature. Logs. */
 #define CW_MEM_EXPORT_MAX (4u + CW_KEY_MAX)
 ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_MAX], size_t *length_p);
 

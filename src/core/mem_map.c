@@ -148,7 +148,6 @@ static const struct cw_md *domain_of(const struct ucp_context *context, const st
     return (md != NULL && md->tls != NULL && !cw_context_allows(context, md->tls)) ? NULL : md;
 }
 
-/* MEM-1, MEM-3, MEM-4, MEM-6, MEM-10, MEM-32 */
 static ucs_status_t check(const struct ucp_context *context, const struct order *order)
 {
     const int allocates = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0, fixed = (order->flags & UCP_MEM_MAP_FIXED) != 0;
@@ -172,7 +171,7 @@ static ucs_status_t check(const struct ucp_context *context, const struct order 
     if (domain_of(context, order) == NULL) {
         cw_error("cannot map memory of type %s: no memory domain of this process copies it; map memory of the host",
                  (order->memory_type < CW_MEMORY_TYPE_COUNT) ? cw_words_memory_type[order->memory_type] : "unknown");
-        return allocates ? UCS_ERR_NO_MEMORY : UCS_ERR_UNSUPPORTED; /* N22-24 */
+        return allocates ? UCS_ERR_NO_MEMORY : UCS_ERR_UNSUPPORTED;
     }
     if (order->length == 0) {
         return UCS_OK;
@@ -331,7 +330,7 @@ ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *p
     return UCS_OK;
 }
 
-/* "size" or "size,type" (MEM-17). */
+/* "size" or "size,type". */
 static int read_spec(const char *spec, size_t *size_p, ucs_memory_type_t *type_p)
 {
     const char *comma = strchr(spec, ',');

@@ -29,7 +29,7 @@ void cw_request_pool_init(struct cw_request_pool *pool, size_t user_size)
 {
     *pool = (struct cw_request_pool){0};
     user_size = (user_size > MAX_USER_SIZE) ? MAX_USER_SIZE : user_size;
-    /* 8 spare bytes: some bindings store a status through the handle without having asked for room (CTX-28) */
+    /* 8 spare bytes: some bindings store a status through the handle without having asked for room */
     pool->object_size   = (CW_REQUEST_SIZE + ((user_size < 8) ? 8 : user_size) + 15) & ~(size_t)15;
     pool->chunk_objects = FIRST_CHUNK_OBJECTS;
 }
@@ -217,7 +217,7 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
 void cw_request_release(struct cw_request *request, int keep_callback)
 {
     if (request->flags & (CW_REQUEST_USER_MEMORY | CW_REQUEST_RELEASED | CW_REQUEST_IN_POOL)) {
-        return; /* the memory is the user's (ABU-20), or the request was released before (R5) */
+        return; /* the memory is the user's, or the request was released before */
     }
     request->flags |= CW_REQUEST_RELEASED;
     if (!(request->flags & CW_REQUEST_COMPLETED)) {

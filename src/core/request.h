@@ -3,11 +3,11 @@
  * Requests: what a non-blocking call returns when it is not done yet. An object is
  *
  *      | head (struct cw_request) | state of the operation | user area ...
- *      ^ CW_REQUEST_SIZE bytes below the handle            ^ handle = what the user holds (CTX-20, OPA-6)
+ *      ^ CW_REQUEST_SIZE bytes below the handle            ^ handle = what the user holds
  *
  * The state is a struct of the operation's own file, reached by cw_request_state. Objects come from the worker's pool,
- * which runs request_init once per object (CTX-23) and never gives memory back before the worker ends, so that a freed
- * handle still reads as completed (R5); or from the user (FIELD_REQUEST). All functions want the worker entered.
+ * which runs request_init once per object and never gives memory back before the worker ends, so that a freed
+ * handle still reads as completed; or from the user (FIELD_REQUEST). All functions want the worker entered.
  */
 #ifndef CW_CORE_REQUEST_H
 #define CW_CORE_REQUEST_H
@@ -20,7 +20,7 @@
 #include "base/list.h"
 #include "ucp/api/ucp.h"
 
-/* Private bytes below a handle; reported by ucp_context_query (CTX-21, R7: at most 256). */
+/* Private bytes below a handle; reported by ucp_context_query (at most 256). */
 #define CW_REQUEST_SIZE 240
 
 enum cw_request_flags {
@@ -122,7 +122,7 @@ static inline void *cw_request_state(struct cw_request *request)
 }
 
 void cw_request_pool_init(struct cw_request_pool *pool, size_t user_size);
-/* Runs request_cleanup for every object and frees the memory (CTX-24). */
+/* Runs request_cleanup for every object and frees the memory. */
 void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_context *context);
 
 /* A request for `param` (NULL: all defaults): the user's memory, or a request of the pool; its head is filled from the
@@ -138,8 +138,8 @@ void cw_request_put(struct cw_request *request);
 /* As cw_request_put, for a request that holds resources. Returns what the call returns. */
 ucs_status_ptr_t cw_request_give_up(struct cw_request *request, ucs_status_t status);
 
-/* Ends an operation: sets the status, runs the callback, then returns the request to the pool if the user released it
- * (R3). */
+/* Ends an operation: sets the status, runs the callback, then returns the request to the pool if the user released it.
+ * */
 void cw_request_complete(struct cw_request *request, ucs_status_t status);
 
 /* Returns a request in the state that the pool demands, with these flags. */
@@ -163,8 +163,8 @@ static inline void cw_request_set_status(struct cw_request *request, ucs_status_
 /* To be called after the callback; not for a request in the user's memory. */
 void cw_request_called(struct cw_request *request);
 
-/* The user releases a handle. keep_callback tells ucp_request_release from ucp_request_free (R4). A repeated call does
- * nothing (R5). */
+/* The user releases a handle. keep_callback tells ucp_request_release from ucp_request_free. A repeated call does
+ * nothing. */
 void cw_request_release(struct cw_request *request, int keep_callback);
 
 #endif

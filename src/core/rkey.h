@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An unpacked key: what the origin knows of a region, and how it reaches it. Operations of one piece take it with other
- * endpoints to the same peer, too (KEY-3); those of many pieces do not (N22-94).
+ * endpoints to the same peer, too; those of many pieces do not.
  *
  * A key is read-only and lives as long as somebody holds it: the program until it destroys the key, and each request
  * that looks at the key after its call has returned. Operations that end within their call hold nothing.
@@ -48,9 +48,8 @@ int cw_rkey_target(const struct ucp_rkey *rkey, const struct cw_conn *lane, uint
 ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int shared, struct ucp_rkey **rkey_p);
 /* Nobody holds the key any more. */
 void cw_rkey_free(struct ucp_rkey *rkey);
-/* KEY-7 */
 ucs_status_t cw_rkey_ptr(const struct ucp_rkey *rkey, uint64_t address, void **ptr_p);
-/* KEY-8: a total order. */
+/* A total order. */
 int cw_rkey_compare(const struct ucp_rkey *first, const struct ucp_rkey *second);
 
 static inline void cw_rkey_hold(struct ucp_rkey *rkey)

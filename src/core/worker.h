@@ -113,7 +113,7 @@ struct ucp_worker {
     struct cw_rx **outer_inbox;   /* `inbox`, for a caller outside the worker; `no_inbox` if calls take a lock */
     struct cw_rx *no_inbox;
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
-    unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
+    unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 */
     uint32_t moment;                    /* when the counters were last published, in units of CW_MOMENT_SHIFT: the age
                                          * of receives and messages is counted from it */
     uint64_t round;                     /* of progress */
@@ -182,10 +182,10 @@ struct cw_iface *cw_worker_cm_iface(struct ucp_worker *worker);
 
 ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_t *params,
                            const struct cw_worker_handlers *handlers, struct ucp_worker **worker_p);
-/* Ends every endpoint as by a forced close without notification (WRK-26); callbacks run inside. */
+/* Ends every endpoint as by a forced close without notification; callbacks run inside. */
 void cw_worker_free(struct ucp_worker *worker);
 
-/* Never blocks; returns the number of events handled, 0 when idle (WRK-20, R9). */
+/* Never blocks; returns the number of events handled, 0 when idle. */
 unsigned cw_worker_progress(struct ucp_worker *worker);
 
 /* core/yield_policy.c. Called in an idle round when another thread may want this processor: yields if that pays, or has
@@ -199,7 +199,7 @@ unsigned cw_worker_take(struct ucp_worker *worker, struct cw_rx *inbox, uint64_t
 /* As cw_worker_take, for a packet that is not short. */
 unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_rx *inbox);
 
-/* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). Leaves the lock while it looks
+/* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress. Leaves the lock while it looks
  * for packets before the sleep (core/arm.c). */
 ucs_status_t cw_worker_arm(struct ucp_worker *worker);
 

@@ -333,7 +333,7 @@ static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t 
     return result;
 }
 
-/* Has the type pack its bytes from `offset` on. A short count does not mean the end of the data (DT-7); but a type may
+/* Has the type pack its bytes from `offset` on. A short count does not mean the end of the data; but a type may
  * stop where an item of its data does not fit the rest of `max`. Returns the number of bytes. */
 static size_t pack_from(const struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
 {

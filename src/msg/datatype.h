@@ -3,7 +3,7 @@
  * A cursor over user memory of any datatype: contiguous, iov, generic (spec section 13). A sender reads the memory
  * front to back with cw_dt_pack, a receiver writes it front to back with cw_dt_unpack. Contiguous memory and iov that
  * are not host memory have a class of their own, so that no code takes them for bytes that a processor can access.
- * Requests contain cursors. A generic type has a state that must be finished exactly once (DT-9), after errors, too.
+ * Requests contain cursors. A generic type has a state that must be finished exactly once, after errors, too.
  */
 #ifndef CW_MSG_DATATYPE_H
 #define CW_MSG_DATATYPE_H
@@ -103,7 +103,7 @@ static inline int cw_dt_is_contig(ucp_datatype_t datatype)
     return (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG;
 }
 
-/* The datatype of a call; without one its elements are bytes (OPA-1). */
+/* The datatype of a call; without one its elements are bytes. */
 static inline ucp_datatype_t cw_dt_of_param(const ucp_request_param_t *param)
 {
     return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
@@ -125,12 +125,12 @@ static inline void cw_dt_start_contig(struct cw_dt_cursor *cursor, void *buffer,
     cursor->owns_iov = 0;
 }
 
-/* Begins a transfer, and starts a generic type. Returns UCS_ERR_INVALID_PARAM for a class that does not exist
- * (DT-5). */
+/* Begins a transfer, and starts a generic type. Returns UCS_ERR_INVALID_PARAM for a class that does not exist.
+ * */
 ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, const void *buffer, size_t count,
                          enum cw_dt_direction direction);
 
-/* Copies the iov array for a request that outlives the call, because the user may reuse the array (OPA-19). Returns
+/* Copies the iov array for a request that outlives the call, because the user may reuse the array. Returns
  * UCS_OK or UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor);
 
@@ -196,12 +196,12 @@ void cw_dt_skip(struct cw_dt_cursor *cursor, size_t length);
 void cw_dt_rewind(struct cw_dt_cursor *cursor);
 
 /* Stores the next bytes. The caller must not exceed cursor->length. An error comes from the unpack function of a
- * generic type (DT-12), or from the device that owns the memory. */
+ * generic type, or from the device that owns the memory. */
 ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t length);
 
 ucs_status_t cw_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *datatype_p);
 void cw_dt_destroy(ucp_datatype_t datatype);
-/* The packed size of `count` elements (DT-17). */
+/* The packed size of `count` elements. */
 ucs_status_t cw_dt_packed_size(ucp_datatype_t datatype, const void *buffer, size_t count, size_t *size_p);
 
 #endif

@@ -284,7 +284,7 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
     return UCS_OK;
 }
 
-/* OPA-16: whether the whole message can be sent now. */
+/* Whether the whole message can be sent now. */
 static int is_immediate(const struct ucp_ep *ep, const struct cw_send *send)
 {
     const struct cw_protocol *protocol;

@@ -134,7 +134,7 @@ static inline struct cw_nt_choice *cw_send_nt(const struct cw_send *send)
  * failure the request was put back. */
 ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const struct cw_send_kind *kind,
                           const void *buffer, size_t count, const ucp_request_param_t *param);
-/* Makes the first attempt, or puts the request into the queue. The result is as *_nbx calls define it (REQ-1). */
+/* Makes the first attempt, or puts the request into the queue. The result is as *_nbx calls define it. */
 ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask);
 /* The attempt of these requests (request->send) until a protocol has begun: it chooses a protocol (proto/select.h) and
  * begins it. */

@@ -76,7 +76,7 @@ int cw_file_id_get(const char *path, struct cw_file_id *id);
 /* Descriptor for appending, close-on-exec, created when missing, with its present size; -1 and errno. In a secure
  * program this call and cw_file_create fail with EPERM. */
 int cw_file_open_append(const char *path, uint64_t *size_p);
-/* cw_file_write_all calls write(2) until all bytes are written, also after EINTR (ABU-28). 0, or -1 and errno. */
+/* cw_file_write_all calls write(2) until all bytes are written, also after EINTR. 0, or -1 and errno. */
 /* Also -1, with errno, for a name that exists already. No other user of this machine may read the file. */
 int cw_file_create(const char *path);
 int cw_file_write_all(int fd, const void *data, size_t length);
@@ -85,7 +85,7 @@ int cw_file_rename(const char *from, const char *to);
 void cw_file_close(int fd);
 
 /* Between the two calls a write of this thread fails with an error where it would otherwise kill the process: a write
- * to a pipe without reader (EPIPE, ABU-27), or beyond the limit of file sizes (EFBIG). */
+ * to a pipe without reader (EPIPE), or beyond the limit of file sizes (EFBIG). */
 struct cw_write_signals {
     sigset_t old_mask;
     sigset_t pending;

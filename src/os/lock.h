@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The lock of a worker that several threads use, and of the table of memory. Recursive, because callbacks call back
- * into the library (WRK-4). A thread that finds it taken spins for a moment, then sleeps. A thread that only looks for
+ * into the library. A thread that finds it taken spins for a moment, then sleeps. A thread that only looks for
  * work (progress) gives way to waiting threads, and gets the lock after a few refused attempts: docs/why/threads.md.
  *
  * Entering takes one locked instruction, leaving takes none: the owner first looks whether a thread sleeps, then

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Internet sockets and interfaces. Every socket is non-blocking and close-on-exec; no call waits, EINTR is retried
- * (ABU-28) and SIGPIPE never raised (ABU-27). Functions that can fail for a reason of the system answer a negative
+ * and SIGPIPE never raised. Functions that can fail for a reason of the system answer a negative
  * errno value. Thread safe as the system calls are.
  */
 #ifndef CW_OS_NET_H

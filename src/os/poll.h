@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A set of descriptors with a callback each, on epoll. Each worker has one: transports register here, it dispatches,
- * and its descriptor is what a sleeping program polls (WAK-2). It keeps alarms, too. Not thread safe: called with the
+ * and its descriptor is what a sleeping program polls. It keeps alarms, too. Not thread safe: called with the
  * worker entered, except cw_poller_signal.
  */
 #ifndef CW_OS_POLL_H
@@ -65,13 +65,13 @@ void cw_poller_alarm_cancel(struct cw_poller *poller, struct cw_alarm *alarm);
 unsigned cw_poller_dispatch(struct cw_poller *poller);
 
 /* Whether an item is ready, or an alarm is due and there is a timer. A pending signal counts and is consumed;
- * descriptors stay ready until their callbacks have run (WAK-9). */
+ * descriptors stay ready until their callbacks have run. */
 int cw_poller_check(struct cw_poller *poller);
 
 /* Whether the descriptor is readable now. Consumes nothing; any thread. */
 int cw_poller_is_ready(const struct cw_poller *poller);
 
-/* Makes the descriptor readable. Any thread, signal handlers included; never blocks (WAK-10). */
+/* Makes the descriptor readable. Any thread, signal handlers included; never blocks. */
 ucs_status_t cw_poller_signal(struct cw_poller *poller);
 
 /* The program is about to sleep on the descriptor. */
@@ -81,10 +81,10 @@ void cw_poller_doze(struct cw_poller *poller);
  * dispatch ends the state that cw_poller_doze began. */
 void cw_poller_stir(struct cw_poller *poller);
 
-/* Sleeps until the descriptor is readable or timeout_ms passed (-1: no limit); EINTR is retried (WAK-11, ABU-28). */
+/* Sleeps until the descriptor is readable or timeout_ms passed (-1: no limit); EINTR is retried. */
 ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms);
 
-/* Adds the poller to the program's epoll descriptor with this data pointer (WAK-3), or removes it. `edge`: each event
+/* Adds the poller to the program's epoll descriptor with this data pointer, or removes it. `edge`: each event
  * is reported once, not as long as the poller is readable. */
 ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user_data, int edge);
 void cw_poller_detach(struct cw_poller *poller, int epoll_fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of protocols that UCX_PROTO_INFO asks for (VAR-31).
+ * The table of protocols that UCX_PROTO_INFO asks for.
  */
 #ifndef CW_PROTO_INFO_H
 #define CW_PROTO_INFO_H
@@ -25,7 +25,7 @@ const char *cw_proto_name(enum cw_proto_operation operation);
 unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *iface, const struct cw_conn *conn,
                        const struct cw_proto_table *table, struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS]);
 
-/* Writes the tables of all operations that the features allow, for ucp_ep_print_info (EP-35); `conn` as above. */
+/* Writes the tables of all operations that the features allow, for ucp_ep_print_info; `conn` as above. */
 void cw_proto_info_write(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
                          FILE *stream);
 

@@ -183,7 +183,7 @@ static inline struct cw_protocol_cost cw_protocol_cost(const struct cw_protocol_
 unsigned cw_protocol_rows(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask,
                           struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS]);
 
-/* Seconds that an operation of that length takes by these rows (EP-36): finite, and growing with the length. */
+/* Seconds that an operation of that length takes by these rows: finite, and growing with the length. */
 double cw_protocol_estimate(const struct cw_protocol_row *rows, unsigned count, size_t length);
 
 #endif

@@ -4,7 +4,7 @@
  * carries out the operation in the call; else the origin sends a packet, and the CPU of the owner uses the same
  * instructions. A posting atomic ends when the transport takes its packet; a fetching one waits on ep->inflight for
  * AMO_REPLY. The call copies the operands. A posting atomic that has to wait continues in a request of the library,
- * which holds the key: the program was told that it is complete, and may destroy the key (AMO-11, KEY-6).
+ * which holds the key: the program was told that it is complete, and may destroy the key.
  */
 #include "rma/amo.h"
 

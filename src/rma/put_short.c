@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Short puts that the device of the message lane writes and that have no request: their bytes travel inside the
- * device's request, so the program's memory is free when the call returns (RMA-9). Invariant: rma->unflushed tells
+ * device's request, so the program's memory is free when the call returns. Invariant: rma->unflushed tells
  * whether the device was given such puts and not yet asked for their end. The lane must keep its order, since nothing
  * but a flush of the lane tells when they have ended.
  */

@@ -271,7 +271,7 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
     if (!cw_list_empty(&rma->queue) || rma->running) {
         return enqueue(request, CW_HOLD, keep);
     }
-    if (cw_unlikely(rma->no_packets)) { /* so that what is refused completes in progress (N22-114) */
+    if (cw_unlikely(rma->no_packets)) { /* so that what is refused completes in progress */
         return enqueue(request, CW_LATER, keep);
     }
     status = first_attempt(request, (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) ? CW_RMA_AT_ONCE : haste);

@@ -92,7 +92,7 @@ ucs_status_t cw_rma_refuse_packets(const struct ucp_ep *ep, const struct cw_dt_c
 ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enum cw_rma_haste haste,
                              ucs_status_t (*keep)(struct cw_request *));
 
-/* OPA-16: as before, but what does not end within the call fails. */
+/* As before, but what does not end within the call fails. */
 ucs_status_ptr_t cw_rma_post_forced(struct cw_request *request);
 
 /* Has this or the next progress look at the queue again, because an operation in it may be able to start now. */

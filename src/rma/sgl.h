@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets of many pieces (N22-90 to N22-101): each piece is an operation of its own, and one request stands for
+ * Puts and gets of many pieces: each piece is an operation of its own, and one request stands for
  * all of them.
  */
 #ifndef CW_RMA_SGL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving from a stream. A receive ends as soon as it has one element (STR-5), or when its buffer is full (STR-8): in
+ * Receiving from a stream. A receive ends as soon as it has one element, or when its buffer is full: in
  * both cases once it has one granule of that size. A part of a granule stays in the buffer of the first receive, which
- * cannot be cancelled (STR-19).
+ * cannot be cancelled.
  */
 #include "stream/stream.h"
 
@@ -41,7 +41,7 @@ static void store(struct recv_state *state, const void *data, size_t length)
     if (cw_likely(state->status == UCS_OK)) {
         state->status = cw_dt_unpack(&state->cursor, data, length);
     } else {
-        state->cursor.offset += length; /* DT-12 */
+        state->cursor.offset += length;
     }
 }
 
@@ -248,7 +248,7 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
         return UCS_OK;
     }
     if (cw_ep_was_closed(ep) || !cw_worker_has(ep->worker, UCP_FEATURE_STREAM)) {
-        cw_stream_consume(stream, length); /* the program will never read it (CLS-13) */
+        cw_stream_consume(stream, length); /* the program will never read it */
         return UCS_OK;
     }
     return keep(stream, payload, length);
@@ -350,7 +350,7 @@ static size_t first_length(const struct cw_stream_segment *segment)
     return (segment->size == 0) ? segment->length - segment->taken : length;
 }
 
-/* Moves unread data into a receive: as much as its granule allows, and if `one`, of one packet only (STR-7). */
+/* Moves unread data into a receive: as much as its granule allows, and if `one`, of one packet only. */
 static void take(struct cw_stream *stream, struct recv_state *state, int one)
 {
     const size_t available = (one && stream->unread > 0) ? first_length(stream->first) : stream->unread;
@@ -369,7 +369,7 @@ static void return_length(const ucp_request_param_t *param, size_t *length_p, si
 {
     *length_p = length;
     if (param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO) {
-        *param->recv_info.length = length; /* OPA-12 */
+        *param->recv_info.length = length;
     }
 }
 
@@ -379,7 +379,7 @@ static ucs_status_ptr_t complete_now(struct cw_request *request, size_t *length,
     struct recv_state *state = cw_request_state(request);
 
     if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
-        finish(request); /* STR-21 */
+        finish(request);
         return cw_request_handle(request);
     }
     if (state->status == UCS_OK) {

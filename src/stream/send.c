@@ -228,7 +228,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uin
 
     if ((attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) && status != UCS_OK &&
         !takes_all_now(ep, state->cursor.length)) {
-        return cw_request_give_up(request, UCS_ERR_NO_RESOURCE); /* OPA-16 */
+        return cw_request_give_up(request, UCS_ERR_NO_RESOURCE);
     }
     if (status != UCS_OK) {
         status = first_attempt(ep, request, attr_mask);

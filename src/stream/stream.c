@@ -85,8 +85,8 @@ void cw_stream_worker_end(struct ucp_worker *worker)
     }
 }
 
-/* STR-14: an endpoint is reported once, until new data arrives. Endpoints without a handle are reported once they have
- * one (STR-15). */
+/* An endpoint is reported once, until new data arrives. Endpoints without a handle are reported once they have
+ * one. */
 ssize_t cw_stream_poll(struct ucp_worker *worker, ucp_stream_poll_ep_t *eps, size_t max)
 {
     struct cw_list *ready = &worker->stream->ready;
@@ -153,7 +153,7 @@ void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     }
     end_receives(stream, status);
     if (is_left(stream)) {
-        return; /* the peer closed in order: its unread bytes can be read (CLS-5) */
+        return; /* the peer closed in order: its unread bytes can be read */
     }
     take_back(stream);
     drop_unread(stream);

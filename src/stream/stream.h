@@ -5,7 +5,7 @@
  *
  * Every position is a count of bytes since the beginning of the stream. The receiver stores bytes that no receive
  * takes, at most CW_STREAM_WINDOW: the sender stays within this window after the last credit. Sends that may not go on
- * wait on ep->held, where they delay no other sends (STR-22). Bytes count as consumed when the program has them, or
+ * wait on ep->held, where they delay no other sends. Bytes count as consumed when the program has them, or
  * when it will never read them. While a receive is posted nothing is stored.
  */
 #ifndef CW_STREAM_STREAM_H
@@ -18,7 +18,7 @@
 #include "wire/packet.h"
 
 /* The unread bytes of one packet. After CW_STREAM_SEGMENTS of them, a segment holds several short packets, each with
- * its length in front of it: programs that read by segments get each packet separately (STR-11). `back` is the distance
+ * its length in front of it: programs that read by segments get each packet separately. `back` is the distance
  * from the data that the program gets to the beginning of the allocation. It stands directly before that data, even if
  * a receive has read the packet's first bytes. */
 #define CW_STREAM_SEGMENTS 16
@@ -113,7 +113,7 @@ static inline struct cw_stream_segment *cw_stream_pop(struct cw_stream *stream)
     stream->segments--;
     stream->first = segment->next;
     if (stream->first == NULL) {
-        cw_list_remove(&stream->ready_link); /* drained before it was reported (STR-14) */
+        cw_list_remove(&stream->ready_link); /* drained before it was reported */
         stream->ep->unread = 0;
     }
     return segment;
@@ -124,9 +124,9 @@ struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t l
 void cw_stream_worker_end(struct ucp_worker *worker);
 
 ssize_t cw_stream_poll(struct ucp_worker *worker, ucp_stream_poll_ep_t *eps, size_t max);
-/* The endpoint is lost: receives end with this status, and unread bytes are dropped (ERR-8). */
+/* The endpoint is lost: receives end with this status, and unread bytes are dropped. */
 void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status);
-/* The endpoint was adopted (STR-18) or closed (CLS-12). */
+/* The endpoint was adopted or closed. */
 void cw_stream_ep_user_changed(struct ucp_ep *ep);
 
 /* The bytes of one packet of at most `max` bytes within that window: the next piece begins at a cache line. */
@@ -139,7 +139,7 @@ static inline size_t cw_stream_max_piece(size_t max, size_t window)
 /* For protocols: the first attempt; `zcopy`: directly from the program's contiguous memory. */
 ucs_status_t cw_stream_send_begin(struct cw_request *request, int zcopy);
 
-/* send.c. Results as the *_nbx calls define them (REQ-1). */
+/* send.c. Results as the *_nbx calls define them. */
 ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t count, const ucp_request_param_t *param);
 ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t length);
 

@@ -66,7 +66,7 @@ static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void 
 }
 
 /* The whole message arrived. Without NO_IMM_CMPL the call itself returns the result. A request in the user's memory is
- * marked complete as well, because programs look there and ignore the result of the call (R7). */
+ * marked complete as well, because programs look there and ignore the result of the call. */
 static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param)
 {
     struct cw_tag_recv_state *state = cw_request_state(request);

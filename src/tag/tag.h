@@ -25,8 +25,8 @@ struct cw_tag_state {
 };
 
 void cw_tag_init(struct ucp_worker *worker);
-/* When the worker is destroyed: removes posted receives (WRK-27) and unexpected messages, with a warning for these
- * (WRK-26). */
+/* When the worker is destroyed: removes posted receives and unexpected messages, with a warning for these.
+ * */
 void cw_tag_cleanup(struct ucp_worker *worker);
 
 /* A message that arrived, but that no receive has completely yet: it is unexpected or announced, or pieces are missing.
@@ -56,8 +56,8 @@ struct ucp_recv_desc {
     alignas(16) char data[];         /* message (and more, tag/desc.h); nothing if its first packet was matched */
 };
 
-/* send.c. Results as the *_nbx calls define them (REQ-1). `sync`: completes when the message is matched
- * (TAG-21). */
+/* send.c. Results as the *_nbx calls define them. `sync`: completes when the message is matched.
+ * */
 ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                              const ucp_request_param_t *param, int sync);
 ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length);
@@ -75,7 +75,7 @@ ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, si
                                      struct ucp_recv_desc *message, const ucp_request_param_t *param);
 struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp_tag_t mask, int remove,
                                    ucp_tag_recv_info_t *info);
-/* Cancels a receive that is not matched; the callback runs inside the call (REQ-24). */
+/* Cancels a receive that is not matched; the callback runs inside the call. */
 void cw_tag_cancel(struct cw_request *request);
 
 /* arrive.c: handlers of packets. A status other than UCS_OK costs the connection. */
@@ -158,7 +158,7 @@ static inline void cw_tag_dequeued(struct ucp_worker *worker, struct ucp_recv_de
     cw_count(worker, CW_COUNT_UNEXPECTED_BYTES, -desc->in.total);
 }
 
-/* Gives the message to the receive: notes length and tag, and whether it fits (TAG-33). */
+/* Gives the message to the receive: notes length and tag, and whether it fits. */
 void cw_tag_begin(struct cw_request *request, ucp_tag_t tag, uint64_t total);
 /* Stores the next bytes, or discards them if the receive has failed. */
 void cw_tag_store(struct cw_request *request, const void *data, size_t length);

@@ -56,7 +56,7 @@ struct cw_transport_cm {
      * port is written to *address. Logs errors. UCS_ERR_BUSY: the address is in use. */
     ucs_status_t (*listen)(struct cw_iface *iface, struct cw_net_address *address, int backlog, void *user,
                            struct cw_listening **listening_p);
-    /* Ends listening. Connections that came and were not handed up are refused with an empty reply (CS-12). */
+    /* Ends listening. Connections that came and were not handed up are refused with an empty reply. */
     void (*listen_end)(struct cw_listening *listening);
     /* As dial, to a listener; `source` may be NULL. It fails only when there is no memory; `opened` tells every other
      * failure. */

@@ -27,7 +27,7 @@ _Static_assert(sizeof(struct header) == CW_ADDRESS_AT_CHECKSUM, "the checksum fo
 _Static_assert(offsetof(struct header, entries) == CW_ADDRESS_AT_ENTRIES &&
                offsetof(struct header, length) == CW_ADDRESS_AT_LENGTH, "they are where they are written");
 
-/* FNV-1a: finds accidents (a truncated, mixed up or foreign blob); it does not protect from an attacker. */
+/* Finds accidents (a truncated, mixed up or foreign blob); it does not protect from an attacker. */
 static uint32_t checksum(const uint8_t *bytes, size_t length)
 {
     uint32_t hash = 2166136261u;

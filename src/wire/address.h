@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker address: a blob that tells its own length, with equal bytes at each call (ADR-1, ADR-4). Pure encoding and
+ * The worker address: a blob that tells its own length, with equal bytes at each call. Pure encoding and
  * decoding.
  *
  *   OFFSET SIZE MEANING (little endian)
@@ -15,7 +15,7 @@
  *       20      entries, each: 1 transport's wire id, 1 length, then the transport's own address
  *
  * Several entries may name one transport: one for each of its interfaces. The first ten bytes are an address without
- * transports to UCX, whose library answers "unreachable" and goes on (NB-97).
+ * transports to UCX, whose library answers "unreachable" and goes on.
  */
 #ifndef CW_WIRE_ADDRESS_H
 #define CW_WIRE_ADDRESS_H
@@ -26,7 +26,7 @@
 #include "ucs/type/status.h"
 
 #define CW_ADDRESS_HEADER 20u
-#define CW_ADDRESS_MAX    1024u /* R14 */
+#define CW_ADDRESS_MAX    1024u
 #define CW_ADDRESS_ENTRY_MAX 255u
 #define CW_ADDRESS_MAX_ENTRIES 255u
 #define CW_ADDRESS_MAGIC   "\x43\x57\x02" /* with the version */
@@ -57,9 +57,9 @@ struct cw_address {
     size_t length;
 };
 
-/* Checks everything, so that the entries can be walked. The length is not known to the caller (ADR-1): the blob must be
+/* Checks everything, so that the entries can be walked. The length is not known to the caller: the blob must be
  * at least CW_ADDRESS_HEADER bytes, and as long as it says. UCS_ERR_INVALID_PARAM, or UCS_ERR_UNREACHABLE for another
- * library's or version's blob (ABU-24, ABU-25). */
+ * library's or version's blob. */
 ucs_status_t cw_address_decode(const void *blob, struct cw_address *address);
 
 /* Whose blob it is that decode answers UCS_ERR_UNREACHABLE for, as far as its first ten bytes and our marker tell: a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The packed key of registered memory (KEY-1, R15: at most 64 bytes with one device, 128 with eight). Pure encoding and
+ * The packed key of registered memory (at most 64 bytes with one device, 128 with eight). Pure encoding and
  * decoding; a key may come from any process. Callers: ucp_memh_pack, core/rkey.c, core/mem_map.c; announcements of
  * messages also have parts of keys (rndv/send.c).
  */

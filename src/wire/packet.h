@@ -56,7 +56,7 @@ struct cw_wire_tag {
     uint64_t tag;
 };
 
-/* A whole message whose sender waits for the match (TAG-21). 0/8: tag; 8/8: id for the acknowledgement. Payload: the
+/* A whole message whose sender waits for the match. 0/8: tag; 8/8: id for the acknowledgement. Payload: the
  * message. */
 struct cw_wire_tag_sync {
     uint64_t tag;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory events: the calls by which other libraries report or ask about mapping changes (R28, APP-1).
+ * Memory events: the calls by which other libraries report or ask about mapping changes.
  * Callers: memory hooks of MPI libraries. Every call may be made from any thread at any time, from inside munmap()
  * too; none blocks, allocates or fails. Causeway installs no hooks of its own: memory that was registered for a message
  * is kept registered for the next ones only while a program reports what it unmaps.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous contexts of the original's transport layer (NB-33). There are none: a program that asks for one
+ * Asynchronous contexts of the original's transport layer. There are none: a program that asks for one
  * gets UCS_ERR_UNSUPPORTED.
  */
 #ifndef UCS_ASYNC_FWD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options of the process (NB-16, NB-28).
+ * Options of the process.
  */
 #ifndef UCS_GLOBAL_OPTS_H
 #define UCS_GLOBAL_OPTS_H

@@ -2,7 +2,7 @@
 /*
  * Types that appear in configuration values and in the parameters of public calls.
  * Callers: programs. Of all of these the UCP calls take only ucs_config_print_flags_t and ucs_sock_addr_t; the others
- * are the value types behind settings that users know (section 3.5 of the behaviour specification, CFG-50..64).
+ * are the value types behind settings that users know (section 3.5 of the behaviour specification).
  */
 #ifndef UCS_CONFIG_TYPES_H
 #define UCS_CONFIG_TYPES_H
@@ -32,7 +32,7 @@ typedef enum {
     UCS_LOG_LEVEL_PRINT        /**< Text asked for, not a log record: always printed. */
 } ucs_log_level_t;
 
-/** Names by ucs_log_level_t: "FATAL" to "POLL", NULL for UCS_LOG_LEVEL_LAST, "PRINT" (NB-27). */
+/** Names by ucs_log_level_t: "FATAL" to "POLL", NULL for UCS_LOG_LEVEL_LAST, "PRINT". */
 extern const char *ucs_log_level_names[];
 
 /** How asynchronous events would be delivered; kept for programs that name it. */
@@ -48,7 +48,7 @@ typedef enum {
 /** Names by ucs_async_mode_t, then NULL: "signal", "thread_spinlock", "thread_mutex", "poll". */
 extern const char *ucs_async_mode_names[];
 
-/** Value of a ternary setting (CFG-51). */
+/** Value of a ternary setting. */
 typedef enum ucs_ternary_auto_value {
     UCS_NO,          /**< Never. */
     UCS_YES,         /**< Always; fail where it is impossible. */
@@ -69,7 +69,7 @@ static inline int ucs_ternary_auto_value_is_yes_or_no(ucs_ternary_auto_value_t v
     return (value == UCS_YES) || (value == UCS_NO);
 }
 
-/** Value of an on-off-auto setting (CFG-51). */
+/** Value of an on-off-auto setting. */
 typedef enum ucs_on_off_auto_value {
     UCS_CONFIG_OFF,        /**< Off. */
     UCS_CONFIG_ON,         /**< On. */
@@ -86,7 +86,7 @@ typedef enum {
     UCS_HANDLE_ERROR_LAST       /**< Number of actions. */
 } ucs_handle_error_t;
 
-/** Parts that ucp_config_print() prints; combine by OR (CFG-26..30). */
+/** Parts that ucp_config_print() prints; combine by OR. */
 typedef enum {
     UCS_CONFIG_PRINT_CONFIG          = UCS_BIT(0), /**< Lines NAME=value. */
     UCS_CONFIG_PRINT_HEADER          = UCS_BIT(1), /**< The title, framed by lines of '#'. */
@@ -112,7 +112,7 @@ typedef struct {
     unsigned truncated; /**< Non-zero: there were more. Unused up to level 1.16. */
 } ucs_config_names_array_t;
 
-/** How the names of an allow-list are meant (CFG-61). */
+/** How the names of an allow-list are meant. */
 typedef enum {
     UCS_CONFIG_ALLOW_LIST_ALLOW_ALL, /**< "all": everything, the list is empty. */
     UCS_CONFIG_ALLOW_LIST_ALLOW,     /**< Only what is listed. */

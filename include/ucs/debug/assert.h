@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ending the process with a message, for the assertions of programs (NB-20). The library itself never calls it.
+ * Ending the process with a message, for the assertions of programs. The library itself never calls it.
  */
 #ifndef UCS_ASSERT_H
 #define UCS_ASSERT_H

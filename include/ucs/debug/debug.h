@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Error signals (NB-15). Causeway installs no signal handler, so there is none to remove and the calls do
+ * Error signals. Causeway installs no signal handler, so there is none to remove and the calls do
  * nothing. Any thread may make them at any time, also several times.
  */
 #ifndef UCS_DEBUG_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Logging of the library as programs take part in it: handlers that see every line (NB-11), and logging through it
- * (NB-12). Every function here may be called by any thread at any time, before the first call of UCP too, and from a
+ * Logging of the library as programs take part in it: handlers that see every line, and logging through it.
+ * Every function here may be called by any thread at any time, before the first call of UCP too, and from a
  * constructor or destructor of the program's own; none fails.
  */
 #ifndef UCS_LOG_DEF_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory in the library's name (NB-17), and announcing memory of the program's own to tracking of leaks.
+ * Memory in the library's name, and announcing memory of the program's own to tracking of leaks.
  * Nothing is tracked here: programs that announce their memory link and run, and use their own tools to find leaks.
  */
 #ifndef UCS_MEMTRACK_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Kinds of memory that a buffer can lie in.
- * Callers: users of ucp_request_param_t::memory_type, ucp_mem_map_params_t and the query calls (OPA-11, MEM-10,
- * CTX-30).
+ * Callers: users of ucp_request_param_t::memory_type, ucp_mem_map_params_t and the query calls.
  */
 #ifndef UCS_MEMORY_TYPE_H
 #define UCS_MEMORY_TYPE_H
@@ -24,8 +23,8 @@ typedef enum ucs_memory_type {
     UCS_MEMORY_TYPE_ZE_DEVICE,    /**< Level Zero: memory of a device. */
     UCS_MEMORY_TYPE_ZE_MANAGED,   /**< Level Zero: memory that migrates between host and device. */
     UCS_MEMORY_TYPE_GAUDI,        /**< Memory of a Gaudi device. */
-    UCS_MEMORY_TYPE_LAST,         /**< Number of kinds: differs between API levels (N22-20). */
-    /** To be found out from the address. The library reads the number as the header of the caller meant it (N22-23). */
+    UCS_MEMORY_TYPE_LAST,         /**< Number of kinds: differs between API levels. */
+    /** To be found out from the address. The library reads the number as the header of the caller meant it. */
     UCS_MEMORY_TYPE_UNKNOWN = UCS_MEMORY_TYPE_LAST
 } ucs_memory_type_t;
 

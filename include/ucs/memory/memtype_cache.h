@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The cache of memory kinds by address, for programs that look addresses up in it (NB-30 .. NB-32). libucs has no such
+ * The cache of memory kinds by address, for programs that look addresses up in it. libucs has no such
  * cache, so every look-up finds nothing; libucp finds the kind of a buffer by itself unless the program states it in
  * ucp_request_param_t::memory_type. Any thread may call these at any time.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The one helper for texts that programs take from libucs (NB-18).
+ * The one helper for texts that programs take from libucs.
  */
 #ifndef UCS_STRING_H
 #define UCS_STRING_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Telling hosts apart (NB-19).
+ * Telling hosts apart.
  */
 #ifndef UCS_UID_H
 #define UCS_UID_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Status codes, and the pointer that carries either a status or a request.
- * Callers: every program. Section 17.2 of the behaviour specification (ABU-10..15) says which call gives which status.
+ * Callers: every program. Section 17.2 of the behaviour specification says which call gives which status.
  * Invariants: a status is one signed byte; 0 is success, 1 is "not yet", negative is failure, none is below
  * UCS_ERR_LAST.
  */
@@ -19,19 +19,19 @@ typedef enum {
     UCS_INPROGRESS                 = 1,   /**< Accepted, not complete yet. Not an error. */
 
     UCS_ERR_NO_MESSAGE             = -1,  /**< Internal: nothing waiting. */
-    UCS_ERR_NO_RESOURCE            = -2,  /**< Cannot complete at once although the caller insisted (OPA-16). */
+    UCS_ERR_NO_RESOURCE            = -2,  /**< Cannot complete at once although the caller insisted. */
     UCS_ERR_IO_ERROR               = -3,  /**< The system refused an input or output. */
     UCS_ERR_NO_MEMORY              = -4,  /**< Allocation or registration failed. */
     UCS_ERR_INVALID_PARAM          = -5,  /**< The call contradicts itself or lacks a mandatory field. */
     UCS_ERR_UNREACHABLE            = -6,  /**< No transport to the peer, or no way to that memory. */
     UCS_ERR_INVALID_ADDR           = -7,  /**< Address outside of the region. */
     UCS_ERR_NOT_IMPLEMENTED        = -8,  /**< The library does not implement this. */
-    UCS_ERR_MESSAGE_TRUNCATED      = -9,  /**< The message was longer than the receive buffer (TAG-33). */
+    UCS_ERR_MESSAGE_TRUNCATED      = -9,  /**< The message was longer than the receive buffer. */
     UCS_ERR_NO_PROGRESS            = -10, /**< Internal: nothing was done. */
     UCS_ERR_BUFFER_TOO_SMALL       = -11, /**< An output does not fit. */
     UCS_ERR_NO_ELEM                = -12, /**< Not found, or an empty list where one entry is needed. */
     UCS_ERR_SOME_CONNECTS_FAILED   = -13, /**< Internal: part of a set of connections failed. */
-    UCS_ERR_NO_DEVICE              = -14, /**< Nothing usable is left after filtering (CTX-9). */
+    UCS_ERR_NO_DEVICE              = -14, /**< Nothing usable is left after filtering. */
     UCS_ERR_BUSY                   = -15, /**< Events are waiting (arm), or the address is in use (listener). */
     UCS_ERR_CANCELED               = -16, /**< Cancelled by the user, by a forced close or by destruction. */
     UCS_ERR_SHMEM_SEGMENT          = -17, /**< A shared memory segment could not be made or attached. */
@@ -40,8 +40,8 @@ typedef enum {
     UCS_ERR_TIMED_OUT              = -20, /**< The time allowed is over. */
     UCS_ERR_EXCEEDS_LIMIT          = -21, /**< More than a fixed limit. */
     UCS_ERR_UNSUPPORTED            = -22, /**< A legal request that this build or transport cannot serve. */
-    UCS_ERR_REJECTED               = -23, /**< The server declined the connection (CS-24). */
-    UCS_ERR_NOT_CONNECTED          = -24, /**< No connection, or no listener at the address (CS-25). */
+    UCS_ERR_REJECTED               = -23, /**< The server declined the connection. */
+    UCS_ERR_NOT_CONNECTED          = -24, /**< No connection, or no listener at the address. */
     UCS_ERR_CONNECTION_RESET       = -25, /**< The peer closed the connection or died. */
 
     UCS_ERR_FIRST_LINK_FAILURE     = -40, /**< First code of the range "the local link failed". */
@@ -55,7 +55,7 @@ typedef enum {
 
 /**
  * Result of an operation that may complete later: NULL = complete with UCS_OK and no request exists; one of the top
- * 100 addresses = failed with that status; anything else = a request (REQ-1). Tell them apart by the macros below.
+ * 100 addresses = failed with that status; anything else = a request. Tell them apart by the macros below.
  */
 typedef void *ucs_status_ptr_t;
 
@@ -92,7 +92,7 @@ static inline ucs_status_t ucs_ptr_status_(uintptr_t ptr)
 #define UCS_STATUS_IS_ERR(status) ((status) < 0)
 
 /**
- * English text of a status, for people (LIB-7).
+ * English text of a status, for people.
  *
  * @param status  Any value; one without a name gives "Unknown error N".
  * @return A string that the library owns, never NULL. The text of an unknown value stays valid until the same thread

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How the threads of a program share an object.
- * Callers: users of ucp_worker_params_t, ucp_worker_attr_t, ucp_context_attr_t and ucp_lib_attr_t (WRK-2..4, LIB-6).
+ * Callers: users of ucp_worker_params_t, ucp_worker_attr_t, ucp_context_attr_t and ucp_lib_attr_t.
  */
 #ifndef UCS_TYPE_THREAD_MODE_H
 #define UCS_TYPE_THREAD_MODE_H

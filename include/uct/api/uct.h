@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Discovery: which transports there are and which devices they have (NB-50 .. NB-60). No context of UCP is needed.
+ * Discovery: which transports there are and which devices they have. No context of UCP is needed.
  *
  * Every function may be called by any thread at any time. Handles and lists hold no system resources; where a call
  * fails, what it would have written becomes NULL and 0, and the functions that release accept that.
  *
  * Not here: transports as such. They sit behind an internal contract in libucp. For binaries that name them,
- * libuct.so.0 exports the original's functions for interfaces, endpoints and memory (NB-92); each answers
+ * libuct.so.0 exports the original's functions for interfaces, endpoints and memory; each answers
  * UCS_ERR_UNSUPPORTED, and a program that is compiled against this header is told at compile time.
  */
 #ifndef UCT_H

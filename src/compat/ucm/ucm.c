@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libucm: the memory-event calls that MPI libraries make (R28, APP-1, NB-40 .. NB-43).
+ * libucm: the memory-event calls that MPI libraries make.
  * Callers: memory hooks of other libraries, at any moment, from inside munmap() as well.
  * Invariants: no call of libc, no lock. Causeway patches no allocator, so there is nothing to install. Registrations of
  * devices are kept over several messages only while a program reports what it unmaps, or where none is needed

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Functions of libucs without an implementation: a cache of memory types (NB-30, NB-31) and asynchronous contexts
- * (NB-33). Their answers let callers go on without them.
+ * Functions of libucs without an implementation: a cache of memory types and asynchronous contexts.
+ * Their answers let callers go on without them.
  * Callers: programs alone.
  * Invariants: no state; callable from any thread at any time.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Helpers that programs of UCP borrow from libucs although they are not part of its interface (NB-17 .. NB-19).
+ * Helpers that programs of UCP borrow from libucs although they are not part of its interface.
  * Callers: programs alone.
  * Invariants: no lock, and no allocation but where it is asked for; callable from any thread at any time.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stack of log handlers (NB-11), and what programs log through this library (NB-12).
+ * The stack of log handlers, and what programs log through this library.
  * Callers: programs, from the start of the process on; libucp through compat/ucs/share.h.
  * Invariants: the entry at the bottom is the library's own printer, until it is popped, too. A handler runs without any
  * lock held, so that it may push, pop and log; one that was popped may still run once in another thread.
@@ -23,7 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while the stack
 static _Atomic(ucs_log_func_t) handlers[MAX_HANDLERS] = {print};
 static _Atomic unsigned num_handlers = 1;
 
-/* The program compared the level with its own component's, which may have changed since, or did not compare (NB-12). */
+/* The program compared the level with its own component's, which may have changed since, or did not compare. */
 static ucs_log_func_rc_t print(const char *file, unsigned line, const char *function, ucs_log_level_t level,
                                const ucs_log_component_config_t *comp_conf, const char *message, va_list ap)
 {

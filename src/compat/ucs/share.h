@@ -18,7 +18,7 @@
 
 /*
  * Shows a record that passed libucp's level and filter to the pushed handlers, the newest first. Non-zero: it is not to
- * be printed, since a handler kept it or the printer was popped (NB-11). errno may change.
+ * be printed, since a handler kept it or the printer was popped. errno may change.
  */
 int ucs_cw_log_offer(const char *file, unsigned line, const char *function, int level, const char *format,
                      va_list args);

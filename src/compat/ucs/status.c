@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Texts of status codes (LIB-7).
+ * Texts of status codes.
  * Callers: programs and libucp. Bindings compare and show these texts, so the wordings are part of the interface.
  * Invariants: no lock, no allocation, errno untouched by the named codes; callable from any thread at any time.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of the original's transport layer that plugins were linked with (NB-90, NB-92): these load, find no device
+ * Names of the original's transport layer that plugins were linked with: these load, find no device
  * of their kind, and give up.
  * Callers: Open MPI's btl/uct, NCCL's uct plugins.
  * Invariants: no argument is looked at or written to, so the prototypes are not the original's. None of these is

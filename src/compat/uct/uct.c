@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Discovery of transports and devices (NB-50 .. NB-60; docs/why/neighbours.md).
+ * Discovery of transports and devices (docs/why/neighbours.md).
  * Callers: programs that choose a network before they communicate (mercury, MPICH), without a context of UCP.
  * Invariants: components and memory domains are constant tables, so that every handle stays valid and no call but the
  * lists allocates. Names are those of libucp: test/abi holds them against ucp_context_print_info().

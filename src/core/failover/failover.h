@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message lane that outlives its connection: error mode FAILOVER (N22-70, docs/why/failover.md).
+ * A message lane that outlives its connection: error mode FAILOVER (docs/why/failover.md).
  *
  * Such a lane is a connection of an interface that is made here, and not by a transport. It counts the packets that it
  * takes, copies them, and gives them to a transport's connection, the carrier: at first the one that was dialled, later

@@ -223,7 +223,7 @@ static void flush_done(struct cw_completion *own, ucs_status_t status)
         free(flush);
         completion->done(completion, UCS_OK);
     } else {
-        cw_list_add_tail(&flush->failover->flushes, &flush->link); /* the next carrier runs it (N22-79) */
+        cw_list_add_tail(&flush->failover->flushes, &flush->link); /* the next carrier runs it */
     }
 }
 

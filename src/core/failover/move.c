@@ -483,7 +483,7 @@ static void doubt(struct cw_failover *failover)
     }
 }
 
-/* Has lanes that were lost opened again (N22-82). */
+/* Has lanes that were lost opened again. */
 static void repair(struct cw_failover *failover)
 {
     struct ucp_ep *ep = failover->ep;

@@ -22,9 +22,9 @@ static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int err
 {
     switch (error) {
     case ECONNREFUSED:
-        return greeting->is_cm ? UCS_ERR_NOT_CONNECTED : UCS_ERR_UNREACHABLE; /* CS-25 */
+        return greeting->is_cm ? UCS_ERR_NOT_CONNECTED : UCS_ERR_UNREACHABLE;
     case ETIMEDOUT:
-        return greeting->is_cm ? UCS_ERR_UNREACHABLE : UCS_ERR_ENDPOINT_TIMEOUT; /* CS-26 */
+        return greeting->is_cm ? UCS_ERR_UNREACHABLE : UCS_ERR_ENDPOINT_TIMEOUT;
     case ENOMEM:
     case ENOBUFS:
         return UCS_ERR_NO_MEMORY;
@@ -35,7 +35,7 @@ static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int err
     case EADDRINUSE:
     case EACCES:
     case EINVAL:
-        return (greeting->source.family != CW_NET_NONE) ? UCS_ERR_IO_ERROR : UCS_ERR_UNREACHABLE; /* CS-21 */
+        return (greeting->source.family != CW_NET_NONE) ? UCS_ERR_IO_ERROR : UCS_ERR_UNREACHABLE;
     case EPIPE:
     case ECONNRESET:
         return UCS_ERR_CONNECTION_RESET;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host's side of operations that a device (a GPU) starts by itself: lists of memory that it may use, and counters
- * (N22-120 to N22-127). Callers: programs; ucp.h does not include this header.
+ * The host's side of operations that a device (a GPU) starts by itself: lists of memory that it may use, and counters.
+ * Callers: programs; ucp.h does not include this header.
  *
  * The library has no code for devices. So counters work, in memory of the host; lists are checked as specified and
  * then refused with UCS_ERR_UNSUPPORTED and a log line. ucp_context_attr_t::device_counter_size tells the bytes of a
@@ -67,56 +67,56 @@ typedef struct ucp_device_counter_params {
 } ucp_device_counter_params_t;
 
 /**
- * Make a list of memory of this process (N22-122).
+ * Make a list of memory of this process.
  *
  * @param params      Its entries. Borrowed for the call.
- * @param mem_list_h  Receives the list, for ucp_device_mem_list_release(); left as it is on failure (N22-124).
+ * @param mem_list_h  Receives the list, for ucp_device_mem_list_release(); left as it is on failure.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a member or registration that is missing; UCS_ERR_UNSUPPORTED without a
- *         device that could use it (N22-125).
- * @thread One that may use the workers of the list's endpoints and memory (WRK-3, CTX-8).
+ *         device that could use it.
+ * @thread One that may use the workers of the list's endpoints and memory.
  */
 ucs_status_t ucp_device_local_mem_list_create(const ucp_device_mem_list_params_t *params,
                                               ucp_device_local_mem_list_h *mem_list_h);
 
 /**
- * Make a list of memory of peers (N22-123).
+ * Make a list of memory of peers.
  *
  * @param params      Its entries. Borrowed for the call.
- * @param mem_list_h  Receives the list, for ucp_device_mem_list_release(); left as it is on failure (N22-124).
+ * @param mem_list_h  Receives the list, for ucp_device_mem_list_release(); left as it is on failure.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a missing member, key or endpoint, or if there are only gaps;
  *         UCS_ERR_NOT_CONNECTED, without a log line, while an endpoint has no connection: progress and call again;
- *         UCS_ERR_UNSUPPORTED without a device that could use it (N22-125); the failure of an endpoint.
- * @thread One that may use the workers of the list's endpoints and memory (WRK-3, CTX-8).
+ *         UCS_ERR_UNSUPPORTED without a device that could use it; the failure of an endpoint.
+ * @thread One that may use the workers of the list's endpoints and memory.
  */
 ucs_status_t ucp_device_remote_mem_list_create(const ucp_device_mem_list_params_t *params,
                                                ucp_device_remote_mem_list_h *mem_list_h);
 
 /**
- * Number of entries of a list of either kind, gaps included (N22-126).
+ * Number of entries of a list of either kind, gaps included.
  *
  * @param mem_list_h  The list.
  * @return The number; 0 if @a mem_list_h is no list of this library.
- * @thread One that may use the workers of the list's endpoints and memory (WRK-3, CTX-8).
+ * @thread One that may use the workers of the list's endpoints and memory.
  */
 uint32_t ucp_device_get_mem_list_length(const void *mem_list_h);
 
 /**
- * Free a list of either kind (N22-126). An object that is no list of this library is left alone, with a log line.
+ * Free a list of either kind. An object that is no list of this library is left alone, with a log line.
  *
  * @param mem_list_h  The list; not used afterwards.
- * @thread One that may use the workers of the list's endpoints and memory (WRK-3, CTX-8).
+ * @thread One that may use the workers of the list's endpoints and memory.
  */
 void ucp_device_mem_list_release(void *mem_list_h);
 
 /**
- * Set a counter of 64 bits to 0 (N22-127).
+ * Set a counter of 64 bits to 0.
  *
  * @param worker       The worker that copies, where the memory is of a device.
  * @param params       Where the counter lies. Borrowed for the call.
  * @param counter_ptr  The counter.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a registration that does not hold the counter; UCS_ERR_UNSUPPORTED for
  *         memory that no memory domain copies.
- * @thread One that may use @a worker (WRK-3).
+ * @thread One that may use @a worker.
  */
 ucs_status_t ucp_device_counter_init(ucp_worker_h worker, const ucp_device_counter_params_t *params,
                                      void *counter_ptr);
@@ -128,7 +128,7 @@ ucs_status_t ucp_device_counter_init(ucp_worker_h worker, const ucp_device_count
  * @param params       Where the counter lies. Borrowed for the call.
  * @param counter_ptr  The counter.
  * @return The value; 0, with a log line, if it cannot be read.
- * @thread One that may use @a worker (WRK-3).
+ * @thread One that may use @a worker.
  */
 uint64_t ucp_device_counter_read(ucp_worker_h worker, const ucp_device_counter_params_t *params, void *counter_ptr);
 
