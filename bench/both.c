@@ -84,7 +84,7 @@ static void begin_receives(void)
 static void move(unsigned long sends, unsigned long receives)
 {
     out.left = sends;
-    in.left  = receives;
+    in.left = receives;
     while (out.left + out.in_flight + in.left + in.in_flight > 0) {
         begin_receives();
         begin_sends();
@@ -173,7 +173,7 @@ static char *new_buffer(void)
 static void meet(int from, int to)
 {
     out.buffer = new_buffer();
-    in.buffer  = new_buffer();
+    in.buffer = new_buffer();
     cw_side_open(&here, UCP_FEATURE_TAG);
     there = cw_side_meet(&here, from, to);
 }

@@ -74,8 +74,8 @@ static void serve_one(void)
         .field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
         .conn_request = requested,
-        .err_mode     = UCP_ERR_HANDLING_MODE_PEER,
-        .err_handler  = {.cb = on_error, .arg = (void *)&failed},
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = on_error, .arg = (void *)&failed},
     };
     uint64_t word;
     ucp_ep_h ep;
@@ -94,8 +94,8 @@ static void serve(int out, unsigned long count)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     ucp_listener_params_t params = {
-        .field_mask   = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-        .sockaddr     = {(struct sockaddr *)&address, sizeof(address)},
+        .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+        .sockaddr = {(struct sockaddr *)&address, sizeof(address)},
         .conn_handler = {.cb = on_request},
     };
     ucp_listener_h listener;
@@ -132,9 +132,9 @@ static uint64_t visit(uint16_t port)
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-        .flags       = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-        .sockaddr    = {(struct sockaddr *)&address, sizeof(address)},
-        .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+        .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+        .sockaddr = {(struct sockaddr *)&address, sizeof(address)},
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {.cb = on_error, .arg = (void *)&failed},
     };
     uint64_t word = 42, start = cw_ticks_now(), took;

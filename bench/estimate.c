@@ -54,9 +54,9 @@ static size_t next_size(size_t size)
 
 static double estimate(size_t size)
 {
-    const ucp_ep_evaluate_perf_param_t param = {.field_mask   = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE,
-                                                .message_size = size};
-    ucp_ep_evaluate_perf_attr_t attr         = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
+    const ucp_ep_evaluate_perf_param_t param = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE,
+                                              .message_size = size};
+    ucp_ep_evaluate_perf_attr_t attr = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
 
     cw_side_check("ucp_ep_evaluate_perf", ucp_ep_evaluate_perf(there, &param, &attr));
     return 1e6 * attr.estimated_time;
@@ -75,7 +75,7 @@ static void measure(size_t size)
         least_ns = (taken_ns < least_ns) ? taken_ns : least_ns;
     }
     estimated = estimate(size);
-    measured  = (double)least_ns / 2e3;
+    measured = (double)least_ns / 2e3;
     printf("%9zu bytes: estimated %10.3f us, measured %10.3f us, quotient %.2f\n", size, estimated, measured,
            estimated / measured);
 }

@@ -31,8 +31,8 @@ static const ucp_request_param_t none;
 static int be_child(void)
 {
     char address[MOST_ADDRESS];
-    uint64_t word          = 42;
-    struct cw_side here    = {.mode = UCS_THREAD_MODE_SINGLE};
+    uint64_t word = 42;
+    struct cw_side here = {.mode = UCS_THREAD_MODE_SINGLE};
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = (void *)address};
     ucp_ep_h ep;
 
@@ -70,9 +70,9 @@ static uint64_t run_one(struct cw_side *here, const ucp_worker_attr_t *attr)
     }
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
-    receive  = ucp_tag_recv_nbx(here->worker, &word, sizeof(word), TAG, UINT64_MAX, &none);
+    receive = ucp_tag_recv_nbx(here->worker, &word, sizeof(word), TAG, UINT64_MAX, &none);
     start_ns = cw_clock_ns();
-    error    = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ);
+    error = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ);
     if (error != 0) {
         fail("no process", error);
     }
@@ -100,8 +100,8 @@ static int compare(const void *left, const void *right)
 
 int main(int argc, char **argv)
 {
-    ucp_worker_attr_t attr  = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    struct cw_side here     = {.mode = UCS_THREAD_MODE_SINGLE};
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    struct cw_side here = {.mode = UCS_THREAD_MODE_SINGLE};
     unsigned long processes = 5, middle, i;
     uint64_t times[MOST];
     int letter;

@@ -69,7 +69,7 @@ static void meet(struct pair *pair)
 /* The process at their other ends: tells its address, and takes what comes without hurry. */
 static void be_others(int fd)
 {
-    struct cw_side here    = {.mode = UCS_THREAD_MODE_SINGLE};
+    struct cw_side here = {.mode = UCS_THREAD_MODE_SINGLE};
     ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -173,7 +173,7 @@ static void measure(const char *name, double (*of)(struct pair *), struct pair *
     int i;
 
     for (i = 0; i < ROUNDS; i++) {
-        ones[i]   = of(one);
+        ones[i] = of(one);
         manies[i] = of(many);
         ratios[i] = manies[i] / ones[i];
     }

@@ -74,12 +74,12 @@ static void post(void *memory, size_t bytes, bool *over)
 {
     const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-        .cb.recv      = on_receive,
-        .user_data    = over,
+        .cb.recv = on_receive,
+        .user_data = over,
     };
     ucs_status_ptr_t request;
 
-    *over   = false;
+    *over = false;
     request = ucp_tag_recv_nbx(here.worker, memory, bytes, 0, 0, &param);
     cw_side_check("ucp_tag_recv_nbx", UCS_PTR_IS_ERR(request) ? UCS_PTR_STATUS(request) : UCS_OK);
 }
@@ -94,9 +94,9 @@ static void report(unsigned num_senders, uint64_t began, uint64_t ended)
         if (ended - senders[i].heard_ns > senders[i].longest_ns) {
             senders[i].longest_ns = ended - senders[i].heard_ns;
         }
-        all    += senders[i].count;
-        least   = (senders[i].count < least) ? senders[i].count : least;
-        most    = (senders[i].count > most) ? senders[i].count : most;
+        all += senders[i].count;
+        least = (senders[i].count < least) ? senders[i].count : least;
+        most = (senders[i].count > most) ? senders[i].count : most;
         longest = (senders[i].longest_ns > longest) ? senders[i].longest_ns : longest;
     }
     mean = (all > 0) ? (double)all / num_senders : 1;
@@ -125,7 +125,7 @@ static void receive(unsigned num_senders, size_t bytes, uint64_t length_ns)
         now = cw_clock_ns();
         if (!counting && num_heard == num_senders) {
             counting = true;
-            began    = now;
+            began = now;
             for (unsigned s = 0; s < num_senders; s++) {
                 senders[s].heard_ns = now;
             }

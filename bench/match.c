@@ -70,7 +70,7 @@ static void send_to(unsigned long i)
 {
     static const ucp_request_param_t none;
     static const uint64_t word = 42;
-    ucp_ep_h ep                = selves[i == queued ? 0 : 1 + i % (ENDPOINTS - 1)];
+    ucp_ep_h ep = selves[i == queued ? 0 : 1 + i % (ENDPOINTS - 1)];
 
     cw_side_check("ucp_tag_send_nbx",
                   cw_side_await(ucp_tag_send_nbx(ep, &word, sizeof(word), tag_of(i), &none), here.worker, NULL));
@@ -144,7 +144,7 @@ static uint64_t time_of(void (*operate)(void), unsigned long count)
 static double measure(void (*operate)(void), uint64_t duration_ns)
 {
     double *batches = calloc(MOST_BATCHES, sizeof(*batches)), result;
-    uint64_t end    = cw_clock_ns() + duration_ns;
+    uint64_t end = cw_clock_ns() + duration_ns;
     unsigned long size = 1, count = 0;
 
     if (batches == NULL) {

@@ -299,7 +299,7 @@ int main(int argc, char **argv)
     cw_watchdog_start(SECONDS, 1);
     raise_limit();
     addresses = calloc(peers, sizeof(*addresses));
-    current   = mmap(NULL, sizeof(*current), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    current = mmap(NULL, sizeof(*current), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (addresses == NULL || current == MAP_FAILED || socketpair(AF_UNIX, SOCK_STREAM, 0, lines) != 0 ||
         (child = fork()) < 0) {
         quit("no second process");

@@ -63,13 +63,13 @@ static void post(struct slot *slot)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-        .cb.recv      = on_receive,
-        .user_data    = slot,
+        .cb.recv = on_receive,
+        .user_data = slot,
     };
     ucs_status_ptr_t request;
 
     slot->over = false;
-    request    = ucp_tag_recv_nbx(here.worker, slot->memory, slot->length, slot->tag, UINT64_MAX, &param);
+    request = ucp_tag_recv_nbx(here.worker, slot->memory, slot->length, slot->tag, UINT64_MAX, &param);
     cw_side_check("ucp_tag_recv_nbx", UCS_PTR_IS_ERR(request) ? UCS_PTR_STATUS(request) : UCS_OK);
 }
 
@@ -108,9 +108,9 @@ static void measure(unsigned long messages, size_t bytes)
     int i;
 
     wanted_times = messages + WARM_UP;
-    times        = memory_new(wanted_times * sizeof(*times));
+    times = memory_new(wanted_times * sizeof(*times));
     for (i = 0; i < SHORTS + LONGS; i++) {
-        slots[i].tag    = (i < SHORTS) ? TAG_SHORT : TAG_LONG;
+        slots[i].tag = (i < SHORTS) ? TAG_SHORT : TAG_LONG;
         slots[i].length = (i < SHORTS) ? sizeof(uint64_t) : bytes;
         slots[i].memory = memory_new(slots[i].length);
         post(&slots[i]);
@@ -123,13 +123,13 @@ static void measure(unsigned long messages, size_t bytes)
             }
         }
         if (started == 0 && num_times >= WARM_UP) {
-            started      = cw_clock_ns();
+            started = cw_clock_ns();
             longs_before = num_longs;
         }
     }
     started = cw_clock_ns() - started;
     qsort(times + WARM_UP, messages, sizeof(times[0]), compare);
-    seconds   = (double)started / 1e9;
+    seconds = (double)started / 1e9;
     megabytes = (double)(num_longs - longs_before) * (double)bytes / (double)(1 << 20);
     printf("short_us %.3f\nshort_p90_us %.3f\nshort_p99_us %.3f\nlong_mbps %.0f\n", percentile(500), percentile(900),
            percentile(990), megabytes / seconds);
@@ -154,7 +154,7 @@ static void send_both(ucp_ep_h shorts, ucp_ep_h longs, size_t bytes)
         }
         now = cw_clock_ns();
         if (now - word >= PAUSE_NS && cw_side_is_over("ucp_tag_send_nbx", &request)) {
-            word    = now;
+            word = now;
             request = ucp_tag_send_nbx(shorts, &word, sizeof(word), TAG_SHORT, &none);
         }
         ucp_worker_progress(here.worker);
@@ -177,8 +177,8 @@ static bool find_how(const char *name, enum how *how)
 int main(int argc, char **argv)
 {
     unsigned long messages = 5000;
-    size_t bytes           = 1 << 20;
-    enum how how           = OTHER;
+    size_t bytes = 1 << 20;
+    enum how how = OTHER;
     int cpus[2] = {-1, -1}, there[EPS][2], back[EPS][2], letter;
     ucp_ep_h eps[EPS];
     pid_t pid;

@@ -80,12 +80,12 @@ static void sent(struct talk *talk, ucs_status_ptr_t request)
 
 static void step(struct talk *talk, enum what what)
 {
-    const ucp_request_param_t none    = {.op_attr_mask = 0};
+    const ucp_request_param_t none = {.op_attr_mask = 0};
     const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                         .cb.recv      = on_tag,
-                                         .user_data    = talk};
+                                         .cb.recv = on_tag,
+                                         .user_data = talk};
     const uint64_t before = talk->arrived;
-    uint64_t word         = 7, got;
+    uint64_t word = 7, got;
 
     if (what == IDLE) {
         ucp_worker_progress(talk->far.worker);
@@ -135,13 +135,13 @@ static void *measure_am(void *arg)
 
 static void open_talk(struct talk *talk, ucp_context_h context, ucs_thread_mode_t mode)
 {
-    ucp_worker_attr_t attr         = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
     ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                     UCP_AM_HANDLER_PARAM_FIELD_ARG,
-                                      .id         = AM_ID,
-                                      .cb         = on_message,
-                                      .arg        = talk};
-    ucp_ep_params_t params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+                                      .id = AM_ID,
+                                      .cb = on_message,
+                                      .arg = talk};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
 
     talk->near = talk->far = (struct cw_side){.context = context, .mode = mode};
     cw_side_open_worker(&talk->near);
@@ -166,7 +166,7 @@ static double rate(struct talk *talks, unsigned threads)
     pthread_t ids[MOST_THREADS];
     uint64_t longest = 0;
 
-    num_ready   = 0;
+    num_ready = 0;
     num_awaited = threads;
     for (unsigned i = 0; i < threads; i++) {
         talks[i].cpu = (int)i;
@@ -205,7 +205,7 @@ static void run(struct talk talks[NUM_MODES][MOST_THREADS])
         for (what = 0; what < NUM_WHATS; what++) {
             for (mode = 0; mode < NUM_MODES; mode++) {
                 num_ready = num_awaited = 0;
-                ns[what][mode][round]   = measure(talks[mode], (enum what)what);
+                ns[what][mode][round] = measure(talks[mode], (enum what)what);
             }
             ratios[what][round] = ns[what][MULTI][round] / ns[what][SINGLE][round];
         }

@@ -56,10 +56,10 @@ static void ping_pong(const char *key, MPI_Datatype type, int count, char *buffe
 
 int main(int argc, char **argv)
 {
-    int lengths[]         = {1, 1, 3};
-    MPI_Aint places[]     = {offsetof(struct record, kind), offsetof(struct record, value), offsetof(struct record, n)};
-    MPI_Datatype parts[]  = {MPI_CHAR, MPI_DOUBLE, MPI_INT}, vector, packed, record, picked;
-    char *buffer          = malloc(BYTES);
+    int lengths[] = {1, 1, 3};
+    MPI_Aint places[] = {offsetof(struct record, kind), offsetof(struct record, value), offsetof(struct record, n)};
+    MPI_Datatype parts[] = {MPI_CHAR, MPI_DOUBLE, MPI_INT}, vector, packed, record, picked;
+    char *buffer = malloc(BYTES);
     int *places_of_picked = malloc(PICKED * sizeof(int));
     int i;
 

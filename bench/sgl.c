@@ -69,9 +69,9 @@ static void own(int from, int to)
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                                                  UCP_MEM_MAP_PARAM_FIELD_FLAGS,
                                    .length = pieces * bytes,
-                                   .flags  = allocated ? UCP_MEM_MAP_ALLOCATE : 0};
-    ucp_mem_attr_t attr         = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
-    struct memory memory        = {0};
+                                   .flags = allocated ? UCP_MEM_MAP_ALLOCATE : 0};
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    struct memory memory = {0};
     ucp_mem_h memh;
     void *key;
 
@@ -132,19 +132,19 @@ static void post_each(ucp_ep_h ep, const struct lists *lists)
 
 static void post_all(ucp_ep_h ep, const struct lists *lists)
 {
-    const ucp_dt_local_sgl_t local   = {.field_mask = UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS,
-                                        .buffers    = lists->buffers,
-                                        .lengths    = lists->lengths};
+    const ucp_dt_local_sgl_t local = {.field_mask = UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS,
+                                      .buffers = lists->buffers,
+                                      .lengths = lists->lengths};
     const ucp_dt_remote_sgl_t remote = {.field_mask = UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS |
                                                       UCP_DT_REMOTE_SGL_FIELD_LENGTHS | UCP_DT_REMOTE_SGL_FIELD_RKEYS,
                                         .remote_addrs = lists->addresses,
-                                        .lengths      = lists->lengths,
-                                        .rkeys        = lists->rkeys};
-    const ucp_request_param_t param  = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE_DATATYPE |
-                                                        UCP_OP_ATTR_FIELD_REMOTE,
-                                        .datatype        = ucp_dt_make_sgl(),
-                                        .remote_datatype = ucp_dt_make_sgl(),
-                                        .remote          = &remote};
+                                        .lengths = lists->lengths,
+                                        .rkeys = lists->rkeys};
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE_DATATYPE |
+                                                       UCP_OP_ATTR_FIELD_REMOTE,
+                                       .datatype = ucp_dt_make_sgl(),
+                                       .remote_datatype = ucp_dt_make_sgl(),
+                                       .remote = &remote};
 
     const uint64_t nowhere = UCP_REMOTE_ADDR_INVALID;
 
@@ -193,11 +193,11 @@ static void run(int from, int to, pid_t owner, unsigned rounds)
 {
     static uint64_t times[KINDS][MOST_ROUNDS];
     const unsigned kinds = bare ? KINDS : BARE;
-    struct lists lists   = {.buffers   = allocate(pieces * sizeof(*lists.buffers)),
-                            .lengths   = allocate(pieces * sizeof(*lists.lengths)),
-                            .addresses = allocate(pieces * sizeof(*lists.addresses)),
-                            .rkeys     = allocate(pieces * sizeof(*lists.rkeys))};
-    char *local          = cw_stream_memory(pieces * bytes);
+    struct lists lists = {.buffers = allocate(pieces * sizeof(*lists.buffers)),
+                        .lengths = allocate(pieces * sizeof(*lists.lengths)),
+                        .addresses = allocate(pieces * sizeof(*lists.addresses)),
+                        .rkeys = allocate(pieces * sizeof(*lists.rkeys))};
+    char *local = cw_stream_memory(pieces * bytes);
     struct target target;
     struct memory memory;
     ucp_rkey_h rkey;
@@ -212,10 +212,10 @@ static void run(int from, int to, pid_t owner, unsigned rounds)
     for (size_t i = 0; i < pieces; i++) {
         const size_t j = (i * STEP) % pieces; /* not in the order of addresses */
 
-        lists.buffers[i]   = local + i * bytes;
-        lists.lengths[i]   = bytes;
+        lists.buffers[i] = local + i * bytes;
+        lists.lengths[i] = bytes;
         lists.addresses[i] = memory.address + j * bytes;
-        lists.rkeys[i]     = rkey;
+        lists.rkeys[i] = rkey;
     }
     for (unsigned i = 0; i < rounds + 3; i++) { /* the first ones warm up */
         for (unsigned k = 0; k < kinds; k++) {

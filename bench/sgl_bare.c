@@ -84,8 +84,8 @@ static struct packet *packet_at(unsigned kind, uint64_t number)
 void cw_bare_open(size_t num_pieces, size_t piece_bytes, size_t piece_step)
 {
     pieces = num_pieces;
-    bytes  = piece_bytes;
-    step   = piece_step;
+    bytes = piece_bytes;
+    step = piece_step;
     shared = map(sizeof(*shared));
     mapped = map(pieces * bytes);
     for (unsigned kind = 0; kind < 2; kind++) {
@@ -96,7 +96,7 @@ void cw_bare_open(size_t num_pieces, size_t piece_bytes, size_t piece_step)
 
 void cw_bare_join(bool is_origin, char *own_memory)
 {
-    memory     = own_memory;
+    memory = own_memory;
     connection = cw_stream_connect(is_origin);
 }
 
@@ -111,7 +111,7 @@ static void send_ring(unsigned kind)
 
     for (size_t piece = 0; piece < pieces; position[kind]++) {
         struct packet *packet = packet_at(kind, position[kind]);
-        const size_t left     = pieces - piece;
+        const size_t left = pieces - piece;
 
         while (position[kind] - __atomic_load_n(&rings[kind]->taken, __ATOMIC_ACQUIRE) >= room) {
         }
@@ -149,7 +149,7 @@ static void write_by_system(pid_t owner, char *there)
 
         for (count = 0; count < IN_SYSTEM_CALL && piece + count < pieces; count++) {
             from[count] = (struct iovec){memory + (piece + count) * bytes, bytes};
-            to[count]   = (struct iovec){there + place(piece + count), bytes};
+            to[count] = (struct iovec){there + place(piece + count), bytes};
         }
         if (process_vm_writev(owner, from, count, to, count, 0) != (ssize_t)(count * bytes)) {
             cw_bare_die("process_vm_writev");
@@ -164,7 +164,7 @@ static size_t window(size_t done, bool out, struct iovec iov[IN_MESSAGE])
     size_t count = 0, begin;
 
     while (count < IN_MESSAGE && done < pieces * bytes) {
-        begin        = out ? done / bytes * bytes : place(done / bytes);
+        begin = out ? done / bytes * bytes : place(done / bytes);
         iov[count++] = (struct iovec){memory + begin + done % bytes, bytes - done % bytes};
         done += bytes - done % bytes;
     }

@@ -76,7 +76,7 @@ void cw_side_open(struct cw_side *side, uint64_t features)
 void cw_side_open_worker(struct cw_side *side)
 {
     ucp_worker_params_t params = {
-        .field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
         .thread_mode = side->mode,
     };
 

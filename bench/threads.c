@@ -96,10 +96,10 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
 static void receive_all(void)
 {
     ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                      .id         = AM_ID,
-                                      .cb         = on_message};
-    ucp_worker_attr_t attr         = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    struct cw_side side            = {.mode = UCS_THREAD_MODE_SINGLE};
+                                      .id = AM_ID,
+                                      .cb = on_message};
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    struct cw_side side = {.mode = UCS_THREAD_MODE_SINGLE};
 
     cw_side_open(&side, UCP_FEATURE_AM);
     cw_side_check("ucp_worker_set_am_recv_handler", ucp_worker_set_am_recv_handler(side.worker, &handler));
@@ -149,7 +149,7 @@ static void *send_all(void *arg)
 {
     static const ucp_request_param_t none;
     struct sender *sender = arg;
-    struct run *run       = sender->run;
+    struct run *run = sender->run;
     uint64_t i, word = 1, before = 0, took;
     long lost = 0;
     bool timed;
@@ -159,11 +159,11 @@ static void *send_all(void *arg)
         sched_yield();
     }
     for (i = 0; i < run->messages; i++) {
-        timed  = i % UNTIMED == 0;
-        lost   = timed ? times_lost() : 0;
+        timed = i % UNTIMED == 0;
+        lost = timed ? times_lost() : 0;
         before = timed ? cw_ticks_now() : 0;
         ucs_status_ptr_t request = ucp_am_send_nbx(run->eps[sender->index], AM_ID, NULL, 0, &word, sizeof(word), &none);
-        took   = timed ? cw_ticks_now() - before : 0;
+        took = timed ? cw_ticks_now() - before : 0;
         sender->longest = longer(took, sender->longest);
         if (timed && times_lost() == lost) {
             sender->longest_kept = longer(took, sender->longest_kept);
@@ -200,7 +200,7 @@ static void connect_all(struct run *run, unsigned senders, ucs_thread_mode_t mod
 {
     static const ucp_request_param_t none;
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
-                              .address    = (const ucp_address_t *)(const void *)board->address};
+                              .address = (const ucp_address_t *)(const void *)board->address};
     uint64_t word = 1, before;
 
     run->side.mode = mode;
@@ -238,7 +238,7 @@ static double rate(unsigned senders, bool helped, ucs_thread_mode_t mode, uint64
     __atomic_store_n(&run.go, true, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < senders; i++) {
         pthread_join(threads[i], NULL);
-        longest->longest      = longer(bodies[i].longest, longest->longest);
+        longest->longest = longer(bodies[i].longest, longest->longest);
         longest->longest_kept = longer(bodies[i].longest_kept, longest->longest_kept);
     }
     while (read_word(&board->arrived) < wanted) {

@@ -111,7 +111,7 @@ static void measure(ucp_ep_h ep, unsigned long messages)
             usleep(PAUSE_US);
         }
         give(ep, cw_clock_ns());
-        sent_ns  = receive();
+        sent_ns = receive();
         times[i] = cw_clock_ns() - sent_ns;
     }
     if (both) { /* the other side's last one was there before its answer was */

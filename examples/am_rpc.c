@@ -74,12 +74,12 @@ static void call_over(void *request, ucs_status_t status, void *call)
 static ucs_status_ptr_t answer(struct call *call, size_t length)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                       .cb.send      = call_over,
-                                       .user_data    = call};
+                                       .cb.send = call_over,
+                                       .user_data = call};
 
     for (size_t i = 0; i < length / 2; i++) {
-        char byte                  = call->text[i];
-        call->text[i]              = call->text[length - 1 - i];
+        char byte = call->text[i];
+        call->text[i] = call->text[length - 1 - i];
         call->text[length - 1 - i] = byte;
     }
     return ucp_am_send_nbx(call->reply_ep, ANSWER, NULL, 0, call->text, length, &param);
@@ -88,7 +88,7 @@ static ucs_status_ptr_t answer(struct call *call, size_t length)
 /* The text is here, or will never be. */
 static void fetched(void *request, ucs_status_t status, size_t length, void *user_data)
 {
-    struct call *call     = user_data;
+    struct call *call = user_data;
     ucs_status_ptr_t sent = UCS_STATUS_PTR(status);
 
     if (request != NULL) {
@@ -111,10 +111,10 @@ static void fetched(void *request, ucs_status_t status, size_t length, void *use
 static ucs_status_t arrived(void *arg, const void *header, size_t header_length, void *data, size_t length,
                             const ucp_am_recv_param_t *message)
 {
-    struct call *call               = malloc(sizeof(*call) + length);
+    struct call *call = malloc(sizeof(*call) + length);
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                       .cb.recv_am   = fetched,
-                                       .user_data    = call};
+                                       .cb.recv_am = fetched,
+                                       .user_data = call};
     ucs_status_ptr_t request;
 
     (void)arg, (void)header, (void)header_length;
@@ -122,7 +122,7 @@ static ucs_status_t arrived(void *arg, const void *header, size_t header_length,
         return UCS_ERR_NO_MEMORY; /* which the sender of a long text gets to know */
     }
     call->reply_ep = message->reply_ep;
-    request        = ucp_am_recv_data_nbx(worker, data, call->text, length, &param);
+    request = ucp_am_recv_data_nbx(worker, data, call->text, length, &param);
     if (!UCS_PTR_IS_PTR(request)) {
         fetched(NULL, UCS_PTR_STATUS(request), length, call);
     }
@@ -131,9 +131,9 @@ static ucs_status_t arrived(void *arg, const void *header, size_t header_length,
 
 static void open_worker(unsigned id)
 {
-    const ucp_params_t params            = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                            .features   = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
-    const ucp_worker_params_t defaults   = {.field_mask = 0};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
+    const ucp_worker_params_t defaults = {.field_mask = 0};
     const ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB, .id = id, .cb = arrived};
 
@@ -161,11 +161,11 @@ static void serve(void)
 static void ask(const char *digits)
 {
     const ucp_request_param_t reply = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_REPLY};
-    const ucp_request_param_t none  = {.op_attr_mask = 0};
+    const ucp_request_param_t none = {.op_attr_mask = 0};
     char address[1024] = {0}, *text = NULL;
     ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = (ucp_address_t *)address};
-    size_t room          = 0;
-    ssize_t length       = getdelim(&text, &room, '\0', stdin); /* all of it */
+    size_t room = 0;
+    ssize_t length = getdelim(&text, &room, '\0', stdin); /* all of it */
     ucp_ep_h ep;
 
     for (size_t i = 0; i < sizeof(address) && 2 * i + 1 < strlen(digits); i++) {

@@ -100,10 +100,10 @@ static void connect_to(struct node *node, const char *directory, const char *nam
 
 static void open_node(struct node *node)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                         .features   = UCP_FEATURE_STREAM | UCP_FEATURE_WAKEUP};
-    ucp_worker_params_t worker_params = {.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_STREAM | UCP_FEATURE_WAKEUP};
+    ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SINGLE};
 
     must(ucp_init(&params, NULL, &node->context), "ucp_init");
     must(ucp_worker_create(node->context, &worker_params, &node->worker), "ucp_worker_create");
@@ -151,7 +151,7 @@ static void serve(struct node *node)
 static void ask(struct node *node, const char *text)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                       .flags        = UCP_STREAM_RECV_FLAG_WAITALL};
+                                       .flags = UCP_STREAM_RECV_FLAG_WAITALL};
     size_t size = strlen(text) + 1, length;
     char *answer = malloc(size);
 
@@ -166,7 +166,7 @@ static void ask(struct node *node, const char *text)
 
 int main(int argc, char **argv)
 {
-    int server       = argc == 3 && strcmp(argv[1], "server") == 0;
+    int server = argc == 3 && strcmp(argv[1], "server") == 0;
     struct node node = {.fd = -1};
 
     if (!server && (argc != 4 || strcmp(argv[1], "client") != 0)) {

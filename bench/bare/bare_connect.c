@@ -49,7 +49,7 @@ static void open_listener(bool sleeps)
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
-    listener    = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
     name_length = sizeof(name);
     check(listener >= 0 && bind(listener, (struct sockaddr *)&name, offsetof(struct sockaddr_un, sun_path)) == 0 &&
               listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&name, &name_length) == 0,
@@ -74,7 +74,7 @@ static struct segment *map(int fd)
 static bool pass(int connection, int *fd, bool sends)
 {
     char byte = 1, control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(sizeof(size_t)))) = {0};
-    struct iovec part     = {.iov_base = &byte, .iov_len = 1};
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
@@ -104,7 +104,7 @@ static void ping(uint64_t trip)
     check(fd >= 0 && ftruncate(fd, SEGMENT) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0, "memory");
     check(pass(connection, &fd, true), "passing memory");
     struct segment *segment = map(fd);
-    segment->control[0]     = 1;
+    segment->control[0] = 1;
     atomic_store_explicit(&segment->there, trip, memory_order_release);
     while (atomic_load_explicit(&segment->back, memory_order_acquire) != trip) {
     }

@@ -43,7 +43,7 @@ static size_t window(size_t done, size_t step, struct iovec iov[TOGETHER])
     size_t count = 0, at = done, left;
 
     while (count < TOGETHER && at < PIECES * piece) {
-        left         = piece - at % piece;
+        left = piece - at % piece;
         iov[count++] = (struct iovec){memory + (at / piece * step) % PIECES * piece + at % piece, left};
         at += left;
     }
@@ -86,11 +86,11 @@ static void pong(uint64_t trip)
 int main(int argc, char **argv)
 {
     static const struct cw_bare bare = {
-        .name     = "bare_pieces",
-        .open     = open_listener,
-        .start    = start,
-        .ping     = ping,
-        .pong     = pong,
+        .name = "bare_pieces",
+        .open = open_listener,
+        .start = start,
+        .ping = ping,
+        .pong = pong,
         .set_size = set_size,
     };
 

@@ -114,14 +114,14 @@ static uint64_t shares_of(uint64_t trips)
 static void take_shares(uint64_t trip, bool is_ping)
 {
     const uint64_t end = shares_of(trip);
-    uint64_t share     = atomic_load(&board->taken);
+    uint64_t share = atomic_load(&board->taken);
 
     while (share < end) {
         if (!atomic_compare_exchange_weak(&board->taken, &share, share + 1)) {
             continue;
         }
         const size_t offset = (size_t)(share - shares_of(trip - 1)) * SHARE;
-        const size_t left   = size - offset;
+        const size_t left = size - offset;
         copy_by_system(is_ping ? process_vm_readv : process_vm_writev, atomic_load(&board->owners[is_ping ? 0 : 1]),
                        offset, left < SHARE ? left : SHARE);
         atomic_fetch_add(&board->copied, 1);
@@ -166,7 +166,7 @@ static bool set_kind(const char *name)
 {
     helped = strcmp(name, "both") == 0;
     if (helped) {
-        operate   = NULL;
+        operate = NULL;
         bare.pong = help; /* the only kind in which the other one acts */
         return true;
     }
@@ -240,7 +240,7 @@ static void ping(uint64_t trip)
 static void show(void)
 {
     bool by_system = operate == read_other || helped;
-    bool copies    = operate == copy_out || operate == copy_in || by_system;
+    bool copies = operate == copy_out || operate == copy_in || by_system;
 
     if (by_system && (private[0] != 2 || private[size - 1] != 2)) {
         errno = EIO;

@@ -49,7 +49,7 @@ static unsigned works[2]; /* instructions for a message: the sender's, the recei
 
 static bool set_kind(const char *kind)
 {
-    past    = strcmp(kind, "past") == 0;
+    past = strcmp(kind, "past") == 0;
     in_line = (strcmp(kind, "cells") == 0) ? MOST_IN_LINE : (strcmp(kind, "lines") == 0);
     return past || in_line > 0 || strcmp(kind, "copy") == 0;
 }
@@ -83,8 +83,8 @@ static void open_ring(bool sleeps)
     (void)sleeps;
     messages = BATCH_BYTES / size;
     messages = (messages < 1) ? 1 : (messages > BATCH_MESSAGES) ? BATCH_MESSAGES : messages;
-    ring     = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    own      = aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
+    ring = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    own = aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
     if (ring == MAP_FAILED || own == NULL) {
         cw_bare_die("memory");
     }
@@ -122,9 +122,9 @@ static void put_packets(void)
     struct counters *counters = &ring->counters;
 
     for (uint64_t offset = 0; offset < size; offset += PACKET) {
-        const size_t length  = packet_at(offset);
+        const size_t length = packet_at(offset);
         const uint64_t place = place_of(length);
-        const uint64_t end   = position + (length + LINE - 1) / LINE * LINE;
+        const uint64_t end = position + (length + LINE - 1) / LINE * LINE;
         await(&counters->done, (end > AREA) ? end - AREA : 0);
         if (past) {
             cw_copy_past(ring->area + place, own + offset, length);
@@ -141,7 +141,7 @@ static void take_packets(void)
     struct counters *counters = &ring->counters;
 
     for (uint64_t offset = 0; offset < size; offset += PACKET) {
-        const size_t length  = packet_at(offset);
+        const size_t length = packet_at(offset);
         const uint64_t place = place_of(length);
         position += (length + LINE - 1) / LINE * LINE;
         await(&counters->published, position);
@@ -159,7 +159,7 @@ static void put_lines(void)
         char *line = ring->lines + position % LINES * LINE;
         await(&ring->counters.done, (position >= LINES) ? position + 1 - LINES : 0);
         for (unsigned k = 0; k < in_line && i < messages; k++, i++) {
-            char *at              = line + (size_t)k * MESSAGE;
+            char *at = line + (size_t)k * MESSAGE;
             const uint64_t word[] = {i, position};
             work(works[0]);
             memcpy(at + sizeof(uint32_t), word, sizeof(word));
@@ -224,15 +224,15 @@ static void show(void)
 int main(int argc, char **argv)
 {
     static const struct cw_bare bare = {
-        .name     = "bare_ring",
-        .open     = open_ring,
-        .start    = start,
-        .ping     = ping,
-        .pong     = pong,
+        .name = "bare_ring",
+        .open = open_ring,
+        .start = start,
+        .ping = ping,
+        .pong = pong,
         .set_size = set_size,
         .set_kind = set_kind,
         .set_work = set_work,
-        .show     = show,
+        .show = show,
     };
 
     return cw_bare_main(&bare, argc, argv);

@@ -53,9 +53,9 @@ static void check(bool fine, const char *what)
 static void connect_both(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length           = sizeof(address);
-    const int listener         = socket(AF_INET, SOCK_STREAM, 0);
-    const int one              = 1;
+    socklen_t length = sizeof(address);
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    const int one = 1;
 
     check(listener >= 0 && bind(listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
               listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&address, &length) == 0,

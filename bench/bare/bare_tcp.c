@@ -76,13 +76,13 @@ static void pong(uint64_t trip)
 int main(int argc, char **argv)
 {
     static const struct cw_bare bare = {
-        .name      = "bare_tcp",
+        .name = "bare_tcp",
         .can_sleep = true,
-        .open      = open_listener,
-        .start     = start,
-        .ping      = ping,
-        .pong      = pong,
-        .set_size  = set_size,
+        .open = open_listener,
+        .start = start,
+        .ping = ping,
+        .pong = pong,
+        .set_size = set_size,
     };
 
     return cw_bare_main(&bare, argc, argv);

@@ -42,9 +42,9 @@ static void open_listener(bool sleeps)
     (void)sleeps;
     messages = BATCH_BYTES / message;
     messages = messages < 1 ? 1 : messages > BATCH_MESSAGES ? BATCH_MESSAGES : messages;
-    room     = message > ROOM ? message : ROOM;
-    buffer   = cw_stream_memory(room);
-    other    = cw_stream_memory(room);
+    room = message > ROOM ? message : ROOM;
+    buffer = cw_stream_memory(room);
+    other = cw_stream_memory(room);
     cw_stream_listen();
 }
 
@@ -79,9 +79,9 @@ static void give_and_take(size_t *unsent, uint64_t *missing)
         *unsent -= done > 0 ? (size_t)done : 0;
     }
     if (*missing > 0) {
-        const uint64_t at   = (messages * message - *missing) % message;
+        const uint64_t at = (messages * message - *missing) % message;
         const uint64_t most = message - at;
-        done                = recv(connection, other + at, *missing < most ? *missing : most, 0);
+        done = recv(connection, other + at, *missing < most ? *missing : most, 0);
         if (done == 0 || (done < 0 && errno != EAGAIN && errno != EINTR)) {
             cw_bare_die("recv");
         }
@@ -91,7 +91,7 @@ static void give_and_take(size_t *unsent, uint64_t *missing)
 
 static void exchange(void)
 {
-    size_t unsent    = messages * message;
+    size_t unsent = messages * message;
     uint64_t missing = messages * message;
 
     while (unsent > 0 || missing > 0) {
@@ -132,14 +132,14 @@ static void show_bytes(void)
 int main(int argc, char **argv)
 {
     static const struct cw_bare bare = {
-        .name     = "bare_tcp_bw",
-        .open     = open_listener,
-        .start    = start,
-        .ping     = ping,
-        .pong     = pong,
+        .name = "bare_tcp_bw",
+        .open = open_listener,
+        .start = start,
+        .ping = ping,
+        .pong = pong,
         .set_size = set_size,
         .set_kind = set_kind,
-        .show     = show_bytes,
+        .show = show_bytes,
     };
 
     return cw_bare_main(&bare, argc, argv);

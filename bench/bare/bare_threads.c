@@ -97,7 +97,7 @@ static void work_on_message(void)
 static void receive_all(void)
 {
     uint64_t taken[SENDERS] = {0}, sum = 0;
-    unsigned idle           = 0;
+    unsigned idle = 0;
 
     for (;;) {
         unsigned found = 0;
@@ -128,9 +128,9 @@ static void receive_all(void)
 static void *send_all(void *arg)
 {
     struct sender *sender = arg;
-    struct ring *ring     = sender->ring;
+    struct ring *ring = sender->ring;
     uint64_t number, done = sender->first - 1;
-    unsigned idle         = 0;
+    unsigned idle = 0;
 
     while (!go) {
         sched_yield();
@@ -153,7 +153,7 @@ static void *send_all(void *arg)
 static void *look_always(void *arg)
 {
     struct lock lock = {0};
-    unsigned idle    = 0;
+    unsigned idle = 0;
 
     (void)arg;
     while (!over) {
@@ -184,14 +184,14 @@ static double rate(unsigned senders, uint64_t messages)
     go = over = false;
     start(&looker, look_always, NULL);
     for (unsigned i = 0; i < senders; i++) {
-        bodies[i].lock  = (struct lock){0};
-        bodies[i].ring  = &board->rings[i];
+        bodies[i].lock = (struct lock){0};
+        bodies[i].ring = &board->rings[i];
         bodies[i].first = bodies[i].ring->done + 1;
-        bodies[i].last  = bodies[i].ring->done + each;
+        bodies[i].last = bodies[i].ring->done + each;
         start(&threads[i], send_all, &bodies[i]);
     }
     started = cw_ticks_now();
-    go      = true;
+    go = true;
     for (unsigned i = 0; i < senders; i++) {
         pthread_join(threads[i], NULL);
     }
@@ -201,7 +201,7 @@ static double rate(unsigned senders, uint64_t messages)
         }
     }
     started = cw_ticks_now() - started;
-    over    = true;
+    over = true;
     pthread_join(looker, NULL);
     return (double)(each * senders) / ((double)started * cw_ticks_ns() / 1e9);
 }
@@ -209,7 +209,7 @@ static double rate(unsigned senders, uint64_t messages)
 int main(int argc, char **argv)
 {
     uint64_t messages = 1000000;
-    double work_ns    = 0;
+    double work_ns = 0;
     pid_t child;
     int option;
 
@@ -226,7 +226,7 @@ int main(int argc, char **argv)
         return 2;
     }
     cw_ticks_start();
-    work  = (uint64_t)(work_ns / cw_ticks_ns());
+    work = (uint64_t)(work_ns / cw_ticks_ns());
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     child = (board == MAP_FAILED) ? -1 : fork();
     if (child < 0) {

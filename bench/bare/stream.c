@@ -37,7 +37,7 @@ void cw_stream_listen(void)
     socklen_t length = sizeof(address);
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    listener                = socket(AF_INET, SOCK_STREAM, 0);
+    listener = socket(AF_INET, SOCK_STREAM, 0);
     if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(listener, 1) != 0 ||
         getsockname(listener, (struct sockaddr *)&address, &length) != 0) {
         cw_bare_die("listening on the loopback interface");
@@ -48,7 +48,7 @@ int cw_stream_connect(bool is_ping)
 {
     /* Other algorithms of congestion control compute a pace for each segment. */
     static const char plainest[] = "reno";
-    int one                      = 1;
+    int one = 1;
     int connection;
 
     if (is_ping) {

@@ -146,7 +146,7 @@ static void unexpected_hot(struct bench *bench)
 
 static void expected_spread(struct bench *bench)
 {
-    size_t              i    = random_index(bench);
+    size_t              i = random_index(bench);
     struct cw_tag_recv *recv = cw_tag_matcher_arrive(&bench->matcher, backlog_tag(i));
 
     must(recv != NULL, "a message did not match");
@@ -181,8 +181,8 @@ static double measure(const struct row *row, struct bench *bench, size_t depth)
 
     cw_tag_matcher_init(&bench->matcher, 0x5eed);
     bench->random = 88172645463325252u;
-    bench->mask   = row->mask;
-    bench->depth  = depth;
+    bench->mask = row->mask;
+    bench->depth = depth;
     row->fill(bench);
     for (i = 0; i < 2 * depth + BATCH; i++) {
         row->operate(bench);
@@ -246,7 +246,7 @@ static void print_table(struct bench *bench)
 /* The price of tables that grow by copying and of an index that is built late: the longest single call. */
 static void print_slowest(struct bench *bench)
 {
-    uint64_t post_ns  = 0;
+    uint64_t post_ns = 0;
     uint64_t probe_ns = 0;
     size_t   i;
 
@@ -257,7 +257,7 @@ static void print_slowest(struct bench *bench)
         must(post(&bench->matcher, &bench->requests[i].recv, backlog_tag(i), EXACT) == NULL,
              "a post matched");
         start_ns = now_ns() - start_ns;
-        post_ns  = (start_ns > post_ns) ? start_ns : post_ns;
+        post_ns = (start_ns > post_ns) ? start_ns : post_ns;
     }
     cw_tag_matcher_cleanup(&bench->matcher);
     cw_tag_matcher_init(&bench->matcher, 0x5eed);
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
     size_t              row;
     size_t              i;
 
-    bench.requests    = calloc(MAX_DEPTH + 1, sizeof(*bench.requests));
+    bench.requests = calloc(MAX_DEPTH + 1, sizeof(*bench.requests));
     bench.descriptors = calloc(MAX_DEPTH + 1, sizeof(*bench.descriptors));
     must((bench.requests != NULL) && (bench.descriptors != NULL), "out of memory");
     if (argc == 3) {

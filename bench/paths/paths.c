@@ -107,7 +107,7 @@ static void sent(ucs_status_ptr_t request)
 static void tag_step(void)
 {
     static const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = on_tag};
-    static const ucp_request_param_t none    = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
 
     if (!UCS_PTR_IS_PTR(ucp_tag_recv_nbx(far.worker, &got, sizeof(got), TAG, UINT64_MAX, &receive))) {
         fail("ucp_tag_recv_nbx", UCS_OK);
@@ -165,7 +165,7 @@ static void am_step(void)
 static void tag_64_step(void)
 {
     static const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = on_tag};
-    static const ucp_request_param_t none    = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
 
     tagged = sizeof(longer);
     if (!UCS_PTR_IS_PTR(ucp_tag_recv_nbx(far.worker, got_longer, sizeof(got_longer), TAG, UINT64_MAX, &receive))) {
@@ -184,18 +184,18 @@ static void am_64_step(void)
 }
 
 /* Of two halves. */
-static const ucp_dt_iov_t list[]          = {{longer, sizeof(longer) / 2},
-                                             {longer + sizeof(longer) / 2, sizeof(longer) / 2}};
-static const ucp_dt_iov_t got_list[]      = {{got_longer, sizeof(got_longer) / 2},
-                                             {got_longer + sizeof(got_longer) / 2, sizeof(got_longer) / 2}};
+static const ucp_dt_iov_t list[] = {{longer, sizeof(longer) / 2},
+                                    {longer + sizeof(longer) / 2, sizeof(longer) / 2}};
+static const ucp_dt_iov_t got_list[] = {{got_longer, sizeof(got_longer) / 2},
+                                        {got_longer + sizeof(got_longer) / 2, sizeof(got_longer) / 2}};
 static const ucp_request_param_t of_lists = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE,
-                                             .datatype     = ucp_dt_make_iov()};
+                                             .datatype = ucp_dt_make_iov()};
 
 static void tag_list_step(void)
 {
     static const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_DATATYPE,
-                                         .datatype     = ucp_dt_make_iov(),
-                                         .cb.recv      = on_tag};
+                                         .datatype = ucp_dt_make_iov(),
+                                         .cb.recv = on_tag};
 
     tagged = sizeof(longer);
     if (!UCS_PTR_IS_PTR(ucp_tag_recv_nbx(far.worker, (void *)(uintptr_t)got_list, 2, TAG, UINT64_MAX, &receive))) {
@@ -214,7 +214,7 @@ static void am_list_step(void)
 static void stream_step(void)
 {
     static const ucp_request_param_t none = {.op_attr_mask = 0};
-    ucs_status_ptr_t data          = NULL;
+    ucs_status_ptr_t data = NULL;
     size_t received;
 
     sent(ucp_stream_send_nbx(ep, &word, sizeof(word), &none));
@@ -239,9 +239,9 @@ static void on_stream(void *request, ucs_status_t status, size_t received, void 
 static void stream_recv_step(void)
 {
     static const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
-                                         .flags        = UCP_STREAM_RECV_FLAG_WAITALL,
+                                         .flags = UCP_STREAM_RECV_FLAG_WAITALL,
                                          .cb.recv_stream = on_stream};
-    static const ucp_request_param_t none    = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
     size_t received;
 
     if (!UCS_PTR_IS_PTR(ucp_stream_recv_nbx(far_ep, &got, sizeof(got), &received, &receive))) {
@@ -270,7 +270,7 @@ static void fadd_step(void)
     static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER |
                                                               UCP_OP_ATTR_FIELD_DATATYPE,
                                               .reply_buffer = &got,
-                                              .datatype     = ucp_dt_make_contig(sizeof(word))};
+                                              .datatype = ucp_dt_make_contig(sizeof(word))};
 
     sent(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)remote, rkey, &param));
 }
@@ -280,7 +280,7 @@ static void fadd_32_step(void)
     static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER |
                                                               UCP_OP_ATTR_FIELD_DATATYPE,
                                               .reply_buffer = &got,
-                                              .datatype     = ucp_dt_make_contig(sizeof(uint32_t))};
+                                              .datatype = ucp_dt_make_contig(sizeof(uint32_t))};
 
     sent(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)remote, rkey, &param));
 }
@@ -333,7 +333,7 @@ static void user_fadd_step(void)
     static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER |
                                                               UCP_OP_ATTR_FIELD_DATATYPE,
                                               .reply_buffer = &got,
-                                              .datatype     = ucp_dt_make_contig(sizeof(word))};
+                                              .datatype = ucp_dt_make_contig(sizeof(word))};
 
     through(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)&user_word, user_rkey, &param));
 }
@@ -371,21 +371,21 @@ static void map_memory(void)
 {
     ucp_mem_map_params_t params = {
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-        .length     = 4096,
-        .flags      = UCP_MEM_MAP_ALLOCATE,
+        .length = 4096,
+        .flags = UCP_MEM_MAP_ALLOCATE,
     };
     ucp_mem_map_params_t user = {
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-        .address    = &user_word,
-        .length     = sizeof(user_word),
+        .address = &user_word,
+        .length = sizeof(user_word),
     };
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
     ucp_mem_h memh;
 
     cw_side_check("ucp_mem_map", ucp_mem_map(far.context, &params, &memh));
     cw_side_check("ucp_mem_query", ucp_mem_query(memh, &attr));
-    remote    = attr.address;
-    rkey      = take_key(memh);
+    remote = attr.address;
+    rkey = take_key(memh);
     cw_side_check("ucp_mem_map", ucp_mem_map(far.context, &user, &memh));
     user_rkey = take_key(memh);
 }
@@ -414,8 +414,8 @@ static void set_up(void)
     static const ucp_request_param_t none;
     ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
-        .id         = AM_ID,
-        .cb         = on_am,
+        .id = AM_ID,
+        .cb = on_am,
     };
 
     cw_side_open(&near, FEATURES);
@@ -425,7 +425,7 @@ static void set_up(void)
         cw_side_open(&far, FEATURES);
     }
     cw_side_check("ucp_worker_set_am_recv_handler", ucp_worker_set_am_recv_handler(far.worker, &handler));
-    ep     = connect_to(&near, &far);
+    ep = connect_to(&near, &far);
     far_ep = connect_to(&far, &near);
     ucs_status_ptr_t receive = ucp_tag_recv_nbx(far.worker, &got, sizeof(got), 0, 0, &none);
     await("ucp_tag_send_nbx", ucp_tag_send_nbx(ep, &word, sizeof(word), 0, &none));
@@ -456,7 +456,7 @@ static void run(void (*step)(void), unsigned long operations)
 static void (*find_step(char *name))(void)
 {
     static const char suffix[] = "_multi";
-    const size_t length        = strlen(name);
+    const size_t length = strlen(name);
     unsigned i;
 
     if (length >= sizeof(suffix) && strcmp(name + length - (sizeof(suffix) - 1), suffix) == 0) {

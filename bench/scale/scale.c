@@ -127,7 +127,7 @@ static struct snapshot look(void)
     struct timespec cpu;
 
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-    now.cpu_us  = (double)cpu.tv_sec * 1e6 + (double)cpu.tv_nsec / 1e3;
+    now.cpu_us = (double)cpu.tv_sec * 1e6 + (double)cpu.tv_nsec / 1e3;
     now.library = info.uordblks + info.hblkhd - now.network - own_memory;
     return now;
 }
@@ -161,13 +161,13 @@ static void open_context(void)
 
 static void open_worker(unsigned number)
 {
-    ucp_worker_params_t params       = {.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                        .thread_mode = UCS_THREAD_MODE_SINGLE};
-    ucp_am_handler_param_t handler   = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                                                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
-                                        .id  = AM_ID,
-                                        .cb  = on_message,
-                                        .arg = &people[number]};
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                 .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                                                    UCP_AM_HANDLER_PARAM_FIELD_ARG,
+                                      .id = AM_ID,
+                                      .cb = on_message,
+                                      .arg = &people[number]};
 
     must("ucp_worker_create", ucp_worker_create(context, &params, &people[number].worker));
     must("ucp_worker_set_am_recv_handler", ucp_worker_set_am_recv_handler(people[number].worker, &handler));
@@ -180,7 +180,7 @@ static void note_address(unsigned number)
     must("ucp_worker_query", ucp_worker_query(people[number].worker, &attr));
     if (addresses == NULL) {
         address_length = attr.address_length;
-        addresses      = own(num_workers, address_length);
+        addresses = own(num_workers, address_length);
     }
     memcpy(addresses + number * address_length, attr.address, address_length);
     ucp_worker_release_address(people[number].worker, attr.address);
@@ -188,9 +188,9 @@ static void note_address(unsigned number)
 
 static void meet(unsigned from, unsigned to)
 {
-    struct person *person  = &people[from];
+    struct person *person = &people[from];
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
-                              .address    = (const ucp_address_t *)(addresses + to * address_length)};
+                              .address = (const ucp_address_t *)(addresses + to * address_length)};
 
     must("ucp_ep_create", ucp_ep_create(person->worker, &params, &person->eps[person->num_eps++]));
     endpoints++;
@@ -261,7 +261,7 @@ static void begin_tree(unsigned number)
     const unsigned children = num_children(number);
     unsigned i;
 
-    people[number].eps      = own(children + 1u, sizeof(ucp_ep_h));
+    people[number].eps = own(children + 1u, sizeof(ucp_ep_h));
     people[number].expected = children;
     if (number > 0) {
         meet(number, (number - 1) / TREE_CHILDREN);
@@ -345,7 +345,7 @@ static double idle_ns(unsigned number)
             ucp_worker_progress(people[number].worker);
         }
         took_ns = cpu_ns() - start_ns;
-        least   = (took_ns < least) ? took_ns : least;
+        least = (took_ns < least) ? took_ns : least;
     }
     return (double)least / 200;
 }
@@ -396,7 +396,7 @@ static void measure(const struct pattern *pattern, uint64_t seed)
         must("the simulated network", UCS_ERR_NO_MEMORY);
     }
     open_context();
-    people   = own(num_workers, sizeof(*people));
+    people = own(num_workers, sizeof(*people));
     (void)look(); /* what reading /proc takes is not the library's */
     looks[0] = look();
     for (i = 0; i < num_workers; i++) {
@@ -406,9 +406,9 @@ static void measure(const struct pattern *pattern, uint64_t seed)
     looks[1] = look();
     run(pattern);
     virtual_us = (double)cw_sim_now_ns(world) / 1e3;
-    looks[2]   = look();
-    idle[0]    = idle_ns(0);
-    idle[1]    = idle_ns(num_workers - 1);
+    looks[2] = look();
+    idle[0] = idle_ns(0);
+    idle[1] = idle_ns(num_workers - 1);
     for (i = 0; i < num_workers; i++) {
         ucp_worker_destroy(people[i].worker);
     }
@@ -420,7 +420,7 @@ static void measure(const struct pattern *pattern, uint64_t seed)
 int main(int argc, char **argv)
 {
     const struct pattern *pattern = &patterns[0];
-    uint64_t seed                 = 1;
+    uint64_t seed = 1;
     int letter;
 
     while ((letter = getopt(argc, argv, "p:n:k:s:")) != -1) {

@@ -58,29 +58,29 @@ static void await(struct ibv_cq *cq)
 static void post(enum ibv_wr_opcode opcode, unsigned count)
 {
     static struct ibv_send_wr wrs[BATCH];
-    const bool adds    = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    const bool adds = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     const bool fetches = opcode == IBV_WR_RDMA_READ || adds;
-    struct ibv_sge sge = {.addr   = (uintptr_t)side.memory + (fetches ? 0 : room),
-                          .length = adds ? sizeof(uint64_t) : (uint32_t)size,
-                          .lkey   = side.mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)side.memory + (fetches ? 0 : room),
+                        .length = adds ? sizeof(uint64_t) : (uint32_t)size,
+                        .lkey = side.mr->lkey};
     struct ibv_send_wr *bad;
 
     for (unsigned i = 0; i < count; i++) {
-        wrs[i] = (struct ibv_send_wr){.opcode     = opcode,
-                                      .sg_list    = &sge,
-                                      .num_sge    = 1,
-                                      .next       = i + 1 < count ? &wrs[i + 1] : NULL,
-                                      .send_flags = i + 1 < count ? 0 : IBV_SEND_SIGNALED};
+        wrs[i] = (struct ibv_send_wr){.opcode = opcode,
+                                  .sg_list = &sge,
+                                  .num_sge = 1,
+                                  .next = i + 1 < count ? &wrs[i + 1] : NULL,
+                                  .send_flags = i + 1 < count ? 0 : IBV_SEND_SIGNALED};
         if (!fetches && size <= inlined) {
             wrs[i].send_flags |= IBV_SEND_INLINE;
         }
         if (adds) {
             wrs[i].wr.atomic.remote_addr = other.address + room;
-            wrs[i].wr.atomic.rkey        = other.key;
+            wrs[i].wr.atomic.rkey = other.key;
             wrs[i].wr.atomic.compare_add = 1;
         } else if (opcode != IBV_WR_SEND) {
             wrs[i].wr.rdma.remote_addr = other.address + (fetches ? room : 0);
-            wrs[i].wr.rdma.rkey        = other.key;
+            wrs[i].wr.rdma.rkey = other.key;
         }
     }
     errno = ibv_post_send(side.qp, wrs, &bad);
@@ -251,7 +251,7 @@ static bool set_kind(const char *name)
         if (strcmp(kinds[i].name, name) == 0) {
             bare.ping = kinds[i].ping;
             bare.pong = kinds[i].pong;
-            messages  = kinds[i].messages;
+            messages = kinds[i].messages;
             return true;
         }
     }
@@ -277,7 +277,7 @@ static void open_ends(bool sleeps)
         cw_verbs_die("socketpair");
     }
     /* Asked here, so that a machine without a device is told by its status. */
-    int count                 = 0;
+    int count = 0;
     struct ibv_device **found = ibv_get_device_list(&count);
     if (found == NULL || count == 0) {
         fprintf(stderr, "bare_verbs: there is no device of RDMA here\n");
@@ -318,15 +318,15 @@ static void show(void)
 }
 
 static struct cw_bare bare = {
-    .name        = "bare_verbs",
-    .open        = open_ends,
-    .start       = start,
-    .ping        = ping_send,
-    .pong        = pong_send,
-    .set_size    = set_size,
-    .set_kind    = set_kind,
+    .name = "bare_verbs",
+    .open = open_ends,
+    .start = start,
+    .ping = ping_send,
+    .pong = pong_send,
+    .set_size = set_size,
+    .set_kind = set_kind,
     .set_devices = set_devices,
-    .show        = show,
+    .show = show,
 };
 
 int main(int argc, char **argv)

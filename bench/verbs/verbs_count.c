@@ -82,7 +82,7 @@ static const char *const names[COUNTS] = {
     "queue_recvs",
     "extended",
 };
-static const char *const types[TYPES]     = {"rc", "ud", "other"};
+static const char *const types[TYPES] = {"rc", "ud", "other"};
 static const char *const opcodes[OPCODES] = {"write", "write_imm", "send", "send_imm", "read", "cas", "fadd", "other"};
 
 static _Atomic uint64_t counts[COUNTS];
@@ -126,9 +126,9 @@ static unsigned type_of(const struct ibv_qp *qp)
 
 static void count_request(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 {
-    const unsigned type   = type_of(qp);
+    const unsigned type = type_of(qp);
     const unsigned opcode = (unsigned)wr->opcode < OPCODES - 1 ? (unsigned)wr->opcode : OPCODES - 1;
-    uint64_t length       = 0;
+    uint64_t length = 0;
 
     for (int i = 0; i < wr->num_sge; i++) {
         length += wr->sg_list[i].length;
@@ -151,7 +151,7 @@ static void count_request(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     struct ibv_send_wr *end = NULL;
-    const int result        = ops_of(qp->context)->post_send(qp, wr, bad);
+    const int result = ops_of(qp->context)->post_send(qp, wr, bad);
 
     if (result != 0) {
         end = *bad;
@@ -239,7 +239,7 @@ static void *real(const char *name)
     if (found == NULL && real_dlsym != NULL) {
         /* It came by dlopen(), out of sight of RTLD_NEXT. */
         void *library = dlopen("libibverbs.so.1", RTLD_NOLOAD | RTLD_LAZY);
-        found         = library != NULL ? real_dlsym(library, name) : NULL;
+        found = library != NULL ? real_dlsym(library, name) : NULL;
     }
     if (found == NULL) {
         fprintf(stderr, "verbs_count: there is no %s\n", name);
@@ -253,7 +253,7 @@ static void *real(const char *name)
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     struct ibv_context *context = REAL(ibv_open_device)(device);
-    const int index             = atomic_load(&device_count);
+    const int index = atomic_load(&device_count);
 
     if (context == NULL) {
         return NULL;
@@ -262,20 +262,20 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
         fprintf(stderr, "verbs_count: more than %d devices opened: this one is not counted\n", DEVICES);
         return context;
     }
-    devices[index].context         = context;
-    devices[index].ops             = context->ops;
+    devices[index].context = context;
+    devices[index].ops = context->ops;
     struct verbs_context *extended = verbs_get_ctx(context);
     if (extended != NULL) {
         devices[index].create_qp_ex = extended->create_qp_ex;
         devices[index].create_cq_ex = extended->create_cq_ex;
-        extended->create_qp_ex      = extended->create_qp_ex != NULL ? create_qp_ex : NULL;
-        extended->create_cq_ex      = extended->create_cq_ex != NULL ? create_cq_ex : NULL;
+        extended->create_qp_ex = extended->create_qp_ex != NULL ? create_qp_ex : NULL;
+        extended->create_cq_ex = extended->create_cq_ex != NULL ? create_cq_ex : NULL;
     }
     atomic_store(&device_count, index + 1);
-    context->ops.post_send     = post_send;
-    context->ops.post_recv     = post_recv;
+    context->ops.post_send = post_send;
+    context->ops.post_recv = post_recv;
     context->ops.post_srq_recv = post_srq_recv;
-    context->ops.poll_cq       = poll_cq;
+    context->ops.poll_cq = poll_cq;
     context->ops.req_notify_cq = req_notify_cq;
     return context;
 }

@@ -24,7 +24,7 @@ void cw_verbs_die(const char *what)
 static struct ibv_context *open_device(const char *wanted)
 {
     struct ibv_context *context = NULL;
-    int count                   = 0;
+    int count = 0;
 
     struct ibv_device **list = ibv_get_device_list(&count);
     for (int i = 0; i < count && context == NULL; i++) {
@@ -53,7 +53,7 @@ static void choose_gid(struct cw_verbs_side *side, int entries)
             break;
         }
         if (i == 0 || memcmp(gid.raw, mapped, sizeof(mapped)) == 0) {
-            side->gid       = gid;
+            side->gid = gid;
             side->gid_index = i;
         }
         if (memcmp(gid.raw, mapped, sizeof(mapped)) == 0) {
@@ -67,13 +67,13 @@ struct ibv_qp *cw_verbs_new_qp(struct cw_verbs_side *side)
     struct ibv_qp_init_attr init = {
         .send_cq = side->send_cq,
         .recv_cq = side->recv_cq,
-        .srq     = side->srq,
+        .srq = side->srq,
         .qp_type = side->options.type,
-        .cap     = {.max_send_wr     = side->options.sends,
-                    .max_recv_wr     = side->srq != NULL ? 0 : side->options.receives,
-                    .max_send_sge    = 1,
-                    .max_recv_sge    = 1,
-                    .max_inline_data = side->options.inlined},
+        .cap = {.max_send_wr = side->options.sends,
+            .max_recv_wr = side->srq != NULL ? 0 : side->options.receives,
+            .max_send_sge = 1,
+            .max_recv_sge = 1,
+            .max_inline_data = side->options.inlined},
     };
 
     return ibv_create_qp(side->pd, &init);
@@ -81,14 +81,14 @@ struct ibv_qp *cw_verbs_new_qp(struct cw_verbs_side *side)
 
 static void fill_options(struct cw_verbs_options *options)
 {
-    options->type      = options->type != 0 ? options->type : IBV_QPT_RC;
-    options->sends     = options->sends != 0 ? options->sends : 128;
-    options->receives  = options->receives != 0 ? options->receives : 128;
-    options->inlined   = options->inlined != 0 ? options->inlined : 64;
-    options->timeout   = options->timeout != 0 ? options->timeout : 14;
-    options->retries   = options->retries != 0 ? options->retries : 7;
-    options->min_rnr   = options->min_rnr != 0 ? options->min_rnr : 12;
-    options->access    = options->access != 0 ? options->access : ALL_REMOTE | IBV_ACCESS_LOCAL_WRITE;
+    options->type = options->type != 0 ? options->type : IBV_QPT_RC;
+    options->sends = options->sends != 0 ? options->sends : 128;
+    options->receives = options->receives != 0 ? options->receives : 128;
+    options->inlined = options->inlined != 0 ? options->inlined : 64;
+    options->timeout = options->timeout != 0 ? options->timeout : 14;
+    options->retries = options->retries != 0 ? options->retries : 7;
+    options->min_rnr = options->min_rnr != 0 ? options->min_rnr : 12;
+    options->access = options->access != 0 ? options->access : ALL_REMOTE | IBV_ACCESS_LOCAL_WRITE;
     options->qp_access = options->qp_access != 0 ? options->qp_access : ALL_REMOTE;
 }
 
@@ -102,7 +102,7 @@ void cw_verbs_open(struct cw_verbs_side *side, const char *device, size_t length
         side->options = *options;
     }
     fill_options(&side->options);
-    options       = &side->options;
+    options = &side->options;
     side->context = open_device(device);
     if (ibv_query_port(side->context, 1, &port) != 0) {
         cw_verbs_die("asking for port 1");
@@ -110,7 +110,7 @@ void cw_verbs_open(struct cw_verbs_side *side, const char *device, size_t length
     side->mtu = port.active_mtu;
     side->lid = port.lid;
     choose_gid(side, port.gid_tbl_len);
-    side->pd     = ibv_alloc_pd(side->context);
+    side->pd = ibv_alloc_pd(side->context);
     side->length = length;
     side->memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (side->pd == NULL || side->memory == MAP_FAILED) {
@@ -120,16 +120,16 @@ void cw_verbs_open(struct cw_verbs_side *side, const char *device, size_t length
     if (side->mr == NULL) {
         cw_verbs_die("registering memory");
     }
-    side->channel           = options->events ? ibv_create_comp_channel(side->context) : NULL;
-    side->send_cq           = ibv_create_cq(side->context, (int)options->sends * 2, NULL, side->channel, 0);
+    side->channel = options->events ? ibv_create_comp_channel(side->context) : NULL;
+    side->send_cq = ibv_create_cq(side->context, (int)options->sends * 2, NULL, side->channel, 0);
     const uint32_t receives = options->srq > options->receives ? options->srq : options->receives;
-    side->recv_cq           = ibv_create_cq(side->context, (int)receives * 2, NULL, side->channel, 0);
+    side->recv_cq = ibv_create_cq(side->context, (int)receives * 2, NULL, side->channel, 0);
     if (side->send_cq == NULL || side->recv_cq == NULL || (options->events && side->channel == NULL)) {
         cw_verbs_die("making completion queues");
     }
     if (options->srq != 0) {
         struct ibv_srq_init_attr srq = {.attr = {.max_wr = options->srq, .max_sge = 1}};
-        side->srq                    = ibv_create_srq(side->pd, &srq);
+        side->srq = ibv_create_srq(side->pd, &srq);
         if (side->srq == NULL) {
             cw_verbs_die("making a shared receive queue");
         }
@@ -155,11 +155,11 @@ void cw_verbs_close(struct cw_verbs_side *side)
 void cw_verbs_tell(const struct cw_verbs_side *side, struct cw_verbs_name *name)
 {
     memset(name, 0, sizeof(*name));
-    name->gid     = side->gid;
+    name->gid = side->gid;
     name->address = (uintptr_t)side->memory;
-    name->qp      = side->qp->qp_num;
-    name->key     = side->mr->rkey;
-    name->lid     = side->lid;
+    name->qp = side->qp->qp_num;
+    name->key = side->mr->rkey;
+    name->lid = side->lid;
 }
 
 int cw_verbs_to_init(struct cw_verbs_side *side)
@@ -182,16 +182,16 @@ int cw_verbs_to_rtr(struct cw_verbs_side *side, const struct cw_verbs_name *othe
         return ibv_modify_qp(side->qp, &attr, IBV_QP_STATE);
     }
     attr = (struct ibv_qp_attr){
-        .qp_state           = IBV_QPS_RTR,
-        .path_mtu           = side->mtu,
-        .dest_qp_num        = other->qp,
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = side->mtu,
+        .dest_qp_num = other->qp,
         .max_dest_rd_atomic = 16,
-        .min_rnr_timer      = side->options.min_rnr,
-        .ah_attr            = {.is_global = 1, .port_num = 1, .dlid = other->lid},
+        .min_rnr_timer = side->options.min_rnr,
+        .ah_attr = {.is_global = 1, .port_num = 1, .dlid = other->lid},
     };
-    attr.ah_attr.grh.dgid       = other->gid;
+    attr.ah_attr.grh.dgid = other->gid;
     attr.ah_attr.grh.sgid_index = (uint8_t)side->gid_index;
-    attr.ah_attr.grh.hop_limit  = 64;
+    attr.ah_attr.grh.hop_limit = 64;
     return ibv_modify_qp(side->qp, &attr,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
@@ -200,10 +200,10 @@ int cw_verbs_to_rtr(struct cw_verbs_side *side, const struct cw_verbs_name *othe
 int cw_verbs_to_rts(struct cw_verbs_side *side)
 {
     struct ibv_qp_attr attr = {
-        .qp_state      = IBV_QPS_RTS,
-        .timeout       = side->options.timeout,
-        .retry_cnt     = side->options.retries,
-        .rnr_retry     = side->options.rnr_retries,
+        .qp_state = IBV_QPS_RTS,
+        .timeout = side->options.timeout,
+        .retry_cnt = side->options.retries,
+        .rnr_retry = side->options.rnr_retries,
         .max_rd_atomic = 16,
     };
 

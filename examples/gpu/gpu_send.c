@@ -97,9 +97,9 @@ static void fill(unsigned char *bytes, size_t length)
 
 static void run(int sends, size_t length, int to, int from)
 {
-    const ucp_params_t params            = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     const ucp_worker_params_t worker_how = {.field_mask = 0};
-    const ucp_request_param_t param      = {.op_attr_mask = 0};
+    const ucp_request_param_t param = {.op_attr_mask = 0};
     unsigned char *expected = malloc(length), *got = calloc(1, length);
     ucp_context_h context;
     ucp_worker_h worker;

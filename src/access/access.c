@@ -70,7 +70,7 @@ static int is_worth_it(const struct cw_domain_attr *attr, size_t length)
 
 void cw_access_use(struct cw_access *access, const struct cw_mem_part *part, unsigned rights)
 {
-    const struct ucp_ep *ep  = access->request->ep;
+    const struct ucp_ep *ep = access->request->ep;
     struct cw_domain *domain = ep->conn->iface->domain;
 
     if (is_worth_it(&domain->attr, part->length) || cw_mem_use_is_cheap(ep->worker->context, domain, part)) {
@@ -81,7 +81,7 @@ void cw_access_use(struct cw_access *access, const struct cw_mem_part *part, uns
 static size_t next(const struct cw_access_limits *limits, const struct cw_memh *memh, size_t max_in_place,
                    size_t max_copied, const void *memory, uint64_t remote, size_t left, int *in_place_p)
 {
-    const size_t unit   = (limits->alignment > 0) ? limits->alignment : 1;
+    const size_t unit = (limits->alignment > 0) ? limits->alignment : 1;
     const size_t before = (uintptr_t)memory % unit;
 
     *in_place_p = 0;
@@ -128,7 +128,7 @@ ucs_status_t cw_access_begun(struct cw_access *access)
 
 static void unpack(const void *data, size_t length, void *arg)
 {
-    struct piece *piece          = arg;
+    struct piece *piece = arg;
     const ucs_memory_type_t type = (ucs_memory_type_t)piece->access->memory_type;
 
     if (cw_likely(type == UCS_MEMORY_TYPE_HOST)) {
@@ -140,7 +140,7 @@ static void unpack(const void *data, size_t length, void *arg)
 
 static void piece_done(struct cw_completion *completion, ucs_status_t status)
 {
-    struct piece *piece      = cw_container_of(completion, struct piece, completion);
+    struct piece *piece = cw_container_of(completion, struct piece, completion);
     struct cw_access *access = piece->access;
 
     status = (status == UCS_OK) ? piece->status : status;

@@ -59,15 +59,15 @@ static void done(struct cw_completion *completion, ucs_status_t status)
 static void add(struct cw_access *access, const struct cw_further_lane *lane, const struct cw_mem_part *part,
                 unsigned rights)
 {
-    struct ucp_ep *ep        = access->request->ep;
+    struct ucp_ep *ep = access->request->ep;
     struct cw_domain *domain = lane->conn->iface->domain;
     struct cw_stripe *stripe = &access->stripes->stripe[access->stripes->count];
 
     *stripe = (struct cw_stripe){.completion = {done},
-                                 .access     = access,
-                                 .memh       = registered(access, domain),
+                                 .access = access,
+                                 .memh = registered(access, domain),
                                  .generation = lane->generation,
-                                 .lane       = (uint8_t)cw_lane_index(ep->lanes, lane)};
+                                 .lane = (uint8_t)cw_lane_index(ep->lanes, lane)};
     if (stripe->memh == NULL) {
         if (cw_mem_use_begin(ep->worker->context, domain, part, rights, &stripe->use) != UCS_OK) {
             return;
@@ -146,7 +146,7 @@ void cw_stripes_for_key(struct cw_access *access, const struct ucp_rkey *rkey, c
 
 ucs_status_t cw_stripes_give_up(struct cw_access *access)
 {
-    struct ucp_ep *ep          = access->request->ep;
+    struct ucp_ep *ep = access->request->ep;
     struct cw_stripes *stripes = access->stripes;
     struct cw_further_lane *lane;
     unsigned i;
@@ -163,8 +163,8 @@ ucs_status_t cw_stripes_give_up(struct cw_access *access)
         }
     }
     cw_stripes_free(stripes);
-    access->stripes   = NULL;
-    access->status    = UCS_OK;
+    access->stripes = NULL;
+    access->status = UCS_OK;
     access->all_begun = 0;
     return UCS_OK;
 }
@@ -173,8 +173,8 @@ static size_t piece_of(const struct ucp_ep *ep, size_t left, double share)
 {
     const size_t chunk = ep->worker->context->config->min_rndv_chunk_size;
     const size_t least = (chunk < LEAST_PIECE) ? LEAST_PIECE : chunk;
-    const size_t most  = (chunk > CW_LANES_PIECE) ? chunk : CW_LANES_PIECE;
-    size_t piece       = (size_t)((double)left * share);
+    const size_t most = (chunk > CW_LANES_PIECE) ? chunk : CW_LANES_PIECE;
+    size_t piece = (size_t)((double)left * share);
 
     piece = (piece < least) ? least : (piece > most) ? most : piece;
     return (left < piece || left - piece < least / 2) ? left : piece;
@@ -201,16 +201,16 @@ static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, s
     }
     for (i = 0; i < stripes->count; i++) {
         stripe = &stripes->stripe[i];
-        lane   = lane_of(ep, stripe);
+        lane = lane_of(ep, stripe);
         if (lane == NULL) {
             continue;
         }
         piece = piece_of(ep, left, bandwidth_of(lane) / sum);
-        ends  = ((double)stripe->taken + (double)piece) / bandwidth_of(lane);
+        ends = ((double)stripe->taken + (double)piece) / bandwidth_of(lane);
         if (best == NULL || ends < first_end) {
-            best      = lane;
+            best = lane;
             first_end = ends;
-            *way      = (struct way){lane->conn, stripe, stripe->memh, &stripe->key, &stripe->completion, piece};
+            *way = (struct way){lane->conn, stripe, stripe->memh, &stripe->key, &stripe->completion, piece};
         }
     }
     if (best == NULL) {
@@ -257,7 +257,7 @@ static size_t pack(void *dest, size_t max, void *cursor)
 ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *cursor, uint64_t to)
 {
     const size_t offset = cursor->offset;
-    struct way way      = {.length = 0};
+    struct way way = {.length = 0};
     ucs_status_t status = next(access, cursor->length - offset, &way);
     struct cw_access_target target;
     struct cw_access_iov iov;
@@ -274,7 +274,7 @@ ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *curso
     if (length == 0) {
         return UCS_ERR_UNSUPPORTED;
     }
-    iov    = (struct cw_access_iov){memory, length, way.memh};
+    iov = (struct cw_access_iov){memory, length, way.memh};
     status = in_place ? cw_lane_put_zcopy(way.lane, &iov, 1, &target, access->flags, way.completion)
                       : cw_lane_put_bcopy(way.lane, length, pack, cursor, &target, access->flags, way.completion);
     status = taken(access, &way, length, status);
@@ -286,7 +286,7 @@ ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *curso
 
 ucs_status_t cw_stripes_get(struct cw_access *access, char *memory, uint64_t from, size_t left, size_t *length_p)
 {
-    struct way way      = {.length = 0};
+    struct way way = {.length = 0};
     ucs_status_t status = next(access, left, &way);
     struct cw_access_target target;
     struct cw_access_iov iov;
@@ -301,9 +301,9 @@ ucs_status_t cw_stripes_get(struct cw_access *access, char *memory, uint64_t fro
     if (length == 0) {
         return UCS_ERR_UNSUPPORTED;
     }
-    iov       = (struct cw_access_iov){memory, length, way.memh};
-    status    = in_place ? cw_lane_get_zcopy(way.lane, &iov, 1, &target, 0, way.completion)
-                         : cw_access_get_bcopy(access, way.lane, length, memory, &target);
+    iov = (struct cw_access_iov){memory, length, way.memh};
+    status = in_place ? cw_lane_get_zcopy(way.lane, &iov, 1, &target, 0, way.completion)
+                      : cw_access_get_bcopy(access, way.lane, length, memory, &target);
     *length_p = length;
     return taken(access, &way, length, status);
 }
@@ -315,7 +315,7 @@ ucs_status_t cw_stripes_begun(struct cw_access *access, ucs_status_t status,
         return status;
     }
     access->status = (access->status == UCS_OK) ? status : access->status;
-    status         = cw_access_begun(access);
+    status = cw_access_begun(access);
     if (status != UCS_OK && status != UCS_INPROGRESS && access->stripes != NULL) {
         access->request->send = repeat;
         return repeat(access->request);
@@ -331,7 +331,7 @@ size_t cw_stripes_parts(const struct cw_access *access, uint8_t parts[CW_KEY_PAR
     unsigned i;
 
     for (i = 0; i < context->num_domains; i++) {
-        memh   = registered(access, context->domains[i]);
+        memh = registered(access, context->domains[i]);
         length = (memh == NULL) ? length : cw_mem_add_part(memh, parts, length);
     }
     return length;

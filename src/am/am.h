@@ -71,9 +71,9 @@ static inline const struct cw_am_handler *cw_am_find_handler(const struct cw_am_
 /* The header of an active message that comes whole. */
 static CW_INLINE uint64_t cw_am_first_bytes(uint16_t id, uint32_t flags, size_t header_length)
 {
-    const struct cw_wire_am am = {.handler       = htole16(id),
-                                  .flags         = (flags & UCP_AM_SEND_FLAG_REPLY) ? CW_WIRE_AM_REPLY : 0,
-                                  .header_length = htole32((uint32_t)header_length)};
+    const struct cw_wire_am am = {.handler = htole16(id),
+                            .flags = (flags & UCP_AM_SEND_FLAG_REPLY) ? CW_WIRE_AM_REPLY : 0,
+                            .header_length = htole32((uint32_t)header_length)};
     uint64_t bytes;
 
     memcpy(&bytes, &am, sizeof(bytes));

@@ -31,14 +31,14 @@ struct message {
 
 static CW_INLINE ucs_status_t call(const struct cw_am_handler *handler, const struct message *message)
 {
-    struct ucp_ep *reply_ep   = (message->flags & CW_WIRE_AM_REPLY) ? message->ep : NULL;
+    struct ucp_ep *reply_ep = (message->flags & CW_WIRE_AM_REPLY) ? message->ep : NULL;
     ucp_am_recv_param_t param = {.recv_attr = message->attr, .reply_ep = reply_ep};
 
     cw_count_message(message->ep->worker, CW_COUNT_AM_RECEIVED, message->length);
     if (reply_ep != NULL) {
         param.recv_attr |= UCP_AM_RECV_ATTR_FIELD_REPLY_EP;
         reply_ep->handle = (reply_ep->handle == CW_HANDLE_NONE) ? CW_HANDLE_LENT : reply_ep->handle;
-        reply_ep->lent   = 1;
+        reply_ep->lent = 1;
     }
     if (handler->is_old) {
         return handler->old(handler->arg, message->data, message->length, reply_ep,
@@ -91,12 +91,12 @@ static CW_COLD void complain(unsigned id)
 /* Calls the handler with data that lies in the transport's buffer. */
 static void deliver_borrowed(const struct cw_am_handler *handler, const struct message *message)
 {
-    struct cw_am_state *state    = message->ep->worker->am;
+    struct cw_am_state *state = message->ep->worker->am;
     struct cw_am_current current = {.data = message->data, .length = message->length};
     ucs_status_t status;
 
     state->current = &current; /* no other message is current, as only progress calls handlers */
-    status         = call(handler, message);
+    status = call(handler, message);
     state->current = NULL;
     if (cw_unlikely(status == UCS_INPROGRESS && !current.taken)) {
         complain(message->id);
@@ -115,11 +115,11 @@ static void deliver_desc(const struct cw_am_handler *handler, struct message *me
     struct ucp_worker *worker = message->ep->worker;
     ucs_status_t status;
 
-    desc->state      = CW_AM_DESC_EAGER;
+    desc->state = CW_AM_DESC_EAGER;
     desc->in_handler = 1;
-    message->data    = cw_am_desc_data(desc);
-    message->attr    = UCP_AM_RECV_ATTR_FLAG_DATA;
-    status           = call(handler, message);
+    message->data = cw_am_desc_data(desc);
+    message->attr = UCP_AM_RECV_ATTR_FLAG_DATA;
+    status = call(handler, message);
     desc->in_handler = 0;
     if (desc->state == CW_AM_DESC_EAGER && status == UCS_INPROGRESS) {
         cw_list_add_tail(&worker->am->kept, &desc->in.link);
@@ -131,15 +131,15 @@ static void deliver_desc(const struct cw_am_handler *handler, struct message *me
 static CW_INLINE int decode(struct ucp_ep *ep, const struct cw_wire_am *am, size_t packet_header, const void *data,
                   size_t length, struct message *message)
 {
-    *message = (struct message){.ep            = ep,
-                                .header        = (const char *)data + packet_header,
-                                .header_length = le32toh(am->header_length),
-                                .id            = le16toh(am->handler),
-                                .flags         = am->flags};
+    *message = (struct message){.ep = ep,
+                     .header = (const char *)data + packet_header,
+                     .header_length = le32toh(am->header_length),
+                     .id = le16toh(am->handler),
+                     .flags = am->flags};
     if (message->header_length > length - packet_header || (am->flags & ~CW_WIRE_AM_REPLY) != 0) {
         return 0;
     }
-    message->data   = (char *)(uintptr_t)message->header + message->header_length;
+    message->data = (char *)(uintptr_t)message->header + message->header_length;
     message->length = length - packet_header - message->header_length;
     return 1;
 }
@@ -222,21 +222,21 @@ void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t leng
     _Static_assert(sizeof(struct cw_wire_am) == sizeof(word), "it is one word, the id in the lowest bytes");
     if (cw_likely(length >= sizeof(word))) {
         memcpy(&word, data, sizeof(word));
-        word    = le64toh(word);
-        header  = word >> 32;
-        data    = (const char *)data + sizeof(word);
+        word = le64toh(word);
+        header = word >> 32;
+        data = (const char *)data + sizeof(word);
         length -= sizeof(word);
         if (cw_likely((uint32_t)word < state->num_dense && header <= length)) { /* a flag makes the word larger */
             handler = state->dense + (uint32_t)word;
             if (cw_likely(handler->is_plain)) {
-                current.data   = (const char *)data + header;
+                current.data = (const char *)data + header;
                 current.length = length - header;
-                current.id     = (uint16_t)word;
-                current.taken  = 0;
+                current.id = (uint16_t)word;
+                current.taken = 0;
                 state->current = &current;
                 cw_count_message(ep->worker, CW_COUNT_AM_RECEIVED, current.length);
-                status         = handler->recv(handler->arg, data, header, (void *)(uintptr_t)current.data,
-                                               current.length, &param);
+                status = handler->recv(handler->arg, data, header, (void *)(uintptr_t)current.data,
+                                       current.length, &param);
                 state->current = NULL;
                 if (cw_unlikely(status == UCS_INPROGRESS && !current.taken)) {
                     complain(current.id);
@@ -244,7 +244,7 @@ void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t leng
                 return;
             }
         }
-        data    = (const char *)data - sizeof(word);
+        data = (const char *)data - sizeof(word);
         length += sizeof(word);
     }
     on_other(ep, id, data, length);
@@ -281,16 +281,16 @@ static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t
 static void complete(struct cw_incoming *incoming)
 {
     struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
-    struct message message  = {.ep            = incoming->ep,
-                               .header_length = desc->header_length,
-                               .id            = desc->handler,
-                               .flags         = desc->flags,
-                               .length        = incoming->total};
+    struct message message = {.ep = incoming->ep,
+                   .header_length = desc->header_length,
+                   .id = desc->handler,
+                   .flags = desc->flags,
+                   .length = incoming->total};
     const struct cw_am_handler *handler;
 
     cw_ep_let_go(incoming->ep, desc->kept);
     cw_incoming_detach(incoming);
-    desc           = cw_am_pieces_end(message.ep->worker, desc);
+    desc = cw_am_pieces_end(message.ep->worker, desc);
     message.header = (char *)cw_am_desc_data(desc) + message.length;
     handler = (desc->state == CW_AM_DESC_DISCARDED || cw_ep_was_closed(message.ep)) ? NULL : find_handler(&message);
     if (handler == NULL) {
@@ -305,7 +305,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
 
     if (desc->state == CW_AM_DESC_ANNOUNCED) { /* the program holds the descriptor */
-        desc->state  = CW_AM_DESC_LOST;
+        desc->state = CW_AM_DESC_LOST;
         desc->status = status;
         cw_list_add_tail(&ep->worker->am->kept, &incoming->link);
     } else {
@@ -345,13 +345,13 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
         cw_am_desc_free(desc);
         return status;
     }
-    desc->in.kind      = &am_kind;
-    desc->in.total     = total;
-    desc->in.received  = message.length;
-    desc->in.number    = le32toh(first.message);
+    desc->in.kind = &am_kind;
+    desc->in.total = total;
+    desc->in.received = message.length;
+    desc->in.number = le32toh(first.message);
     desc->in.in_pieces = 1;
-    desc->handler      = message.id;
-    desc->flags        = message.flags;
+    desc->handler = message.id;
+    desc->flags = message.flags;
     cw_incoming_add_partial(&desc->in, ep);
     return UCS_OK;
 }
@@ -362,10 +362,10 @@ static void deliver_offer(const struct cw_am_handler *handler, struct message *m
     struct cw_offer offer = cw_am_desc_offer(desc);
     ucs_status_t status;
 
-    message->data    = cw_am_desc_data(desc);
-    message->length  = offer.length;
+    message->data = cw_am_desc_data(desc);
+    message->length = offer.length;
     desc->in_handler = 1;
-    status           = call(handler, message);
+    status = call(handler, message);
     desc->in_handler = 0;
     if (desc->state == CW_AM_DESC_USED) {
         cw_am_desc_free(desc);
@@ -381,7 +381,7 @@ static void keep_keys(struct cw_am_desc *desc, const struct cw_offer *offer)
 {
     desc->keys = (offer->num_keys > 0) ? malloc(sizeof(*desc->keys)) : NULL;
     if (desc->keys != NULL) {
-        *desc->keys    = offer->keys;
+        *desc->keys = offer->keys;
         desc->num_keys = offer->num_keys & 7u;
     }
 }
@@ -420,11 +420,11 @@ ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
         cw_rndv_recv_refuse(ep, &offer, UCS_ERR_NO_MEMORY);
         return UCS_OK;
     }
-    desc->in.kind  = &am_kind;
-    desc->in.kept  = 1;
+    desc->in.kind = &am_kind;
+    desc->in.kept = 1;
     desc->in.total = offer.length;
-    desc->send_id  = offer.send_id;
-    desc->address  = offer.address;
+    desc->send_id = offer.send_id;
+    desc->address = offer.address;
     keep_keys(desc, &offer);
     cw_incoming_add(&desc->in, ep);
     deliver_offer(handler, &message, desc);

@@ -111,10 +111,10 @@ _Static_assert(sizeof(struct cw_am_recv_state) <= CW_REQUEST_STATE_SIZE, "state 
 
 static inline struct cw_offer cw_am_desc_offer(const struct cw_am_desc *desc)
 {
-    struct cw_offer offer = {.length   = desc->in.total,
-                             .send_id  = desc->send_id,
-                             .address  = desc->address,
-                             .num_keys = desc->num_keys};
+    struct cw_offer offer = {.length = desc->in.total,
+                           .send_id = desc->send_id,
+                           .address = desc->address,
+                           .num_keys = desc->num_keys};
 
     if (desc->keys != NULL) {
         offer.keys = *desc->keys;

@@ -29,12 +29,12 @@ static char *data_of(char *memory, size_t align)
 struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t total, const void *header,
                                     uint32_t header_length)
 {
-    const uint64_t at_once  = (total <= CW_AM_AT_ONCE) ? total : 0;
+    const uint64_t at_once = (total <= CW_AM_AT_ONCE) ? total : 0;
     struct cw_am_desc *desc = cw_am_desc_new(worker, at_once, header_length, CW_AM_DESC_PIECES);
 
     if (desc != NULL) {
         desc->header_length = header_length;
-        desc->in.total      = total;
+        desc->in.total = total;
         cw_bytes_copy_any((char *)cw_am_desc_data(desc) + at_once, header, header_length);
     }
     return desc;
@@ -44,8 +44,8 @@ struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t to
 static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64_t least)
 {
     const size_t align = alignment(worker);
-    const size_t at    = (desc->growing == NULL) ? 0 : (size_t)(data_of(desc->growing, align) - desc->growing);
-    uint64_t room      = (2 * least > CW_AM_AT_ONCE) ? 2 * least : CW_AM_AT_ONCE;
+    const size_t at = (desc->growing == NULL) ? 0 : (size_t)(data_of(desc->growing, align) - desc->growing);
+    uint64_t room = (2 * least > CW_AM_AT_ONCE) ? 2 * least : CW_AM_AT_ONCE;
     char *memory, *data;
 
     room = (room < desc->in.total) ? room : desc->in.total;
@@ -61,7 +61,7 @@ static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64
         cw_bytes_move(data, memory + at, (size_t)desc->in.received); /* the aligned place in the buffer has moved */
     }
     desc->growing = memory;
-    desc->room    = room;
+    desc->room = room;
     return 1;
 }
 
@@ -104,11 +104,11 @@ struct cw_am_desc *cw_am_pieces_end(const struct ucp_worker *worker, struct cw_a
     if (desc->growing == NULL) {
         return desc;
     }
-    data  = data_of(desc->growing, alignment(worker));
+    data = data_of(desc->growing, alignment(worker));
     whole = cw_am_desc_of(data);
     cw_bytes_copy_any(data + desc->in.total, cw_am_desc_data(desc), desc->header_length);
-    *whole         = *desc;
-    whole->memory  = desc->growing;
+    *whole = *desc;
+    whole->memory = desc->growing;
     whole->growing = NULL;
     cw_list_init(&whole->in.link);
     desc->growing = NULL;

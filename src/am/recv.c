@@ -25,12 +25,12 @@ struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data
     if (data_length > PTRDIFF_MAX / 2 || align > PTRDIFF_MAX / 4) {
         return NULL;
     }
-    size   = front + (size_t)data_length + header_length;
+    size = front + (size_t)data_length + header_length;
     memory = (align <= alignof(max_align_t)) ? malloc(size) : aligned_alloc(align, (size + align - 1) & ~(align - 1));
     if (memory == NULL) {
         return NULL;
     }
-    desc  = cw_am_desc_of(memory + front);
+    desc = cw_am_desc_of(memory + front);
     *desc = (struct cw_am_desc){.memory = memory, .magic = CW_AM_DESC_MAGIC, .state = (uint8_t)state & 0x7};
     cw_list_init(&desc->in.link);
     return desc;
@@ -51,12 +51,12 @@ struct cw_am_desc *cw_am_desc_lend(const struct ucp_worker *worker, struct cw_co
     if (kept == NULL) {
         return NULL;
     }
-    desc  = cw_am_desc_of((char *)(uintptr_t)packet + offset);
-    *desc = (struct cw_am_desc){.memory  = kept,
-                                .lender  = lane->iface,
-                                .magic   = CW_AM_DESC_MAGIC,
-                                .state   = CW_AM_DESC_EAGER,
-                                .is_lent = 1};
+    desc = cw_am_desc_of((char *)(uintptr_t)packet + offset);
+    *desc = (struct cw_am_desc){.memory = kept,
+                               .lender = lane->iface,
+                               .magic = CW_AM_DESC_MAGIC,
+                               .state = CW_AM_DESC_EAGER,
+                               .is_lent = 1};
     cw_list_init(&desc->in.link);
     return desc;
 }
@@ -84,7 +84,7 @@ void cw_am_desc_use(struct cw_am_desc *desc)
 /* Completes a receive that is on state->through. */
 static void tell(struct cw_list *link)
 {
-    struct cw_request *request           = cw_container_of(link, struct cw_request, link);
+    struct cw_request *request = cw_container_of(link, struct cw_request, link);
     const struct cw_am_recv_state *state = cw_request_state(request);
 
     cw_list_remove(link);
@@ -100,7 +100,7 @@ static bool tell_all(struct cw_job *job)
 
     while (!cw_list_empty(&am->through)) {
         request = cw_list_head(&am->through, struct cw_request, link);
-        state   = cw_request_state(request);
+        state = cw_request_state(request);
         if (state->round == request->worker->round) {
             if (cw_list_empty(&job->link)) { /* else a callback has added the job */
                 cw_worker_add_job(request->worker, job);
@@ -187,7 +187,7 @@ static void recv_release(struct cw_request *request)
 static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t count, const ucp_request_param_t *param,
                                 struct cw_request **request_p)
 {
-    ucp_datatype_t datatype    = cw_dt_of_param(param);
+    ucp_datatype_t datatype = cw_dt_of_param(param);
     struct cw_request *request = cw_request_get(worker, param, CW_REQUEST_AM_RECV);
     struct cw_am_recv_state *state;
     ucs_status_t status;
@@ -195,11 +195,11 @@ static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t 
     if (request == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    state            = cw_request_state(request);
-    state->desc      = NULL;
+    state = cw_request_state(request);
+    state->desc = NULL;
     request->release = recv_release;
-    request->info    = (ucp_tag_recv_info_t){0};
-    status           = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
+    request->info = (ucp_tag_recv_info_t){0};
+    status = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
     if (status == UCS_OK) {
         status = cw_dt_keep(&state->cursor);
         if (status != UCS_OK) {
@@ -239,12 +239,12 @@ static ucs_status_ptr_t complete_announced(struct cw_request *request, const ucp
                                            ucs_status_t status)
 {
     struct cw_am_recv_state *state = cw_request_state(request);
-    struct cw_am_state *am         = request->worker->am;
+    struct cw_am_state *am = request->worker->am;
 
     if (!(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
         return complete_now(request, param, status);
     }
-    state->round  = request->worker->round;
+    state->round = request->worker->round;
     state->status = status;
     cw_list_add_tail(&am->through, &request->link);
     if (cw_list_empty(&am->tell.link)) {
@@ -258,7 +258,7 @@ static ucs_status_ptr_t take_bytes(struct cw_request *request, const void *data,
                                    const ucp_request_param_t *param)
 {
     struct cw_am_recv_state *state = cw_request_state(request);
-    ucs_status_t status            = UCS_ERR_MESSAGE_TRUNCATED;
+    ucs_status_t status = UCS_ERR_MESSAGE_TRUNCATED;
 
     request->info.length = length;
     if (length <= state->cursor.length) {
@@ -270,9 +270,9 @@ static ucs_status_ptr_t take_bytes(struct cw_request *request, const void *data,
 static ucs_status_ptr_t take_announced(struct cw_request *request, struct cw_am_desc *desc, size_t count,
                                        const ucp_request_param_t *param)
 {
-    const struct cw_offer offer    = cw_am_desc_offer(desc);
+    const struct cw_offer offer = cw_am_desc_offer(desc);
     struct cw_am_recv_state *state = cw_request_state(request);
-    struct ucp_ep *ep              = desc->in.ep;
+    struct ucp_ep *ep = desc->in.ep;
     ucs_status_t status;
 
     if (count == 0) {
@@ -280,9 +280,9 @@ static ucs_status_ptr_t take_announced(struct cw_request *request, struct cw_am_
         return complete_announced(request, param, UCS_OK);
     }
     request->info.length = offer.length;
-    desc->state          = CW_AM_DESC_FETCHING;
-    state->desc          = desc;
-    status               = cw_rndv_recv_start(ep, &offer, request, &state->cursor);
+    desc->state = CW_AM_DESC_FETCHING;
+    state->desc = desc;
+    status = cw_rndv_recv_start(ep, &offer, request, &state->cursor);
     cw_incoming_detach(&desc->in);
     if (status == UCS_INPROGRESS) {
         return cw_request_handle(request);
@@ -294,8 +294,8 @@ ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *bu
                                  const ucp_request_param_t *param)
 {
     struct cw_am_current *current = worker->am->current;
-    struct cw_am_desc *desc       = NULL;
-    struct cw_request *request    = NULL;
+    struct cw_am_desc *desc = NULL;
+    struct cw_request *request = NULL;
     struct cw_am_recv_state *state;
     ucs_status_t status;
 
@@ -314,7 +314,7 @@ ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *bu
     status = new_receive(worker, buffer, count, param, &request);
     if (status == UCS_OK && desc != NULL && desc->state == CW_AM_DESC_LOST) {
         status = desc->status;
-        state  = cw_request_state(request);
+        state = cw_request_state(request);
         cw_dt_finish(&state->cursor);
         cw_request_put(request);
     }
@@ -330,7 +330,7 @@ ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *bu
     if (desc->state == CW_AM_DESC_ANNOUNCED) {
         return take_announced(request, desc, count, param);
     }
-    state       = cw_request_state(request);
+    state = cw_request_state(request);
     state->desc = desc;
     cw_list_remove(&desc->in.link);
     return take_bytes(request, data, desc->in.total, param);

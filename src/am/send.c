@@ -18,9 +18,9 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
 {
     static const size_t lengths[CW_SEND_PARTS] = {sizeof(struct cw_wire_am), sizeof(struct cw_wire_am_first),
                                                   sizeof(struct cw_wire_am_rts)};
-    const struct cw_wire_am am                 = {.handler       = htole16(send->am.handler),
-                                                  .flags         = send->am.flags,
-                                                  .header_length = htole32(send->am.header_length)};
+    const struct cw_wire_am am = {.handler = htole16(send->am.handler),
+                            .flags = send->am.flags,
+                            .header_length = htole32(send->am.header_length)};
     struct cw_wire_am_first first;
     struct cw_wire_am_rts rts;
 
@@ -28,9 +28,9 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
         return lengths[part] + send->am.header_length;
     }
     if (part == CW_SEND_FIRST) {
-        first = (struct cw_wire_am_first){.am      = am,
-                                          .total   = htole64(send->cursor.length),
-                                          .message = htole32(send->message)};
+        first = (struct cw_wire_am_first){.am = am,
+                                     .total = htole64(send->cursor.length),
+                                     .message = htole32(send->message)};
         memcpy(dest, &first, sizeof(first));
     } else if (part == CW_SEND_RTS) {
         rts = (struct cw_wire_am_rts){.am = am, .rts = cw_send_rts(send)};
@@ -56,7 +56,7 @@ static ucs_status_t keep_header(struct cw_send *send)
         return UCS_ERR_NO_MEMORY;
     }
     cw_bytes_copy_any(copy, send->am.header, send->am.header_length);
-    send->am.header      = copy;
+    send->am.header = copy;
     send->am.owns_header = 1;
     return UCS_OK;
 }
@@ -70,15 +70,15 @@ static void release_header(struct cw_send *send)
 }
 
 static const struct cw_send_kind am_kind = {
-    .ids           = {CW_PACKET_AM_EAGER, CW_PACKET_AM_FIRST, CW_PACKET_AM_RTS},
-    .counter       = CW_COUNT_AM_SENT,
-    .operation     = CW_PROTO_AM,
-    .names_memory  = 1,
-    .after_fence   = 1,
+    .ids = {CW_PACKET_AM_EAGER, CW_PACKET_AM_FIRST, CW_PACKET_AM_RTS},
+    .counter = CW_COUNT_AM_SENT,
+    .operation = CW_PROTO_AM,
+    .names_memory = 1,
+    .after_fence = 1,
     .used_in_place = 1,
-    .header        = write_header,
-    .keep          = keep_header,
-    .release       = release_header,
+    .header = write_header,
+    .keep = keep_header,
+    .release = release_header,
 };
 
 static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
@@ -95,14 +95,14 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
     if (status != UCS_OK) {
         return UCS_STATUS_PTR(status);
     }
-    send                   = cw_request_state(request);
-    send->am.header        = header;
+    send = cw_request_state(request);
+    send->am.header = header;
     send->am.header_length = (uint32_t)header_length;
-    send->am.handler       = id;
-    send->am.flags         = (flags & UCP_AM_SEND_FLAG_REPLY) ? CW_WIRE_AM_REPLY : 0;
-    send->am.owns_header   = 0;
-    send->am.copy_header   = (flags & UCP_AM_SEND_FLAG_COPY_HEADER) != 0;
-    send->extra            = (uint32_t)header_length;
+    send->am.handler = id;
+    send->am.flags = (flags & UCP_AM_SEND_FLAG_REPLY) ? CW_WIRE_AM_REPLY : 0;
+    send->am.owns_header = 0;
+    send->am.copy_header = (flags & UCP_AM_SEND_FLAG_COPY_HEADER) != 0;
+    send->extra = (uint32_t)header_length;
     if (flags & UCP_AM_SEND_FLAG_RNDV) {
         send->force = CW_FORCE_RNDV;
     } else if (flags & UCP_AM_SEND_FLAG_EAGER) {
@@ -149,9 +149,9 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, 
                             const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     const uint32_t attr_mask = param->op_attr_mask;
-    const uint32_t flags     = (attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
-    const uint64_t first     = cw_am_first_bytes((uint16_t)id, flags, header_length);
-    size_t length            = count;
+    const uint32_t flags = (attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
+    const uint64_t first = cw_am_first_bytes((uint16_t)id, flags, header_length);
+    size_t length = count;
 
     if (cw_unlikely(id > UINT16_MAX)) {
         return refuse(id);
@@ -178,13 +178,13 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, 
 size_t cw_am_max_header(struct ucp_worker *worker)
 {
     struct cw_am_state *state = worker->am;
-    size_t most               = CW_AM_MAX_HEADER, packet;
+    size_t most = CW_AM_MAX_HEADER, packet;
     unsigned i;
 
     if (cw_unlikely(state->max_header == 0)) { /* the interfaces are opened after the state is made */
         for (i = 0; i < worker->num_ifaces; i++) {
             packet = worker->ifaces[i]->limits.max_bcopy - sizeof(struct cw_wire_am_rts);
-            most   = (packet < most) ? packet : most;
+            most = (packet < most) ? packet : most;
         }
         state->max_header = most;
     }

@@ -30,8 +30,8 @@ static ucs_status_t set_handler(ucp_worker_h worker, unsigned id, struct cw_am_h
 
 ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_handler_param_t *param)
 {
-    const uint64_t needed        = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
-    uint64_t mask                = param->field_mask;
+    const uint64_t needed = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
+    uint64_t mask = param->field_mask;
     struct cw_am_handler handler = {0};
 
     CW_CALL_RETURN_IF_NULL(worker, "worker", UCS_ERR_INVALID_PARAM);
@@ -39,8 +39,8 @@ ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_ha
         cw_error("ucp_worker_set_am_recv_handler needs both id and cb");
         return UCS_ERR_INVALID_PARAM;
     }
-    handler.recv   = param->cb;
-    handler.arg    = (mask & UCP_AM_HANDLER_PARAM_FIELD_ARG) ? param->arg : NULL;
+    handler.recv = param->cb;
+    handler.arg = (mask & UCP_AM_HANDLER_PARAM_FIELD_ARG) ? param->arg : NULL;
     handler.is_set = param->cb != NULL;
     return set_handler(worker, param->id, handler, (mask & UCP_AM_HANDLER_PARAM_FIELD_FLAGS) ? param->flags : 0,
                        __func__);
@@ -85,7 +85,7 @@ static const ucp_request_param_t *choose_way(const ucp_request_param_t *param, u
     }
     cw_call_copy_param(with, param);
     with->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    with->flags         = flags | UCP_AM_SEND_FLAG_RNDV;
+    with->flags = flags | UCP_AM_SEND_FLAG_RNDV;
     return with;
 }
 

@@ -62,7 +62,7 @@ static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffe
                           unsigned size, const struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
     const int has_reply = (param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) != 0;
-    const int swaps     = opcode == UCP_ATOMIC_OP_SWAP || opcode == UCP_ATOMIC_OP_CSWAP;
+    const int swaps = opcode == UCP_ATOMIC_OP_SWAP || opcode == UCP_ATOMIC_OP_CSWAP;
     ucs_status_t status;
 
     if (cw_unlikely(size == 0 || (unsigned)opcode >= UCP_ATOMIC_OP_LAST || count != 1 || (address & (size - 1)) != 0 ||
@@ -113,7 +113,7 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
                               unsigned size)
 {
-    const uint32_t closer  = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    const uint32_t closer = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     const uint64_t feature = (size == sizeof(uint64_t)) ? UCP_FEATURE_AMO64 : UCP_FEATURE_AMO32;
 
     return cw_likely((param->op_attr_mask & (needed | closer)) == needed &&
@@ -143,9 +143,9 @@ static CW_INLINE int is_complete(ucp_atomic_op_t opcode, const ucp_request_param
 static CW_INLINE int apply(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                            uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param, unsigned size)
 {
-    const uint32_t has_reply     = param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    const uint32_t has_reply = param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     const enum cw_wire_amo_op op = (enum cw_wire_amo_op)opcode;
-    uint64_t operand = 0, swap   = 0;
+    uint64_t operand = 0, swap = 0;
 
     if (!is_plain(ep, quick, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply, size) ||
         !is_complete(opcode, param)) {
@@ -168,8 +168,8 @@ static CW_INLINE int apply(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, 
 static CW_APART ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                               uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    ucp_worker_h worker     = ep->worker;
-    const uint64_t quick    = worker->quick_locked;
+    ucp_worker_h worker = ep->worker;
+    const uint64_t quick = worker->quick_locked;
     ucs_status_ptr_t result = NULL;
 
     cw_lock_enter_inline(&worker->lock);

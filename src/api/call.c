@@ -142,13 +142,13 @@ static int next_range(ucp_datatype_t datatype, const void *buffer, size_t count,
     const ucp_dt_iov_t *iov = buffer;
 
     if (cw_dt_is_contig(datatype)) {
-        *ptr_p    = buffer;
+        *ptr_p = buffer;
         *length_p = cw_dt_contig_length(datatype, count);
         return (*i_p)++ == 0 && *length_p > 0;
     }
     for (; iov != NULL && *i_p < count; (*i_p)++) {
         if (iov[*i_p].length > 0) {
-            *ptr_p    = iov[*i_p].buffer;
+            *ptr_p = iov[*i_p].buffer;
             *length_p = iov[(*i_p)++].length;
             return 1;
         }
@@ -210,8 +210,8 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
                               size_t count, ucs_memory_type_t *type_p)
 {
     const ucp_datatype_t datatype = cw_dt_of_param(param);
-    ucs_memory_type_t type        = told_type(worker, param);
-    const int told                = type != UCS_MEMORY_TYPE_UNKNOWN;
+    ucs_memory_type_t type = told_type(worker, param);
+    const int told = type != UCS_MEMORY_TYPE_UNKNOWN;
     const void *ptr;
     size_t i = 0, length;
 
@@ -294,7 +294,7 @@ const ucp_request_param_t *cw_call_with_device(const ucp_request_param_t *param,
     device->memory = (struct cw_dt_device){.datatype = cw_dt_of_param(param), .memory_type = checked_type};
     cw_call_copy_param(&device->param, param);
     device->param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-    device->param.datatype      = cw_dt_make_device(&device->memory);
+    device->param.datatype = cw_dt_make_device(&device->memory);
     return &device->param;
 }
 

@@ -24,7 +24,7 @@ static void send_trampoline(void *request, ucs_status_t status, void *user_data)
 static void tag_recv_trampoline(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
 {
     ucp_tag_recv_callback_t cb = (ucp_tag_recv_callback_t)(uintptr_t)user_data;
-    ucp_tag_recv_info_t copy   = *info; /* the old callback may write to it */
+    ucp_tag_recv_info_t copy = *info; /* the old callback may write to it */
 
     cb(request, status, &copy);
 }
@@ -44,8 +44,8 @@ static ucp_request_param_t send_param(ucp_datatype_t datatype, ucp_send_callback
 
     if (cb != NULL) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-        param.cb.send       = send_trampoline;
-        param.user_data     = (void *)(uintptr_t)cb;
+        param.cb.send = send_trampoline;
+        param.user_data = (void *)(uintptr_t)cb;
     }
     return param;
 }
@@ -54,13 +54,13 @@ static ucp_request_param_t tag_recv_param(ucp_datatype_t datatype, ucp_tag_recv_
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-        .datatype     = datatype,
+        .datatype = datatype,
     };
 
     if (cb != NULL) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-        param.cb.recv       = tag_recv_trampoline;
-        param.user_data     = (void *)(uintptr_t)cb;
+        param.cb.recv = tag_recv_trampoline;
+        param.user_data = (void *)(uintptr_t)cb;
     }
     return param;
 }
@@ -114,10 +114,10 @@ ucs_status_t ucp_tag_send_nbr(ucp_ep_h ep, const void *buffer, size_t count, ucp
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_FAST_CMPL,
-        .request      = req,
-        .datatype     = datatype,
+        .request = req,
+        .datatype = datatype,
     };
-    ucs_status_ptr_t sent     = ucp_tag_send_nbx(ep, buffer, count, tag, &param);
+    ucs_status_ptr_t sent = ucp_tag_send_nbx(ep, buffer, count, tag, &param);
 
     return UCS_PTR_STATUS(sent);
 }
@@ -135,10 +135,10 @@ ucs_status_t ucp_tag_recv_nbr(ucp_worker_h worker, void *buffer, size_t count, u
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-        .request      = req,
-        .datatype     = datatype,
+        .request = req,
+        .datatype = datatype,
     };
-    ucs_status_ptr_t posted   = ucp_tag_recv_nbx(worker, buffer, count, tag, tag_mask, &param);
+    ucs_status_ptr_t posted = ucp_tag_recv_nbx(worker, buffer, count, tag, tag_mask, &param);
 
     /* complete or not, the result is read from the request */
     return UCS_PTR_IS_ERR(posted) ? UCS_PTR_RAW_STATUS(posted) : UCS_OK;
@@ -161,7 +161,7 @@ ucs_status_ptr_t ucp_am_send_nb(ucp_ep_h ep, uint16_t id, const void *buffer, si
 
     /* no header, and never by rendezvous, which an old handler could not receive */
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags         = (flags & UCP_AM_SEND_FLAG_REPLY) | UCP_AM_SEND_FLAG_EAGER;
+    param.flags = (flags & UCP_AM_SEND_FLAG_REPLY) | UCP_AM_SEND_FLAG_EAGER;
     return ucp_am_send_nbx(ep, id, NULL, 0, buffer, count, &param);
 }
 
@@ -171,7 +171,7 @@ ucs_status_ptr_t ucp_stream_send_nb(ucp_ep_h ep, const void *buffer, size_t coun
     ucp_request_param_t param = send_param(datatype, cb);
 
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags         = flags;
+    param.flags = flags;
     return ucp_stream_send_nbx(ep, buffer, count, &param);
 }
 
@@ -180,14 +180,14 @@ ucs_status_ptr_t ucp_stream_recv_nb(ucp_ep_h ep, void *buffer, size_t count, ucp
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_FLAGS,
-        .datatype     = datatype,
-        .flags        = flags,
+        .datatype = datatype,
+        .flags = flags,
     };
 
     if (cb != NULL) {
-        param.op_attr_mask   |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-        param.cb.recv_stream  = stream_recv_trampoline;
-        param.user_data       = (void *)(uintptr_t)cb;
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+        param.cb.recv_stream = stream_recv_trampoline;
+        param.user_data = (void *)(uintptr_t)cb;
     }
     return ucp_stream_recv_nbx(ep, buffer, count, length, &param);
 }
@@ -212,7 +212,7 @@ ucs_status_ptr_t ucp_ep_close_nb(ucp_ep_h ep, unsigned int mode)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-        .flags        = (mode == UCP_EP_CLOSE_MODE_FORCE) ? UCP_EP_CLOSE_FLAG_FORCE : 0,
+        .flags = (mode == UCP_EP_CLOSE_MODE_FORCE) ? UCP_EP_CLOSE_FLAG_FORCE : 0,
     };
 
     return ucp_ep_close_nbx(ep, &param);
@@ -247,7 +247,7 @@ void ucp_ep_destroy(ucp_ep_h ep)
     ucs_status_t status;
 
     CW_CALL_RETURN_IF_NULL(ep, "endpoint", );
-    worker  = cw_ep_worker(ep); /* the handle is dead once close returns */
+    worker = cw_ep_worker(ep); /* the handle is dead once close returns */
     closing = ucp_ep_close_nbx(ep, &param);
     if (UCS_PTR_IS_PTR(closing) && worker->progress_depth > 0) {
         ucp_request_free(closing); /* a callback cannot wait: the close completes later */
@@ -270,10 +270,10 @@ int ucp_request_is_completed(void *request)
 ucs_status_t ucp_worker_get_address(ucp_worker_h worker, ucp_address_t **address_p, size_t *address_length_p)
 {
     ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucs_status_t status    = ucp_worker_query(worker, &attr);
+    ucs_status_t status = ucp_worker_query(worker, &attr);
 
     if (status == UCS_OK) {
-        *address_p        = attr.address;
+        *address_p = attr.address;
         *address_length_p = attr.address_length;
     }
     return status;
@@ -357,7 +357,7 @@ ucs_status_t ucp_atomic_post(ucp_ep_h ep, ucp_atomic_post_op_t opcode, uint64_t 
     static const ucp_atomic_op_t ops[UCP_ATOMIC_POST_OP_LAST] = {
         [UCP_ATOMIC_POST_OP_ADD] = UCP_ATOMIC_OP_ADD,
         [UCP_ATOMIC_POST_OP_AND] = UCP_ATOMIC_OP_AND,
-        [UCP_ATOMIC_POST_OP_OR]  = UCP_ATOMIC_OP_OR,
+        [UCP_ATOMIC_POST_OP_OR] = UCP_ATOMIC_OP_OR,
         [UCP_ATOMIC_POST_OP_XOR] = UCP_ATOMIC_OP_XOR,
     };
     union operand operand = operand_of(value, op_size);
@@ -365,7 +365,7 @@ ucs_status_t ucp_atomic_post(ucp_ep_h ep, ucp_atomic_post_op_t opcode, uint64_t 
     ucs_status_t status;
 
     param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
-    param.datatype     = ucp_dt_make_contig(op_size);
+    param.datatype = ucp_dt_make_contig(op_size);
     if ((unsigned)opcode >= UCP_ATOMIC_POST_OP_LAST) {
         return UCS_ERR_INVALID_PARAM;
     }
@@ -378,21 +378,21 @@ ucs_status_ptr_t ucp_atomic_fetch_nb(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, 
                                      size_t op_size, uint64_t remote_addr, ucp_rkey_h rkey, ucp_send_callback_t cb)
 {
     static const ucp_atomic_op_t ops[UCP_ATOMIC_FETCH_OP_LAST] = {
-        [UCP_ATOMIC_FETCH_OP_FADD]  = UCP_ATOMIC_OP_ADD,
-        [UCP_ATOMIC_FETCH_OP_SWAP]  = UCP_ATOMIC_OP_SWAP,
+        [UCP_ATOMIC_FETCH_OP_FADD] = UCP_ATOMIC_OP_ADD,
+        [UCP_ATOMIC_FETCH_OP_SWAP] = UCP_ATOMIC_OP_SWAP,
         [UCP_ATOMIC_FETCH_OP_CSWAP] = UCP_ATOMIC_OP_CSWAP,
-        [UCP_ATOMIC_FETCH_OP_FAND]  = UCP_ATOMIC_OP_AND,
-        [UCP_ATOMIC_FETCH_OP_FOR]   = UCP_ATOMIC_OP_OR,
-        [UCP_ATOMIC_FETCH_OP_FXOR]  = UCP_ATOMIC_OP_XOR,
+        [UCP_ATOMIC_FETCH_OP_FAND] = UCP_ATOMIC_OP_AND,
+        [UCP_ATOMIC_FETCH_OP_FOR] = UCP_ATOMIC_OP_OR,
+        [UCP_ATOMIC_FETCH_OP_FXOR] = UCP_ATOMIC_OP_XOR,
     };
     ucp_request_param_t param = send_param(ucp_dt_make_contig(op_size), cb);
-    union operand operand     = operand_of(value, op_size);
+    union operand operand = operand_of(value, op_size);
 
     if ((unsigned)opcode >= UCP_ATOMIC_FETCH_OP_LAST) {
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
     }
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    param.reply_buffer  = result;
+    param.reply_buffer = result;
     return ucp_atomic_op_nbx(ep, ops[opcode], &operand, 1, remote_addr, rkey, &param);
 }
 
@@ -404,16 +404,16 @@ static CW_INLINE ucs_status_t fetch(ucp_ep_h ep, ucp_atomic_op_t opcode, const v
     ucp_request_param_t param; /* only what the mask names is read; clearing the rest would cost a tenth of a call */
 
     param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    param.datatype     = ucp_dt_make_contig(size);
+    param.datatype = ucp_dt_make_contig(size);
     param.reply_buffer = reply;
-    request            = ucp_atomic_op_nbx(ep, opcode, operand, 1, remote_addr, rkey, &param);
+    request = ucp_atomic_op_nbx(ep, opcode, operand, 1, remote_addr, rkey, &param);
     return cw_likely(request == NULL) ? UCS_OK : wait_for(cw_ep_worker(ep), request);
 }
 
 static ucs_status_t fetch32(ucp_ep_h ep, ucp_atomic_op_t opcode, uint32_t value, uint32_t swap, uint64_t remote_addr,
                             ucp_rkey_h rkey, uint32_t *result)
 {
-    uint32_t reply      = swap;
+    uint32_t reply = swap;
     ucs_status_t status = fetch(ep, opcode, &value, &reply, sizeof(reply), remote_addr, rkey);
 
     if (status == UCS_OK) {
@@ -425,7 +425,7 @@ static ucs_status_t fetch32(ucp_ep_h ep, ucp_atomic_op_t opcode, uint32_t value,
 static ucs_status_t fetch64(ucp_ep_h ep, ucp_atomic_op_t opcode, uint64_t value, uint64_t swap, uint64_t remote_addr,
                             ucp_rkey_h rkey, uint64_t *result)
 {
-    uint64_t reply      = swap;
+    uint64_t reply = swap;
     ucs_status_t status = fetch(ep, opcode, &value, &reply, sizeof(reply), remote_addr, rkey);
 
     if (status == UCS_OK) {

@@ -16,8 +16,8 @@
 
 void ucp_get_version(unsigned *major_version, unsigned *minor_version, unsigned *release_number)
 {
-    *major_version  = UCP_API_MAJOR;
-    *minor_version  = UCP_API_MINOR;
+    *major_version = UCP_API_MAJOR;
+    *minor_version = UCP_API_MINOR;
     *release_number = RELEASE_NUMBER;
 }
 
@@ -102,7 +102,7 @@ void ucp_dt_destroy(ucp_datatype_t datatype)
 ucs_status_t ucp_dt_query(ucp_datatype_t datatype, ucp_datatype_attr_t *attr)
 {
     const void *buffer = (attr->field_mask & UCP_DATATYPE_ATTR_FIELD_BUFFER) ? attr->buffer : NULL;
-    size_t count       = (attr->field_mask & UCP_DATATYPE_ATTR_FIELD_COUNT) ? attr->count : 1;
+    size_t count = (attr->field_mask & UCP_DATATYPE_ATTR_FIELD_COUNT) ? attr->count : 1;
 
     if (!(attr->field_mask & UCP_DATATYPE_ATTR_FIELD_PACKED_SIZE)) {
         return UCS_OK;

@@ -132,7 +132,7 @@ ucs_status_t ucp_device_remote_mem_list_create(const ucp_device_mem_list_params_
         return UCS_ERR_INVALID_PARAM;
     }
     for (i = 0; i < params->num_elements; i++) { /* all of them, so that all begin to connect */
-        one  = (entry_of(params, i)->field_mask != 0) ? connected(entry_of(params, i)->ep) : UCS_OK;
+        one = (entry_of(params, i)->field_mask != 0) ? connected(entry_of(params, i)->ep) : UCS_OK;
         link = (one == UCS_OK || (link != UCS_OK && one == UCS_ERR_NOT_CONNECTED)) ? link : one;
     }
     return (link == UCS_OK) ? no_device(__func__) : link;
@@ -164,12 +164,12 @@ static ucs_status_t counter_type(ucp_worker_h worker, const ucp_device_counter_p
     } else if (params != NULL && (params->field_mask & UCP_DEVICE_COUNTER_PARAMS_FIELD_MEM_TYPE)) {
         param = (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE, .memory_type = params->mem_type};
     }
-    status  = cw_call_check_param(worker, &param, counter, CW_CALL_COUNTER_SIZE);
+    status = cw_call_check_param(worker, &param, counter, CW_CALL_COUNTER_SIZE);
     *type_p = UCS_MEMORY_TYPE_HOST;
     if (status == CW_CALL_DEVICE) {
         (void)cw_call_with_device(&param, &device);
         *type_p = device.memory.memory_type;
-        status  = UCS_OK;
+        status = UCS_OK;
     }
     return status;
 }

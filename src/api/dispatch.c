@@ -52,40 +52,40 @@ static const struct handler {
     packet_fn handle;
     size_t least, most;
 } handlers[CW_PACKET_COUNT] = {
-    [CW_PACKET_CLOSE]         = {peer_closed, 0, SIZE_MAX},
-    [CW_PACKET_END]           = {peer_ended, 0, SIZE_MAX},
-    [CW_PACKET_TAG_EAGER]     = {cw_tag_on_eager, AT_LEAST(struct cw_wire_tag)},
-    [CW_PACKET_TAG_SYNC]      = {cw_tag_on_sync, AT_LEAST(struct cw_wire_tag_sync)},
-    [CW_PACKET_TAG_FIRST]     = {cw_tag_on_first, MORE_THAN(struct cw_wire_tag_first)},
-    [CW_PACKET_NEXT]          = {cw_incoming_on_next, MORE_THAN(struct cw_wire_next)},
-    [CW_PACKET_TAG_ACK]       = {cw_tag_on_ack, EXACTLY(struct cw_wire_tag_ack)},
-    [CW_PACKET_TAG_RTS]       = {cw_tag_on_rts, AT_LEAST(struct cw_wire_tag_rts)},
-    [CW_PACKET_RNDV_READY]    = {cw_send_on_ready, AT_LEAST(struct cw_wire_rndv_ready)},
-    [CW_PACKET_RNDV_DATA]     = {cw_rndv_recv_on_data, MORE_THAN(struct cw_wire_rndv_data)},
-    [CW_PACKET_RNDV_DONE]     = {cw_send_on_done, EXACTLY(struct cw_wire_rndv_done)},
-    [CW_PACKET_RNDV_COPIED]   = {cw_rndv_recv_on_copied, EXACTLY(struct cw_wire_rndv_copied)},
-    [CW_PACKET_TAG_CANCEL]    = {cw_tag_on_cancel, EXACTLY(struct cw_wire_tag_cancel)},
-    [CW_PACKET_CREDIT]        = {cw_credit_on_packet, EXACTLY(struct cw_wire_credit)},
-    [CW_PACKET_AM_EAGER]      = {cw_am_on_eager, AT_LEAST(struct cw_wire_am)},
-    [CW_PACKET_AM_FIRST]      = {cw_am_on_first, AT_LEAST(struct cw_wire_am_first)},
-    [CW_PACKET_AM_RTS]        = {cw_am_on_rts, AT_LEAST(struct cw_wire_am_rts)},
-    [CW_PACKET_STREAM_DATA]   = {cw_stream_on_data, MORE_THAN(struct cw_wire_stream_data)},
+    [CW_PACKET_CLOSE] = {peer_closed, 0, SIZE_MAX},
+    [CW_PACKET_END] = {peer_ended, 0, SIZE_MAX},
+    [CW_PACKET_TAG_EAGER] = {cw_tag_on_eager, AT_LEAST(struct cw_wire_tag)},
+    [CW_PACKET_TAG_SYNC] = {cw_tag_on_sync, AT_LEAST(struct cw_wire_tag_sync)},
+    [CW_PACKET_TAG_FIRST] = {cw_tag_on_first, MORE_THAN(struct cw_wire_tag_first)},
+    [CW_PACKET_NEXT] = {cw_incoming_on_next, MORE_THAN(struct cw_wire_next)},
+    [CW_PACKET_TAG_ACK] = {cw_tag_on_ack, EXACTLY(struct cw_wire_tag_ack)},
+    [CW_PACKET_TAG_RTS] = {cw_tag_on_rts, AT_LEAST(struct cw_wire_tag_rts)},
+    [CW_PACKET_RNDV_READY] = {cw_send_on_ready, AT_LEAST(struct cw_wire_rndv_ready)},
+    [CW_PACKET_RNDV_DATA] = {cw_rndv_recv_on_data, MORE_THAN(struct cw_wire_rndv_data)},
+    [CW_PACKET_RNDV_DONE] = {cw_send_on_done, EXACTLY(struct cw_wire_rndv_done)},
+    [CW_PACKET_RNDV_COPIED] = {cw_rndv_recv_on_copied, EXACTLY(struct cw_wire_rndv_copied)},
+    [CW_PACKET_TAG_CANCEL] = {cw_tag_on_cancel, EXACTLY(struct cw_wire_tag_cancel)},
+    [CW_PACKET_CREDIT] = {cw_credit_on_packet, EXACTLY(struct cw_wire_credit)},
+    [CW_PACKET_AM_EAGER] = {cw_am_on_eager, AT_LEAST(struct cw_wire_am)},
+    [CW_PACKET_AM_FIRST] = {cw_am_on_first, AT_LEAST(struct cw_wire_am_first)},
+    [CW_PACKET_AM_RTS] = {cw_am_on_rts, AT_LEAST(struct cw_wire_am_rts)},
+    [CW_PACKET_STREAM_DATA] = {cw_stream_on_data, MORE_THAN(struct cw_wire_stream_data)},
     [CW_PACKET_STREAM_CREDIT] = {cw_stream_on_credit, EXACTLY(struct cw_wire_stream_credit)},
-    [CW_PACKET_PUT]           = {cw_rma_target_on_put, MORE_THAN(struct cw_wire_put)},
-    [CW_PACKET_PUT_RTS]       = {cw_rma_target_on_put_rts, EXACTLY(struct cw_wire_put_rts)},
-    [CW_PACKET_GET]           = {cw_rma_target_on_get, EXACTLY(struct cw_wire_get)},
-    [CW_PACKET_GET_REFUSED]   = {cw_get_on_refused, EXACTLY(struct cw_wire_get_refused)},
-    [CW_PACKET_AMO]           = {cw_amo_on_request, EXACTLY(struct cw_wire_amo)},
-    [CW_PACKET_AMO_REPLY]     = {cw_amo_on_reply, EXACTLY(struct cw_wire_amo_reply)},
-    [CW_PACKET_FLUSH]         = {cw_rma_on_flush, EXACTLY(struct cw_wire_flush)},
-    [CW_PACKET_FLUSHED]       = {cw_rma_on_flushed, EXACTLY(struct cw_wire_flushed)},
-    [CW_PACKET_STAY]          = {stay, EXACTLY(uint64_t)},
-    [CW_PACKET_GET_DATA]      = {cw_rndv_recv_on_whole, MORE_THAN(struct cw_wire_get_data)},
-    [CW_PACKET_LANE]          = {cw_lanes_on_packet, AT_LEAST(struct cw_wire_lane)},
-    [CW_PACKET_PUT_LIST]      = {cw_put_list_on_packet, AT_LEAST(struct cw_wire_put_list)},
-    [CW_PACKET_RNDV_NAME]     = {cw_rndv_recv_on_name, EXACTLY(struct cw_wire_rndv_name)},
-    [CW_PACKET_RNDV_CHUNK]    = {cw_rndv_recv_on_chunk, EXACTLY(struct cw_wire_rndv_chunk)},
-    [CW_PACKET_RNDV_TAKEN]    = {cw_chunks_on_taken, EXACTLY(struct cw_wire_rndv_taken)},
+    [CW_PACKET_PUT] = {cw_rma_target_on_put, MORE_THAN(struct cw_wire_put)},
+    [CW_PACKET_PUT_RTS] = {cw_rma_target_on_put_rts, EXACTLY(struct cw_wire_put_rts)},
+    [CW_PACKET_GET] = {cw_rma_target_on_get, EXACTLY(struct cw_wire_get)},
+    [CW_PACKET_GET_REFUSED] = {cw_get_on_refused, EXACTLY(struct cw_wire_get_refused)},
+    [CW_PACKET_AMO] = {cw_amo_on_request, EXACTLY(struct cw_wire_amo)},
+    [CW_PACKET_AMO_REPLY] = {cw_amo_on_reply, EXACTLY(struct cw_wire_amo_reply)},
+    [CW_PACKET_FLUSH] = {cw_rma_on_flush, EXACTLY(struct cw_wire_flush)},
+    [CW_PACKET_FLUSHED] = {cw_rma_on_flushed, EXACTLY(struct cw_wire_flushed)},
+    [CW_PACKET_STAY] = {stay, EXACTLY(uint64_t)},
+    [CW_PACKET_GET_DATA] = {cw_rndv_recv_on_whole, MORE_THAN(struct cw_wire_get_data)},
+    [CW_PACKET_LANE] = {cw_lanes_on_packet, AT_LEAST(struct cw_wire_lane)},
+    [CW_PACKET_PUT_LIST] = {cw_put_list_on_packet, AT_LEAST(struct cw_wire_put_list)},
+    [CW_PACKET_RNDV_NAME] = {cw_rndv_recv_on_name, EXACTLY(struct cw_wire_rndv_name)},
+    [CW_PACKET_RNDV_CHUNK] = {cw_rndv_recv_on_chunk, EXACTLY(struct cw_wire_rndv_chunk)},
+    [CW_PACKET_RNDV_TAKEN] = {cw_chunks_on_taken, EXACTLY(struct cw_wire_rndv_taken)},
 };
 
 static CW_APART void handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
@@ -102,9 +102,9 @@ static CW_APART void handle(struct ucp_ep *ep, uint8_t id, const void *data, siz
         }
     }
     handler = &handlers[(id < CW_PACKET_COUNT) ? id : CW_PACKET_INVALID];
-    status  = cw_likely(handler->handle != NULL && length >= handler->least && length <= handler->most)
-                  ? handler->handle(ep, data, length)
-                  : UCS_ERR_IO_ERROR;
+    status = cw_likely(handler->handle != NULL && length >= handler->least && length <= handler->most)
+                 ? handler->handle(ep, data, length)
+                 : UCS_ERR_IO_ERROR;
     if (cw_unlikely(status != UCS_OK)) {
         cw_op_refused(ep, id, length, status);
     }
@@ -190,7 +190,7 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
 static void placed_further(struct ucp_ep *ep, const struct cw_conn *conn, const void *header, size_t length)
 {
     struct cw_conn *message_lane = ep->conn;
-    const int batches            = ep->state == CW_EP_OPEN && cw_lane_batches(message_lane);
+    const int batches = ep->state == CW_EP_OPEN && cw_lane_batches(message_lane);
 
     if (batches) {
         cw_lane_batch(message_lane, CW_BATCH_BEGIN);

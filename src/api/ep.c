@@ -149,7 +149,7 @@ static void tell_transport(const struct cw_iface *iface, ucp_transports_t *trans
 static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
 {
     const struct cw_iface *iface = iface_of(ep);
-    const unsigned room          = transports->num_entries;
+    const unsigned room = transports->num_entries;
     unsigned i;
 
     transports->num_entries = 0;

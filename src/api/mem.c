@@ -70,7 +70,7 @@ ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params,
         free(bytes);
         return status;
     }
-    *buffer_p      = bytes;
+    *buffer_p = bytes;
     *buffer_size_p = length;
     return UCS_OK;
 }

@@ -29,7 +29,7 @@ ucs_status_t ucp_request_check_status(void *request)
 ucs_status_t ucp_tag_recv_request_test(void *request, ucp_tag_recv_info_t *info)
 {
     const struct cw_request *req = cw_request_of(request);
-    ucs_status_t status          = status_of(req);
+    ucs_status_t status = status_of(req);
 
     if (status != UCS_INPROGRESS) {
         *info = req->info;
@@ -40,7 +40,7 @@ ucs_status_t ucp_tag_recv_request_test(void *request, ucp_tag_recv_info_t *info)
 ucs_status_t ucp_request_test(void *request, ucp_tag_recv_info_t *info)
 {
     const struct cw_request *req = cw_request_of(request);
-    ucs_status_t status          = status_of(req);
+    ucs_status_t status = status_of(req);
 
     if (status != UCS_INPROGRESS && req->kind == CW_REQUEST_TAG_RECV && info != NULL) {
         *info = req->info;
@@ -160,7 +160,7 @@ ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
     ucs_status_t status;
 
     CW_CALL_RETURN_IF_NULL(request, "request", UCS_ERR_INVALID_PARAM);
-    req    = cw_request_of(request);
+    req = cw_request_of(request);
     status = status_of(req);
     if (flags_of(req) & CW_REQUEST_IN_POOL) {
         return UCS_ERR_INVALID_PARAM;

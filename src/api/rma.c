@@ -66,7 +66,7 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
         checked = (direction == GET) ? cw_call_check_buffer(worker, param, buffer, count) :
                   cw_call_check_local(worker, param, buffer, count);
     }
-    status    = (checked == CW_CALL_DEVICE) ? UCS_OK : checked;
+    status = (checked == CW_CALL_DEVICE) ? UCS_OK : checked;
     *length_p = count;
     if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) && status == UCS_OK) {
         status = measure(buffer, count, param->datatype, call, length_p);
@@ -119,7 +119,7 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
     }
     status = check(ep->worker, buffer, count, address, rkey, param, PUT, "ucp_put_nbx", &length);
     if (cw_unlikely(status == CW_CALL_DEVICE)) {
-        param  = cw_call_with_device(param, &device);
+        param = cw_call_with_device(param, &device);
         status = UCS_OK;
     }
     return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
@@ -141,7 +141,7 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
     }
     status = check(ep->worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
     if (cw_unlikely(status == CW_CALL_DEVICE)) {
-        param  = cw_call_with_device(param, &device);
+        param = cw_call_with_device(param, &device);
         status = UCS_OK;
     }
     return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
@@ -174,7 +174,7 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
 static CW_APART ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
                                             ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    ucp_worker_h worker     = ep->worker;
+    ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result = NULL;
 
     cw_lock_enter_inline(&worker->lock);
@@ -191,7 +191,7 @@ static CW_APART ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, siz
 static CW_APART ucs_status_ptr_t get_shared(ucp_ep_h ep, void *buffer, size_t count, uint64_t address,
                                             ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    ucp_worker_h worker     = ep->worker;
+    ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result = NULL;
 
     cw_lock_enter_inline(&worker->lock);

@@ -53,18 +53,18 @@ static ucs_status_t read_lists(const ucp_dt_local_sgl_t *local, const ucp_dt_rem
         remote->rkeys == NULL) {
         return refuse(call, "the list of the remote side needs addresses, lengths and keys");
     }
-    sgl->blocks  = (local->field_mask & UCP_DT_LOCAL_SGL_FIELD_COUNTS) ? local->counts : NULL;
+    sgl->blocks = (local->field_mask & UCP_DT_LOCAL_SGL_FIELD_COUNTS) ? local->counts : NULL;
     sgl->strides = (local->field_mask & UCP_DT_LOCAL_SGL_FIELD_STRIDES) ? local->strides : NULL;
-    *memhs_p     = has_memhs ? local->memhs : NULL;
+    *memhs_p = has_memhs ? local->memhs : NULL;
     if ((has_memhs && *memhs_p == NULL) ||
         ((local->field_mask & UCP_DT_LOCAL_SGL_FIELD_COUNTS) && sgl->blocks == NULL) ||
         ((local->field_mask & UCP_DT_LOCAL_SGL_FIELD_STRIDES) && sgl->strides == NULL)) {
         return refuse(call, "an array that the mask of the local list names is NULL");
     }
-    sgl->buffers      = local->buffers;
-    sgl->lengths      = local->lengths;
-    sgl->addresses    = remote->remote_addrs;
-    sgl->rkeys        = remote->rkeys;
+    sgl->buffers = local->buffers;
+    sgl->lengths = local->lengths;
+    sgl->addresses = remote->remote_addrs;
+    sgl->rkeys = remote->rkeys;
     *remote_lengths_p = remote->lengths;
     return UCS_OK;
 }
@@ -103,7 +103,7 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
                                 ucp_mem_h memh, int is_first, size_t span, const char *call)
 {
     ucp_request_param_t piece = {.op_attr_mask = param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE};
-    ucs_memory_type_t type    = UCS_MEMORY_TYPE_HOST;
+    ucs_memory_type_t type = UCS_MEMORY_TYPE_HOST;
     struct cw_call_device device;
     ucs_status_t status;
 
@@ -117,7 +117,7 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
     status = cw_call_check_param(worker, &piece, sgl->buffers[i], span);
     if (status == CW_CALL_DEVICE) {
         (void)cw_call_with_device(&piece, &device);
-        type   = device.memory.memory_type;
+        type = device.memory.memory_type;
         status = UCS_OK;
     }
     if (status == UCS_OK && !is_first && type != sgl->memory_type) {
@@ -152,15 +152,15 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
 {
     const uint8_t right = is_get ? CW_KEY_READ : CW_KEY_WRITE;
     ucp_worker_h worker = ep->worker;
-    const int is_plain  = memhs == NULL && !((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) |
-                                            (worker->looks & CW_CALL_CHECKED)); /* nothing to check of local memory */
+    const int is_plain = memhs == NULL && !((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) |
+                                           (worker->looks & CW_CALL_CHECKED)); /* nothing to check of local memory */
     ucs_status_t status = UCS_OK;
     bool is_first;
     size_t i, span = 0;
 
     sgl->memory_type = UCS_MEMORY_TYPE_HOST;
-    i                = (is_plain && sgl->blocks == NULL) ? count_plain(ep, sgl, remote_lengths, right) : 0;
-    is_first         = i == 0;
+    i = (is_plain && sgl->blocks == NULL) ? count_plain(ep, sgl, remote_lengths, right) : 0;
+    is_first = i == 0;
     for (; i < sgl->count && status == UCS_OK; i++) {
         if (sgl->rkeys[i] == NULL) {
             return refuse_element(call, i, "its key is NULL");
@@ -198,7 +198,7 @@ static ucs_status_t check(const struct ucp_ep *ep, const void *buffer, size_t co
                           struct cw_sgl *sgl)
 {
     const size_t *remote_lengths = NULL;
-    const ucp_mem_h *memhs       = NULL;
+    const ucp_mem_h *memhs = NULL;
     ucs_status_t status;
 
     if (buffer == NULL) {
@@ -219,7 +219,7 @@ static ucs_status_t check(const struct ucp_ep *ep, const void *buffer, size_t co
 ucs_status_ptr_t cw_call_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
                              const ucp_request_param_t *param, int is_get)
 {
-    const char *call    = is_get ? "ucp_get_nbx" : "ucp_put_nbx";
+    const char *call = is_get ? "ucp_get_nbx" : "ucp_put_nbx";
     ucs_status_t status = cw_call_check_flags(param);
     struct cw_sgl sgl;
 

@@ -114,7 +114,7 @@ ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_e
 ucs_status_t ucp_stream_recv_request_test(void *request, size_t *length_p)
 {
     const struct cw_request *req = cw_request_of(request);
-    ucs_status_t status          = __atomic_load_n(&req->status, __ATOMIC_ACQUIRE);
+    ucs_status_t status = __atomic_load_n(&req->status, __ATOMIC_ACQUIRE);
 
     if (status != UCS_INPROGRESS) {
         *length_p = req->info.length;

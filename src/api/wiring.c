@@ -32,21 +32,21 @@ static void receives_ran_dry(void *owner)
 }
 
 static const struct cw_upcalls upcalls = {
-    .packet    = cw_op_packet,
-    .place     = cw_op_place,
-    .placed    = cw_op_placed,
-    .unplaced  = cw_op_unplaced,
-    .accept    = cw_wireup_accept,
-    .is_ours   = cw_wireup_is_ours,
-    .opened    = cw_wireup_opened,
-    .room      = cw_wireup_room,
+    .packet = cw_op_packet,
+    .place = cw_op_place,
+    .placed = cw_op_placed,
+    .unplaced = cw_op_unplaced,
+    .accept = cw_wireup_accept,
+    .is_ours = cw_wireup_is_ours,
+    .opened = cw_wireup_opened,
+    .room = cw_wireup_room,
     .requested = cw_cm_requested,
-    .awaits    = cw_wireup_awaits,
-    .closed    = cw_wireup_closed,
-    .take_id   = CW_PACKET_TAG_EAGER,
-    .take      = cw_tag_take,
-    .finish    = cw_tag_finish_taken,
-    .dry       = receives_ran_dry,
+    .awaits = cw_wireup_awaits,
+    .closed = cw_wireup_closed,
+    .take_id = CW_PACKET_TAG_EAGER,
+    .take = cw_tag_take,
+    .finish = cw_tag_finish_taken,
+    .dry = receives_ran_dry,
 };
 
 /* The state of all operations in a worker, in one piece of memory. */
@@ -65,11 +65,11 @@ static ucs_status_t worker_init(struct ucp_worker *worker)
     if (state == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    worker->msg    = &state->msg;
-    worker->tag    = &state->tag;
-    worker->am     = &state->am;
+    worker->msg = &state->msg;
+    worker->tag = &state->tag;
+    worker->am = &state->am;
     worker->stream = &state->stream;
-    worker->rma    = &state->rma;
+    worker->rma = &state->rma;
     cw_msg_init(worker);
     cw_tag_init(worker);
     cw_am_init(worker->am, cw_random_u64());
@@ -117,21 +117,21 @@ static void ep_lost(struct ucp_ep *ep, ucs_status_t status)
 }
 
 const struct cw_worker_handlers cw_call_handlers = {
-    .upcalls         = &upcalls,
-    .worker_init     = worker_init,
-    .worker_cleanup  = worker_cleanup,
-    .ep_connect      = cw_wireup_connect,
-    .lanes_dial      = cw_further_dial,
-    .ep_state_size   = sizeof(struct cw_op_ep),
-    .ep_init         = ep_init,
-    .ep_expects      = ep_expects,
-    .ep_opened       = cw_proto_info_print,
-    .ep_quiesce      = cw_rndv_recv_quiesce,
-    .ep_lost         = ep_lost,
-    .ep_flush        = cw_rma_flush,
+    .upcalls = &upcalls,
+    .worker_init = worker_init,
+    .worker_cleanup = worker_cleanup,
+    .ep_connect = cw_wireup_connect,
+    .lanes_dial = cw_further_dial,
+    .ep_state_size = sizeof(struct cw_op_ep),
+    .ep_init = ep_init,
+    .ep_expects = ep_expects,
+    .ep_opened = cw_proto_info_print,
+    .ep_quiesce = cw_rndv_recv_quiesce,
+    .ep_lost = ep_lost,
+    .ep_flush = cw_rma_flush,
     .ep_user_changed = cw_stream_ep_user_changed,
     .send_device_end = cw_send_device_end,
-    .protocols       = cw_proto_tables,
-    .worker_gauges   = cw_tag_gauges,
-    .worker_queues   = cw_tag_show,
+    .protocols = cw_proto_tables,
+    .worker_gauges = cw_tag_gauges,
+    .worker_queues = cw_tag_show,
 };

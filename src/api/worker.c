@@ -43,11 +43,11 @@ static const char *wanted_device(const struct ucp_worker *worker, const ucp_work
 /* MPICH copies 4096 bytes from wherever the address lies. */
 static ucs_status_t address_new(ucp_worker_h worker, ucp_worker_attr_t *attr)
 {
-    const bool net_only             = (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS) &&
-                                      (attr->address_flags & UCP_WORKER_ADDRESS_FLAG_NET_ONLY);
+    const bool net_only = (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS) &&
+                          (attr->address_flags & UCP_WORKER_ADDRESS_FLAG_NET_ONLY);
     const enum cw_address_part part = net_only ? CW_ADDRESS_NET : CW_ADDRESS_ALL;
-    const char *device              = wanted_device(worker, attr);
-    uint8_t *bytes                  = calloc(1, CW_ADDRESS_MAX + 4096);
+    const char *device = wanted_device(worker, attr);
+    uint8_t *bytes = calloc(1, CW_ADDRESS_MAX + 4096);
     size_t length;
 
     if (bytes == NULL) {
@@ -62,7 +62,7 @@ static ucs_status_t address_new(ucp_worker_h worker, ucp_worker_attr_t *attr)
         return UCS_ERR_NO_DEVICE;
     }
     attr->address_length = length;
-    attr->address        = (ucp_address_t *)(void *)bytes;
+    attr->address = (ucp_address_t *)(void *)bytes;
     return UCS_OK;
 }
 
@@ -145,8 +145,8 @@ static CW_APART unsigned progress_locked(ucp_worker_h worker)
     if (!cw_lock_offer_inline(&worker->lock)) {
         return 0; /* another thread is inside, or enters first */
     }
-    count                    = progress_entered(worker);
-    due                      = worker->yield_policy.due;
+    count = progress_entered(worker);
+    due = worker->yield_policy.due;
     worker->yield_policy.due = 0;
     cw_lock_leave_inline(&worker->lock);
     if (cw_unlikely(due)) {

@@ -10,7 +10,7 @@
 static struct cw_alarm *meld(struct cw_alarm *one, struct cw_alarm *other)
 {
     struct cw_alarm *early = (other->at_ns < one->at_ns) ? other : one;
-    struct cw_alarm *late  = (early == one) ? other : one;
+    struct cw_alarm *late = (early == one) ? other : one;
 
     late->prev = early;
     late->next = early->child;
@@ -29,19 +29,19 @@ static struct cw_alarm *meld_siblings(struct cw_alarm *alarm)
 
     for (; alarm != NULL; alarm = next) {
         other = alarm->next;
-        next  = (other == NULL) ? NULL : other->next;
+        next = (other == NULL) ? NULL : other->next;
         alarm->next = alarm->prev = NULL;
         if (other != NULL) {
             other->next = other->prev = NULL;
             alarm = meld(alarm, other);
         }
         alarm->next = pairs;
-        pairs       = alarm;
+        pairs = alarm;
     }
     for (; pairs != NULL; pairs = next) {
-        next        = pairs->next;
+        next = pairs->next;
         pairs->next = NULL;
-        root        = (root == NULL) ? pairs : meld(root, pairs);
+        root = (root == NULL) ? pairs : meld(root, pairs);
     }
     return root;
 }
@@ -50,7 +50,7 @@ void cw_alarm_insert(struct cw_alarm_heap *heap, struct cw_alarm *alarm, uint64_
 {
     alarm->at_ns = at_ns;
     alarm->child = alarm->next = alarm->prev = NULL;
-    heap->first  = (heap->first == NULL) ? alarm : meld(heap->first, alarm);
+    heap->first = (heap->first == NULL) ? alarm : meld(heap->first, alarm);
 }
 
 void cw_alarm_remove(struct cw_alarm_heap *heap, struct cw_alarm *alarm)

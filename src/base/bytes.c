@@ -11,7 +11,7 @@ typedef uint64_t vector __attribute__((vector_size(16), aligned(1), may_alias));
 
 void cw_bytes_copy_near(void *to, const void *from, size_t length)
 {
-    char *dest         = to;
+    char *dest = to;
     const char *source = from;
     vector a, b, c, d;
 

@@ -81,7 +81,7 @@ static inline void cw_bytes_copy_short(void *to, const void *from, size_t length
 /* At most CW_BYTES_FEW bytes, without a call: with vectors that may overlap. */
 static CW_INLINE void cw_bytes_copy_few(void *to, const void *from, size_t length)
 {
-    char *dest         = to;
+    char *dest = to;
     const char *source = from;
 
     if (cw_likely(length == 8)) {
@@ -99,7 +99,7 @@ static CW_INLINE void cw_bytes_copy_few(void *to, const void *from, size_t lengt
         memcpy(dest, source, 4);
         memcpy(dest + length - 4, source + length - 4, 4);
     } else if (length > 0) {
-        dest[0]          = source[0];
+        dest[0] = source[0];
         dest[length / 2] = source[length / 2];
         dest[length - 1] = source[length - 1];
     }

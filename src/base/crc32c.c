@@ -92,19 +92,19 @@ __attribute__((target("sse4.2,pclmul"))) static inline uint64_t crc_blocks(uint6
                                                                            uint32_t power, uint32_t power_of_two)
 {
     const uint8_t *bytes = *bytes_p;
-    size_t length        = *length_p, i;
+    size_t length = *length_p, i;
     uint64_t second, last;
 
     for (; length >= 3 * third; length -= 3 * third, bytes += 3 * third) {
         second = last = 0;
         for (i = 0; i < third; i += 8) {
-            state  = crc_word(state, bytes + i);
+            state = crc_word(state, bytes + i);
             second = crc_word(second, bytes + third + i);
-            last   = crc_word(last, bytes + 2 * third + i);
+            last = crc_word(last, bytes + 2 * third + i);
         }
         state = crc_shift(state, power_of_two) ^ crc_shift(second, power) ^ last;
     }
-    *bytes_p  = bytes;
+    *bytes_p = bytes;
     *length_p = length;
     return state;
 }

@@ -32,27 +32,27 @@ static void move_chain(struct cw_hash *hash, struct cw_hash_link *chain)
     struct cw_hash_link **bucket, *link;
 
     while (chain != NULL) {
-        link       = chain;
-        chain      = link->next;
-        bucket     = bucket_of(hash, link->key);
+        link = chain;
+        chain = link->next;
+        bucket = bucket_of(hash, link->key);
         link->next = *bucket;
-        *bucket    = link;
+        *bucket = link;
     }
 }
 
 static void grow(struct cw_hash *hash)
 {
     struct cw_hash_link **old = hash->buckets, **buckets, *first = hash->first;
-    size_t old_size           = (old == NULL) ? 0 : hash->mask + 1, i;
-    size_t size               = (old == NULL) ? FIRST_BUCKETS : old_size * 2;
+    size_t old_size = (old == NULL) ? 0 : hash->mask + 1, i;
+    size_t size = (old == NULL) ? FIRST_BUCKETS : old_size * 2;
 
     buckets = calloc(size, sizeof(struct cw_hash_link *));
     if (buckets == NULL) {
         return;
     }
     hash->buckets = buckets;
-    hash->mask    = size - 1;
-    hash->first   = NULL;
+    hash->mask = size - 1;
+    hash->first = NULL;
     move_chain(hash, first);
     for (i = 0; i < old_size; i++) {
         move_chain(hash, old[i]);
@@ -67,10 +67,10 @@ void cw_hash_add(struct cw_hash *hash, struct cw_hash_link *link, uint64_t key)
     if (hash->count >= ((hash->buckets == NULL) ? 2 : hash->mask + 1)) {
         grow(hash);
     }
-    link->key  = key;
-    bucket     = bucket_of(hash, key);
+    link->key = key;
+    bucket = bucket_of(hash, key);
     link->next = *bucket;
-    *bucket    = link;
+    *bucket = link;
     hash->count++;
 }
 

@@ -34,8 +34,8 @@ static ucs_status_t grow(struct cw_idmap *map)
         slots[i] = (struct cw_idmap_slot){.generation = (uint32_t)cw_counter_start | 1u, .next_free = i + 1};
     }
     map->first_free = map->size;
-    map->slots      = slots;
-    map->size       = size;
+    map->slots = slots;
+    map->size = size;
     return UCS_OK;
 }
 
@@ -46,10 +46,10 @@ ucs_status_t cw_idmap_add(struct cw_idmap *map, void *object, uint64_t *id_p)
     if (map->first_free == map->size && grow(map) != UCS_OK) {
         return UCS_ERR_NO_MEMORY;
     }
-    slot            = &map->slots[map->first_free];
-    *id_p           = ((uint64_t)slot->generation << 32) | map->first_free;
+    slot = &map->slots[map->first_free];
+    *id_p = ((uint64_t)slot->generation << 32) | map->first_free;
     map->first_free = slot->next_free;
-    slot->object    = object;
+    slot->object = object;
     return UCS_OK;
 }
 
@@ -60,7 +60,7 @@ void cw_idmap_remove(struct cw_idmap *map, uint64_t id)
     if (cw_idmap_get(map, id) == NULL) {
         return;
     }
-    slot         = &map->slots[(uint32_t)id];
+    slot = &map->slots[(uint32_t)id];
     slot->object = NULL;
     slot->generation++;
     if (slot->generation == 0) {

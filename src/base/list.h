@@ -28,10 +28,10 @@ static inline int cw_list_empty(const struct cw_list *list)
 
 static inline void cw_list_insert_before(struct cw_list *where, struct cw_list *link)
 {
-    link->prev       = where->prev;
-    link->next       = where;
+    link->prev = where->prev;
+    link->next = where;
     where->prev->next = link;
-    where->prev       = link;
+    where->prev = link;
 }
 
 static inline void cw_list_add_tail(struct cw_list *list, struct cw_list *link)
@@ -70,9 +70,9 @@ static inline void cw_list_splice_tail(struct cw_list *to, struct cw_list *from)
         return;
     }
     from->next->prev = to->prev;
-    to->prev->next   = from->next;
+    to->prev->next = from->next;
     from->prev->next = to;
-    to->prev         = from->prev;
+    to->prev = from->prev;
     cw_list_init(from);
 }
 

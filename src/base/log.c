@@ -76,8 +76,8 @@ static void sink_set(const char *pattern, uint64_t max_size, unsigned rotate)
 
     sink_close();
     sink.max_size = max_size;
-    sink.rotate   = rotate;
-    sink.kind     = SINK_FILE;
+    sink.rotate = rotate;
+    sink.kind = SINK_FILE;
     if (pattern[0] == '\0' || strcmp(pattern, "stdout") == 0) {
         sink.kind = SINK_STDOUT;
     } else if (strcmp(pattern, "stderr") == 0) {
@@ -94,10 +94,10 @@ static void sink_set(const char *pattern, uint64_t max_size, unsigned rotate)
 
 static void log_init(void)
 {
-    const char *level   = cw_env_get("UCX_LOG_LEVEL");
+    const char *level = cw_env_get("UCX_LOG_LEVEL");
     const char *pattern = cw_env_get("UCX_LOG_FILE");
-    const char *filter  = cw_env_get("UCX_LOG_FILE_FILTER");
-    int number          = (level == NULL) ? -1 : cw_log_level_parse(level);
+    const char *filter = cw_env_get("UCX_LOG_FILE_FILTER");
+    int number = (level == NULL) ? -1 : cw_log_level_parse(level);
 
     if (pattern != NULL) {
         sink_set(pattern, UINT64_MAX, 0);
@@ -166,7 +166,7 @@ struct head {
 static int make_prefix(char *prefix, const struct head *head)
 {
     const char *name = strrchr(head->file, '/');
-    uint64_t now_us  = cw_env_wall_time_us();
+    uint64_t now_us = cw_env_wall_time_us();
     char host[65];
     int length;
 
@@ -262,7 +262,7 @@ static CW_COLD void sink_open(void)
                        sink.path, strerror(errno));
         prefix_length = (size_t)make_prefix(
             prefix, &(struct head){COMPONENT, cw_log_level_name(CW_LOG_ERROR), CW_LOG_SOURCE, __LINE__});
-        length        = lay_out(line, sizeof(line), prefix, prefix_length, text);
+        length = lay_out(line, sizeof(line), prefix, prefix_length, text);
         write_stream(cw_env_stdout(), line, length);
     }
 }
@@ -296,7 +296,7 @@ static void sink_write(int is_fatal, const char *data, size_t length)
 static int filter_passes(const char *file)
 {
     const char *name = strrchr(file, '/');
-    int passes       = 1;
+    int passes = 1;
 
     (void)pthread_mutex_lock(&sink.lock);
     if (strcmp(sink.filter, "*") != 0) {
@@ -315,12 +315,12 @@ static void record_write(const struct head *head, int is_fatal, const char *text
     char *out = stack;
 
     prefix_length = (size_t)make_prefix(prefix, head);
-    length        = lay_out(NULL, 0, prefix, prefix_length, text);
+    length = lay_out(NULL, 0, prefix, prefix_length, text);
     if (length > sizeof(stack)) {
         out = malloc(length);
     }
     if (out == NULL) {
-        out    = stack;
+        out = stack;
         length = sizeof(stack);
     }
     length = lay_out(out, length, prefix, prefix_length, text);
@@ -363,7 +363,7 @@ static int is_intercepted(enum cw_log_level level, const char *file, unsigned li
 {
     /* Pairs with the stores in cw_log_set_interceptor and cw_log_offer_interceptor. */
     cw_log_interceptor_fn interceptor = atomic_load_explicit(&log_interceptor, memory_order_acquire);
-    int consumed                      = 0;
+    int consumed = 0;
     va_list copy;
 
     if (interceptor != NULL) {
@@ -442,7 +442,7 @@ void cw_log_asked(const char *file, unsigned line, const char *text)
  * too many through. */
 static int limit_passes(struct cw_log_limit *limit)
 {
-    uint64_t now_us   = cw_env_wall_time_us();
+    uint64_t now_us = cw_env_wall_time_us();
     uint64_t start_us = atomic_load_explicit(&limit->window_us, memory_order_relaxed);
 
     if (now_us < start_us || now_us - start_us >= 1000000u) {

@@ -34,12 +34,12 @@
 
 void cw_nt_store(void *to, const void *from, size_t length)
 {
-    char *dest         = to;
+    char *dest = to;
     const char *source = from;
 
 #if CW_NT_HELPS
     const size_t to_line = (CW_CACHE_LINE - (uintptr_t)dest % CW_CACHE_LINE) % CW_CACHE_LINE;
-    const size_t head    = (to_line < length) ? to_line : length;
+    const size_t head = (to_line < length) ? to_line : length;
     const __m128i *vectors;
     __m128i a, b, c, d;
     __m128i *line;
@@ -50,11 +50,11 @@ void cw_nt_store(void *to, const void *from, size_t length)
     length -= head;
     for (; length >= CW_CACHE_LINE; length -= CW_CACHE_LINE) {
         vectors = (const void *)source;
-        line    = (void *)dest;
-        a       = _mm_loadu_si128(vectors);
-        b       = _mm_loadu_si128(vectors + 1);
-        c       = _mm_loadu_si128(vectors + 2);
-        d       = _mm_loadu_si128(vectors + 3);
+        line = (void *)dest;
+        a = _mm_loadu_si128(vectors);
+        b = _mm_loadu_si128(vectors + 1);
+        c = _mm_loadu_si128(vectors + 2);
+        d = _mm_loadu_si128(vectors + 3);
         _mm_stream_si128(line, a);
         _mm_stream_si128(line + 1, b);
         _mm_stream_si128(line + 2, c);

@@ -42,7 +42,7 @@ struct cw_nt_choice {
 static inline void cw_nt_new_memory(struct cw_nt_choice *nt)
 {
     if (!nt->past) {
-        nt->left  = CW_NT_LAP;
+        nt->left = CW_NT_LAP;
         nt->timed = 0;
     }
 }

@@ -37,7 +37,7 @@ static int text_reserve(struct cw_text *text, size_t more)
         text->failed = 1;
         return 0;
     }
-    text->data     = data;
+    text->data = data;
     text->capacity = capacity;
     return 1;
 }
@@ -97,7 +97,7 @@ void cw_text_free(struct cw_text *text)
 char *cw_string_dup(const char *string)
 {
     size_t size = strlen(string) + 1;
-    char *copy  = malloc(size);
+    char *copy = malloc(size);
 
     if (copy != NULL) {
         memcpy(copy, string, size);
@@ -167,12 +167,12 @@ static unsigned smaller(unsigned left, unsigned right)
 
 unsigned cw_string_distance(const char *left, const char *right, unsigned limit)
 {
-    size_t left_length  = strlen(left);
+    size_t left_length = strlen(left);
     size_t right_length = strlen(right);
     unsigned rows[3][DISTANCE_NAME_MAX];
     unsigned *before_last = rows[0];
-    unsigned *last        = rows[1];
-    unsigned *row         = rows[2];
+    unsigned *last = rows[1];
+    unsigned *row = rows[2];
     unsigned *free_row;
     size_t i;
     size_t j;
@@ -181,7 +181,7 @@ unsigned cw_string_distance(const char *left, const char *right, unsigned limit)
         return limit + 1;
     }
     for (j = 0; j <= right_length; ++j) {
-        last[j]        = (unsigned)j;
+        last[j] = (unsigned)j;
         before_last[j] = 0;
     }
     for (i = 1; i <= left_length; ++i) {
@@ -193,10 +193,10 @@ unsigned cw_string_distance(const char *left, const char *right, unsigned limit)
                 row[j] = smaller(row[j], before_last[j - 2] + 1);
             }
         }
-        free_row    = before_last;
+        free_row = before_last;
         before_last = last;
-        last        = row;
-        row         = free_row;
+        last = row;
+        row = free_row;
     }
     return (last[right_length] > limit) ? limit + 1 : last[right_length];
 }

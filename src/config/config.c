@@ -103,7 +103,7 @@ static ucs_status_t apply_variable(struct cw_config *config, const struct cw_set
         !cw_config_variable_name(form, sources->prefix, name, variable, sizeof(variable))) {
         return UCS_OK;
     }
-    found  = cw_config_sources_find(sources, variable, nothing_for(setting), &source);
+    found = cw_config_sources_find(sources, variable, nothing_for(setting), &source);
     status = (found == NULL) ? UCS_OK : cw_value_parse(&setting->spec, found->value, &parsed);
     if (found != NULL && status == UCS_OK) {
         store(config, setting, &parsed, source);
@@ -149,7 +149,7 @@ static ucs_status_t apply_form(struct cw_config *config, const struct cw_config_
 /* Applies all variables, weakest first. All malformed values are reported, not only the first. */
 static ucs_status_t apply_all(struct cw_config *config, const struct cw_config_sources *sources)
 {
-    const int forms     = (sources->prefix[0] == '\0') ? CW_FORM_PLAIN + 1 : CW_FORM_COUNT;
+    const int forms = (sources->prefix[0] == '\0') ? CW_FORM_PLAIN + 1 : CW_FORM_COUNT;
     ucs_status_t result = UCS_OK;
     ucs_status_t status;
     int form;
@@ -204,8 +204,8 @@ static ucs_status_t config_new(const char *prefix, const char *filename, struct 
     if (config == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    status           = UCS_ERR_NO_MEMORY;
-    config->prefix   = cw_string_dup(prefix);
+    status = UCS_ERR_NO_MEMORY;
+    config->prefix = cw_string_dup(prefix);
     config->filename = cw_string_dup(filename);
     if (config->prefix == NULL || config->filename == NULL) {
         goto err_free;
@@ -227,8 +227,8 @@ err_free:
 ucs_status_t cw_config_read(const char *env_prefix, const char *filename, struct cw_config **config_p)
 {
     struct cw_config_sources sources = {0};
-    struct cw_config *config         = NULL;
-    struct cw_text problems          = {0};
+    struct cw_config *config = NULL;
+    struct cw_text problems = {0};
     ucs_status_t status;
 
     status = cw_config_global_init();
@@ -236,8 +236,8 @@ ucs_status_t cw_config_read(const char *env_prefix, const char *filename, struct
         return status;
     }
     env_prefix = (env_prefix == NULL) ? "" : env_prefix;
-    filename   = (filename == NULL) ? "" : filename;
-    status     = cw_config_sources_open(&sources, env_prefix, filename, &problems);
+    filename = (filename == NULL) ? "" : filename;
+    status = cw_config_sources_open(&sources, env_prefix, filename, &problems);
     if (problems.length > 0) {
         cw_warn("%s", cw_text_get(&problems));
     }
@@ -288,8 +288,8 @@ static ucs_status_t remember_pair(struct cw_config *config, const char *name, co
         goto err_free_pair;
     }
     pair->value = copy;
-    pair->next  = NULL;
-    *link       = pair;
+    pair->next = NULL;
+    *link = pair;
     return UCS_OK;
 err_free_pair:
     free(pair);
@@ -339,7 +339,7 @@ void cw_config_free(struct cw_config *config)
         return;
     }
     while (config->pairs != NULL) {
-        pair          = config->pairs;
+        pair = config->pairs;
         config->pairs = pair->next;
         free(pair->name);
         free(pair->value);
@@ -421,7 +421,7 @@ static ucs_status_t try_all(const char *name, const char *value, unsigned *count
 static ucs_status_t refuse_name(const char *name)
 {
     const struct cw_setting *global = cw_setting_find_global(name);
-    const char *guess               = cw_setting_guess(name);
+    const char *guess = cw_setting_guess(name);
 
     if (global != NULL) {
         cw_error("cannot modify the configuration: UCX_%s is read once, when the library is used first; set it in the "
@@ -513,8 +513,8 @@ static const struct cw_config_variable *find_in_files(const struct cw_config *co
 
 static ucs_status_t refuse(const struct cw_config *config, enum cw_setting_id id, const char *expected)
 {
-    const struct cw_setting *setting        = &cw_settings[id];
-    const struct cw_config_variable *found  = find_in_files(config, setting);
+    const struct cw_setting *setting = &cw_settings[id];
+    const struct cw_config_variable *found = find_in_files(config, setting);
     struct cw_text value = {0}, place = {0};
 
     if (found != NULL) {
@@ -630,7 +630,7 @@ bool cw_device_list_is_open(const struct cw_name_list *list)
 bool cw_device_list_allows(const struct cw_name_list *list, const char *name)
 {
     const bool is_negated = list->count > 0 && list->names[0][0] == '^';
-    bool is_named         = false;
+    bool is_named = false;
     unsigned i;
 
     for (i = 0; i < list->count && !is_named; ++i) {

@@ -121,19 +121,19 @@ static ucs_status_t make_room(struct cw_config_variables *variables)
     if (variables->count < variables->capacity) {
         return UCS_OK;
     }
-    items            = realloc(variables->items, capacity * sizeof(*items));
+    items = realloc(variables->items, capacity * sizeof(*items));
     variables->items = (items == NULL) ? variables->items : items;
-    patterns         = realloc(variables->patterns, capacity * sizeof(*patterns));
+    patterns = realloc(variables->patterns, capacity * sizeof(*patterns));
     variables->patterns = (patterns == NULL) ? variables->patterns : patterns;
-    slots               = calloc(2 * capacity, sizeof(*slots));
+    slots = calloc(2 * capacity, sizeof(*slots));
     if (items == NULL || patterns == NULL || slots == NULL) {
         free(slots);
         return UCS_ERR_NO_MEMORY;
     }
     free(variables->slots);
-    variables->slots     = slots;
+    variables->slots = slots;
     variables->num_slots = 2 * capacity;
-    variables->capacity  = capacity;
+    variables->capacity = capacity;
     for (i = 0; i < variables->count; ++i) {
         *slot_of(variables, items[i].name) = (uint32_t)i + 1;
     }
@@ -168,13 +168,13 @@ static ucs_status_t add_variable(struct cw_config_variables *variables, const ch
     variable.path = memcpy(variable.value + value_length + 1, place->path, path_size);
     variable.line = place->line;
 
-    slot           = slot_of(variables, variable.name);
+    slot = slot_of(variables, variable.name);
     variable.older = *slot;
     if (is_pattern) {
         variables->patterns[variables->num_patterns++] = (uint32_t)variables->count;
     }
     variables->items[variables->count++] = variable;
-    *slot                                = (uint32_t)variables->count;
+    *slot = (uint32_t)variables->count;
     return UCS_OK;
 }
 
@@ -316,8 +316,8 @@ static ucs_status_t parse_text(const char *text, size_t length, const char *path
                                struct cw_config_variables *variables, struct bad_line *bad)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
-    const char *end                     = text + length;
-    struct reader reader                = {.place = {.path = path}};
+    const char *end = text + length;
+    struct reader reader = {.place = {.path = path}};
     const char *line_end;
     ucs_status_t status;
 
@@ -386,7 +386,7 @@ ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *
 ucs_status_t cw_config_environment_take(struct cw_config_variables *variables)
 {
     const struct place nowhere = {.path = ""};
-    char *const *entry         = cw_env_all();
+    char *const *entry = cw_env_all();
     const char *equals;
     ucs_status_t status;
 
@@ -408,7 +408,7 @@ ucs_status_t cw_config_environment_take(struct cw_config_variables *variables)
 
 int cw_config_library_file(const char *library_path, const char *below, char *path, size_t size)
 {
-    const char *end   = strrchr(library_path, '/'); /* of the directory, whose last component begins at `slash` */
+    const char *end = strrchr(library_path, '/'); /* of the directory, whose last component begins at `slash` */
     const char *slash = (end == NULL) ? NULL : memrchr(library_path, '/', (size_t)(end - library_path));
     const char *above;
     int length;
@@ -469,7 +469,7 @@ static int file_at(int place, struct paths *paths)
 static void check_config_dir(struct cw_text *problems)
 {
     const char *directory = cw_env_get("UCX_CONFIG_DIR");
-    const int error       = (directory == NULL || directory[0] == '\0') ? 0 : cw_directory_check(directory);
+    const int error = (directory == NULL || directory[0] == '\0') ? 0 : cw_directory_check(directory);
 
     if (error != 0) {
         add_problem(problems, "no configuration file is read from UCX_CONFIG_DIR, the directory", directory, ": ");

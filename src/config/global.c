@@ -63,8 +63,8 @@ static ucs_status_t read_all(const struct cw_config_variables *environment, cons
             variable = cw_config_variables_get(files, name);
         }
         state.is_set[i] = (variable != NULL);
-        status          = (variable == NULL) ? UCS_ERR_INVALID_PARAM
-                                             : cw_value_parse(&setting->spec, variable->value, member_of(setting));
+        status = (variable == NULL) ? UCS_ERR_INVALID_PARAM
+                                    : cw_value_parse(&setting->spec, variable->value, member_of(setting));
         if (status == UCS_ERR_INVALID_PARAM) {
             if (variable != NULL) {
                 add_problem(problems, setting, variable);
@@ -116,7 +116,7 @@ static void take_changes(void)
     }
     for (i = 0; i < CW_GLOBAL_COUNT; ++i) {
         setting = &cw_global_settings[i];
-        text    = cw_log_join_option(setting->name, state.changes);
+        text = cw_log_join_option(setting->name, state.changes);
         if (text != NULL && cw_value_parse(&setting->spec, text, &parsed) == UCS_OK) {
             cw_value_release(&setting->spec, member_of(setting));
             memcpy(member_of(setting), &parsed, cw_value_size(setting->spec.type));
@@ -133,8 +133,8 @@ ucs_status_t cw_config_global_init(void)
     struct cw_config_variables environment = {0};
     const struct cw_config_variables *files;
     struct cw_text file_problems = {0};
-    struct cw_text problems      = {0};
-    ucs_status_t status          = UCS_OK;
+    struct cw_text problems = {0};
+    ucs_status_t status = UCS_OK;
 
     (void)pthread_mutex_lock(&state.lock);
     if (state.is_read) {

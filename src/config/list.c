@@ -12,7 +12,7 @@
 /* Elements between commas; empty ones do not count, blanks do. An empty list has no block of memory. */
 static ucs_status_t split(const char *text, struct cw_name_list *list)
 {
-    size_t length  = strlen(text);
+    size_t length = strlen(text);
     unsigned count = 0;
     const char *position;
     char **names;
@@ -76,7 +76,7 @@ ucs_status_t cw_list_copy(const struct cw_name_list *list, struct cw_name_list *
 ucs_status_t cw_allow_list_parse(const struct cw_value_spec *spec, const char *text, void *value)
 {
     struct cw_allow_list *list_p = value;
-    struct cw_allow_list list    = {.mode = CW_LIST_ALLOW};
+    struct cw_allow_list list = {.mode = CW_LIST_ALLOW};
     ucs_status_t status;
     unsigned i;
 
@@ -181,7 +181,7 @@ static int read_memory_sizes(const char *text, size_t *sizes)
         }
         memcpy(item, text, length);
         item[length] = '\0';
-        colon        = strchr(item, ':');
+        colon = strchr(item, ':');
         if (colon == NULL) {
             return 0;
         }
@@ -200,7 +200,7 @@ static int read_memory_sizes(const char *text, size_t *sizes)
 ucs_status_t cw_memory_sizes_parse(const struct cw_value_spec *spec, const char *text, void *value)
 {
     struct cw_memory_sizes *sizes_p = value;
-    struct cw_memory_sizes sizes    = {.text = NULL};
+    struct cw_memory_sizes sizes = {.text = NULL};
 
     if (!read_memory_sizes(spec->default_text, sizes.sizes) || !read_memory_sizes(text, sizes.sizes)) {
         return UCS_ERR_INVALID_PARAM;
@@ -221,7 +221,7 @@ void cw_memory_sizes_print(const struct cw_value_spec *spec, const void *value, 
 
 ucs_status_t cw_memory_sizes_copy(const struct cw_memory_sizes *sizes, struct cw_memory_sizes *copy)
 {
-    *copy      = *sizes;
+    *copy = *sizes;
     copy->text = cw_string_dup(sizes->text);
     return (copy->text == NULL) ? UCS_ERR_NO_MEMORY : UCS_OK;
 }

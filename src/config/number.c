@@ -30,7 +30,7 @@ static int digit_value(char letter)
 static const char *scan_digits(const char *text, unsigned base, uint64_t *value_p)
 {
     const char *position = text;
-    uint64_t value       = 0;
+    uint64_t value = 0;
     unsigned digit;
 
     while ((digit = (unsigned)digit_value(*position)) < base) {
@@ -96,7 +96,7 @@ int cw_number_read_ulunits(const char *text, uint64_t *value_p)
 static int scale_power(char letter)
 {
     static const char letters[] = "kmgtKMGT";
-    const char *found           = (letter == '\0') ? NULL : strchr(letters, letter);
+    const char *found = (letter == '\0') ? NULL : strchr(letters, letter);
 
     return (found == NULL) ? -1 : (int)((found - letters) % 4) + 1;
 }
@@ -141,9 +141,9 @@ int cw_number_read_memunits(const char *text, size_t *value_p)
 static const char *scan_decimal(const char *text, double *value_p)
 {
     const char *position = text;
-    double value         = 0;
-    double weight        = 1;
-    int digits           = 0;
+    double value = 0;
+    double weight = 1;
+    int digits = 0;
 
     for (; *position >= '0' && *position <= '9'; ++position, ++digits) {
         value = value * 10 + (*position - '0');
@@ -250,7 +250,7 @@ int cw_number_read_bandwidth(const char *text, double *value_p)
     if (end == NULL || scan_bandwidth_unit(end, &value) == NULL || value >= EXACT_MAX) {
         return 0;
     }
-    unit  = bandwidth_units[bandwidth_unit(value)].bytes;
+    unit = bandwidth_units[bandwidth_unit(value)].bytes;
     value = (double)(uint64_t)(value / unit * 100 + 0.5) / 100 * unit;
     if (!(value > 0)) {
         return 0;
@@ -277,7 +277,7 @@ int cw_number_read_float(const char *text, int allow_auto, double *value_p)
     if (end == NULL || *end != '\0' || value >= CW_FLOAT_INF) {
         return 0;
     }
-    value    = (double)(uint64_t)(value * 1000 + 0.5) / 1000;
+    value = (double)(uint64_t)(value * 1000 + 0.5) / 1000;
     *value_p = (negative && value > 0) ? -value : value;
     return 1;
 }
@@ -305,7 +305,7 @@ void cw_number_print_ulunits(uint64_t value, struct cw_text *text)
 void cw_number_print_memunits(size_t value, struct cw_text *text)
 {
     static const char suffixes[] = {'K', 'M', 'G', 'T'};
-    unsigned power               = 0;
+    unsigned power = 0;
 
     if (value == CW_MEMUNITS_INF) {
         cw_text_add(text, "inf");

@@ -16,7 +16,7 @@ static uint64_t beginnings_of(const struct cw_config_variables *variables, size_
     size_t length, i;
 
     for (i = 0; i < variables->count; ++i) {
-        name   = variables->items[i].name;
+        name = variables->items[i].name;
         length = strlen(name);
         if (cw_name_is_pattern(name)) {
             return UINT64_MAX;
@@ -33,7 +33,7 @@ ucs_status_t cw_config_sources_open(struct cw_config_sources *sources, const cha
     ucs_status_t status;
 
     sources->prefix = prefix;
-    status          = cw_config_files_get(&sources->files, problems);
+    status = cw_config_files_get(&sources->files, problems);
     if (status == UCS_OK && filename[0] != '\0') {
         status = cw_config_file_parse(filename, &sources->file, problems);
     }

@@ -231,13 +231,13 @@ static void guess_nearer(const char *name, const char *candidate, unsigned *dist
 
     if (now < *distance) {
         *distance = now;
-        *guess    = candidate;
+        *guess = candidate;
     }
 }
 
 const char *cw_setting_guess(const char *name)
 {
-    size_t length     = strlen(name);
+    size_t length = strlen(name);
     unsigned distance = (length < 2 * GUESS_DISTANCE) ? (unsigned)length / 2 + 1 : GUESS_DISTANCE + 1;
     const char *guess = NULL;
     size_t i;

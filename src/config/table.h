@@ -9,8 +9,8 @@
 
 enum cw_setting_flags {
     CW_SETTING_READ_ONLY = 1, /* of the process, not changed by ucp_config_modify */
-    CW_SETTING_MM        = 2, /* also known by MM_ in place of the group's prefix */
-    CW_SETTING_PROTECTS  = 4  /* its default switches protection off, which no line of a file may do */
+    CW_SETTING_MM = 2, /* also known by MM_ in place of the group's prefix */
+    CW_SETTING_PROTECTS = 4  /* its default switches protection off, which no line of a file may do */
 };
 
 struct cw_setting {

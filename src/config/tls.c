@@ -39,7 +39,7 @@ static const struct {
 };
 
 static const char *const memory_family[] = {"posix", "sysv", "xpmem", "knem", "cma", NULL};
-static const char *const rdma_family[]   = {"gga_mlx5", "rc_gda", NULL};
+static const char *const rdma_family[] = {"gga_mlx5", "rc_gda", NULL};
 /* Without one of the other names for RDMA, UCX still has its connections by verbs. */
 static const char *const connections[] = {"verbs", "ib", "rc", "rc_v", "rc_verbs", NULL};
 static const char *const cuda_family[] = {"cuda_copy", "cuda_ipc", "gdr_copy", NULL};

@@ -15,14 +15,14 @@
 const char *const cw_words_atomic_mode[] = {"cpu", "device", "guess", NULL};
 const char *const cw_words_rndv_scheme[] = {"auto",     "get_zcopy", "put_zcopy", "get_ppln",
                                             "put_ppln", "am",        "rkey_ptr",  NULL};
-const char *const cw_words_auth_tls[]    = {"off", "psk", "cert", NULL};
+const char *const cw_words_auth_tls[] = {"off", "psk", "cert", NULL};
 const char *const cw_words_memory_type[] = {"host",    "cuda",      "cuda-managed", "rocm",  "rocm-managed", "rdma",
                                             "ze-host", "ze-device", "ze-managed",   "gaudi", NULL};
-const char *const cw_words_log_level[]   = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",
-                                            "REQ",   "DATA",  "ASYNC", "FUNC", "POLL", NULL};
+const char *const cw_words_log_level[] = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",
+                                          "REQ",   "DATA",  "ASYNC", "FUNC", "POLL", NULL};
 
-static const char *const bool_words[]   = {"n", "y", NULL};
-static const char *const try_words[]    = {"n", "y", "try", NULL};
+static const char *const bool_words[] = {"n", "y", NULL};
+static const char *const try_words[] = {"n", "y", "try", NULL};
 static const char *const on_off_words[] = {"off", "on", "auto", NULL};
 
 static ucs_status_t status_of(int is_good)
@@ -158,7 +158,7 @@ static ucs_status_t parse_bitmap(const struct cw_value_spec *spec, const char *t
 
     while (*text != '\0') {
         length = strcspn(text, ",");
-        word   = find_word(spec->words, text, length);
+        word = find_word(spec->words, text, length);
         if (word < 0) {
             return UCS_ERR_INVALID_PARAM;
         }
@@ -173,7 +173,7 @@ static ucs_status_t parse_bitmap(const struct cw_value_spec *spec, const char *t
 static void print_bitmap(const struct cw_value_spec *spec, const void *value, struct cw_text *text)
 {
     const char *separator = "";
-    unsigned bits         = *(const unsigned *)value;
+    unsigned bits = *(const unsigned *)value;
     unsigned word;
 
     for (word = 0; spec->words[word] != NULL; ++word) {
@@ -187,8 +187,8 @@ static void print_bitmap(const struct cw_value_spec *spec, const void *value, st
 static ucs_status_t parse_range(const struct cw_value_spec *spec, const char *text, void *value)
 {
     struct cw_range *range_p = value;
-    const char *dash         = strchr(text, '-');
-    size_t length            = (dash == NULL) ? strlen(text) : (size_t)(dash - text);
+    const char *dash = strchr(text, '-');
+    size_t length = (dash == NULL) ? strlen(text) : (size_t)(dash - text);
     struct cw_range range;
     char first[32];
 
@@ -223,7 +223,7 @@ static void print_range(const struct cw_value_spec *spec, const void *value, str
 static int parse_part(const char *text, size_t length, struct cw_node_sizes *sizes)
 {
     static const char intra[] = "intra:", inter[] = "inter:";
-    const size_t prefix       = sizeof(intra) - 1;
+    const size_t prefix = sizeof(intra) - 1;
     char number[32];
     size_t *size;
 
@@ -245,8 +245,8 @@ static int parse_part(const char *text, size_t length, struct cw_node_sizes *siz
 static ucs_status_t parse_node_sizes(const struct cw_value_spec *spec, const char *text, void *value)
 {
     struct cw_node_sizes sizes = {.intra = CW_MEMUNITS_AUTO, .inter = CW_MEMUNITS_AUTO};
-    const char *comma          = strchr(text, ',');
-    size_t first               = (comma == NULL) ? strlen(text) : (size_t)(comma - text);
+    const char *comma = strchr(text, ',');
+    size_t first = (comma == NULL) ? strlen(text) : (size_t)(comma - text);
 
     (void)spec;
     if (strchr(text, ':') == NULL) {
@@ -287,35 +287,35 @@ static const struct {
     void (*print)(const struct cw_value_spec *spec, const void *value, struct cw_text *text);
     const char *syntax;
 } value_types[CW_VALUE_TYPE_COUNT] = {
-    [CW_VALUE_BOOL]         = {parse_bool, print_bool, "y or n"},
-    [CW_VALUE_TERNARY]      = {parse_bool, print_bool, "y, n or try"},
-    [CW_VALUE_ON_OFF_AUTO]  = {parse_bool, print_bool, "on, off or auto"},
-    [CW_VALUE_UINT]         = {parse_number, print_number, "non-negative integer or inf"},
-    [CW_VALUE_ULUNITS]      = {parse_number, print_number, "non-negative integer, inf or auto"},
-    [CW_VALUE_MEMUNITS]     = {parse_number, print_number,
-                               "memory size: integer with an optional b, k, m, g or t (powers of 1024), inf or auto"},
-    [CW_VALUE_TIME]         = {parse_number, print_number, "time: number with m, s, ms, us or ns (s if none), or inf"},
-    [CW_VALUE_TIME_UNITS]   = {parse_number, print_number,
-                               "time: number with m, s, ms, us or ns (s if none), inf or auto"},
-    [CW_VALUE_BANDWIDTH]    = {parse_number, print_number,
-                               "bandwidth: number with an optional K, M, G or T and B (bytes) or b (bits), "
-                               "optionally ps, /s or s; or auto"},
-    [CW_VALUE_FLOAT]        = {parse_number, print_number, "number or inf"},
-    [CW_VALUE_FLOAT_AUTO]   = {parse_number, print_number, "non-negative number, inf or auto"},
-    [CW_VALUE_ENUM]         = {parse_enum, print_enum, NULL},
-    [CW_VALUE_BITMAP]       = {parse_bitmap, print_bitmap, NULL},
-    [CW_VALUE_LIST]         = {cw_list_parse, cw_list_print, "comma-separated list of names without '='"},
-    [CW_VALUE_ALLOW_LIST]   = {cw_allow_list_parse, cw_allow_list_print,
-                               "comma-separated list of names, with a leading ^ for all but these, or all alone"},
-    [CW_VALUE_RANGE]        = {parse_range, print_range, "number, or range a-b of numbers"},
-    [CW_VALUE_NODE_SIZES]   = {parse_node_sizes, print_node_sizes,
-                               "memory size as 64k, inf or auto; or intra:<size>,inter:<size>"},
-    [CW_VALUE_STRING]       = {cw_string_parse, cw_string_print, "text without '='"},
-    [CW_VALUE_FREE_TEXT]    = {cw_string_parse, cw_string_print, "text"},
-    [CW_VALUE_PATTERN]      = {cw_string_parse, cw_string_print,
-                               "stdout, stderr, file:<path> or a path, with %p pid, %h host, %c cpu, %t time, "
-                               "%u user, %e program"},
-    [CW_VALUE_ANY]          = {cw_string_parse, cw_string_print, "any text"},
+    [CW_VALUE_BOOL] = {parse_bool, print_bool, "y or n"},
+    [CW_VALUE_TERNARY] = {parse_bool, print_bool, "y, n or try"},
+    [CW_VALUE_ON_OFF_AUTO] = {parse_bool, print_bool, "on, off or auto"},
+    [CW_VALUE_UINT] = {parse_number, print_number, "non-negative integer or inf"},
+    [CW_VALUE_ULUNITS] = {parse_number, print_number, "non-negative integer, inf or auto"},
+    [CW_VALUE_MEMUNITS] = {parse_number, print_number,
+                           "memory size: integer with an optional b, k, m, g or t (powers of 1024), inf or auto"},
+    [CW_VALUE_TIME] = {parse_number, print_number, "time: number with m, s, ms, us or ns (s if none), or inf"},
+    [CW_VALUE_TIME_UNITS] = {parse_number, print_number,
+                             "time: number with m, s, ms, us or ns (s if none), inf or auto"},
+    [CW_VALUE_BANDWIDTH] = {parse_number, print_number,
+                            "bandwidth: number with an optional K, M, G or T and B (bytes) or b (bits), "
+                            "optionally ps, /s or s; or auto"},
+    [CW_VALUE_FLOAT] = {parse_number, print_number, "number or inf"},
+    [CW_VALUE_FLOAT_AUTO] = {parse_number, print_number, "non-negative number, inf or auto"},
+    [CW_VALUE_ENUM] = {parse_enum, print_enum, NULL},
+    [CW_VALUE_BITMAP] = {parse_bitmap, print_bitmap, NULL},
+    [CW_VALUE_LIST] = {cw_list_parse, cw_list_print, "comma-separated list of names without '='"},
+    [CW_VALUE_ALLOW_LIST] = {cw_allow_list_parse, cw_allow_list_print,
+                             "comma-separated list of names, with a leading ^ for all but these, or all alone"},
+    [CW_VALUE_RANGE] = {parse_range, print_range, "number, or range a-b of numbers"},
+    [CW_VALUE_NODE_SIZES] = {parse_node_sizes, print_node_sizes,
+                             "memory size as 64k, inf or auto; or intra:<size>,inter:<size>"},
+    [CW_VALUE_STRING] = {cw_string_parse, cw_string_print, "text without '='"},
+    [CW_VALUE_FREE_TEXT] = {cw_string_parse, cw_string_print, "text"},
+    [CW_VALUE_PATTERN] = {cw_string_parse, cw_string_print,
+                          "stdout, stderr, file:<path> or a path, with %p pid, %h host, %c cpu, %t time, "
+                          "%u user, %e program"},
+    [CW_VALUE_ANY] = {cw_string_parse, cw_string_print, "any text"},
     [CW_VALUE_MEMORY_SIZES] = {cw_memory_sizes_parse, cw_memory_sizes_print,
                                "comma-separated list of <memory type>:<memory size>"},
 };

@@ -27,7 +27,7 @@ static int is_first_time(const char *prefix)
 {
     struct seen_prefix *entry;
     size_t size = strlen(prefix) + 1;
-    int is_new  = 0;
+    int is_new = 0;
 
     (void)pthread_mutex_lock(&seen_lock);
     for (entry = seen; entry != NULL && strcmp(entry->prefix, prefix) != 0; entry = entry->next) {
@@ -37,8 +37,8 @@ static int is_first_time(const char *prefix)
         if (entry != NULL) {
             memcpy(entry->prefix, prefix, size);
             entry->next = seen;
-            seen        = entry;
-            is_new      = 1;
+            seen = entry;
+            is_new = 1;
         }
     }
     (void)pthread_mutex_unlock(&seen_lock);
@@ -55,7 +55,7 @@ static int is_of_other_prefix(const char *prefix, const char *variable)
 
     (void)pthread_mutex_lock(&seen_lock);
     for (entry = seen; entry != NULL && !found; entry = entry->next) {
-        name  = cw_config_variable_split(entry->prefix, variable, &form);
+        name = cw_config_variable_split(entry->prefix, variable, &form);
         found = strcmp(entry->prefix, prefix) != 0 && name != NULL && form != CW_FORM_PLAIN &&
                 cw_setting_is_known(name);
     }
@@ -161,8 +161,8 @@ static void warn_unused(struct sorted *sorted)
 void cw_config_warn_unused(const struct cw_config *config)
 {
     struct cw_config_sources sources = {0};
-    struct cw_text problems          = {0}; /* logged when the configuration was read */
-    struct sorted sorted             = {0};
+    struct cw_text problems = {0}; /* logged when the configuration was read */
+    struct sorted sorted = {0};
 
     if (!is_first_time(config->prefix)) {
         return;

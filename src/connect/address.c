@@ -45,7 +45,7 @@ size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, u
         if (!is_part(iface, part)) {
             continue;
         }
-        entry  = cw_address_entry(&writer, &max);
+        entry = cw_address_entry(&writer, &max);
         length = (entry == NULL) ? 0 : cw_iface_address(iface, entry, max);
         if (length > 0) {
             cw_address_entry_done(&writer, cw_iface_wire_id(iface), length);
@@ -66,7 +66,7 @@ size_t cw_worker_device_address(struct ucp_worker *worker, enum cw_address_part 
 
     cw_address_begin(&writer, buffer, worker->uid);
     while ((iface = cw_path_next_iface(worker, iface)) != NULL) {
-        entry  = is_part(iface, part) ? cw_address_entry(&writer, &max) : NULL;
+        entry = is_part(iface, part) ? cw_address_entry(&writer, &max) : NULL;
         length = (entry == NULL) ? 0 : cw_iface_device_address(iface, device, entry, max);
         if (length > 0) {
             cw_address_entry_done(&writer, cw_iface_wire_id(iface), length);

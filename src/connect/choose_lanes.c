@@ -96,7 +96,7 @@ unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, const s
         if (best == count) {
             break;
         }
-        users         = lanes_of(lanes, chosen, best);
+        users = lanes_of(lanes, chosen, best);
         lanes[chosen] = (struct cw_plan_lane){
             .path = best, .way = users % paths[best].ways, .why = reason(&paths[best], users, chosen)};
     }

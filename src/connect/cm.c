@@ -18,7 +18,7 @@
 static struct ucp_ep *ep_new(struct ucp_worker *worker, uint64_t number)
 {
     struct cw_peer *peer = cw_peer_get(worker, number, NULL, 0);
-    struct ucp_ep *ep    = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 0);
+    struct ucp_ep *ep = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 0);
 
     if (ep != NULL) {
         ep->cm = calloc(1, sizeof(*ep->cm));
@@ -62,7 +62,7 @@ static ucs_status_t addresses_of(const ucp_ep_params_t *params, struct cw_net_ad
 
 ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
-    const unsigned flags   = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    const unsigned flags = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
     struct cw_iface *iface = cw_worker_cm_iface(worker);
     struct cw_net_address to, from;
     uint8_t bytes[CW_CM_REQUEST_LENGTH];
@@ -77,9 +77,9 @@ ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *para
         cw_error("cannot connect to a socket address: servers are met by TCP, which this worker cannot open");
         return UCS_ERR_UNREACHABLE;
     }
-    asked = (struct cw_cm_request){.number    = cw_random_u64(),
-                                   .client_id = (flags & UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID) ? worker->client_id : 0,
-                                   .err_mode  = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE)};
+    asked = (struct cw_cm_request){.number = cw_random_u64(),
+                                .client_id = (flags & UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID) ? worker->client_id : 0,
+                                .err_mode = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE)};
     cw_cm_request_encode(&asked, bytes);
     ep = ep_new(worker, asked.number);
     if (ep == NULL) {
@@ -115,9 +115,9 @@ static int move(struct ucp_ep *ep)
     }
     hello = (struct cw_hello){.source_uid = cw_ep_peer_uid(ep),
                               .target_uid = address.uid,
-                              .number     = 1,
-                              .err_mode   = ep->err_mode,
-                              .flags      = CW_HELLO_CM};
+                              .number = 1,
+                              .err_mode = ep->err_mode,
+                              .flags = CW_HELLO_CM};
     cw_hello_encode(&hello, bytes);
     while (cw_path_next(ep->worker, &address, ep->tried_path, ep->cm->carries ? met->iface : NULL, &path)) {
         ep->tried_path = path.number;
@@ -209,10 +209,10 @@ static void met(struct ucp_ep *ep, const void *reply, size_t reply_length)
         return;
     }
     cw_cm_ends(cw_iface_cm(ep->conn->iface), ep->conn, &ep->cm->local, &ep->cm->remote);
-    ep->cm->server_uid     = address.uid;
+    ep->cm->server_uid = address.uid;
     ep->cm->server_address = copy_of(&address);
-    ep->cm->carries        = answer == CW_CM_ACCEPTED &&
-                      cw_cm_carries(cw_iface_cm(ep->conn->iface), ep->conn, ep->conn->iface);
+    ep->cm->carries = answer == CW_CM_ACCEPTED &&
+               cw_cm_carries(cw_iface_cm(ep->conn->iface), ep->conn, ep->conn->iface);
     choose(ep);
 }
 

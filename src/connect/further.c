@@ -47,10 +47,10 @@ static void find_paths(const struct ucp_worker *worker, int by_access, const str
                 paths->entries[paths->count] = entry;
                 paths->plan[paths->count++] =
                     (struct cw_plan_path){.bandwidth_bps = iface->limits.bandwidth_bps,
-                                          .iface         = i,
-                                          .entry         = j,
-                                          .ways          = cw_iface_ways(iface, entry.bytes, entry.length),
-                                          .carries_bulk  = 1};
+                                          .iface = i,
+                                          .entry = j,
+                                          .ways = cw_iface_ways(iface, entry.bytes, entry.length),
+                                          .carries_bulk = 1};
             }
         }
     }
@@ -66,11 +66,11 @@ static unsigned plan_failover(const struct ucp_ep *ep, const struct paths *paths
 
 static unsigned plan_packets(const struct ucp_worker *worker, const struct paths *paths, struct cw_plan_lane *planned)
 {
-    const struct cw_config *config          = worker->context->config;
-    const double path_ratio                 = config->multi_path_ratio;
-    const struct cw_plan_lane_limits limits = {.wanted     = cw_lanes_wanted(worker),
-                                               .max_ratio  = config->multi_lane_max_ratio,
-                                               .path_ratio = (path_ratio < 0) ? 1 : path_ratio};
+    const struct cw_config *config = worker->context->config;
+    const double path_ratio = config->multi_path_ratio;
+    const struct cw_plan_lane_limits limits = {.wanted = cw_lanes_wanted(worker),
+                                           .max_ratio = config->multi_lane_max_ratio,
+                                           .path_ratio = (path_ratio < 0) ? 1 : path_ratio};
 
     return cw_plan_lanes(paths->plan, paths->count, &limits, planned);
 }
@@ -79,10 +79,10 @@ static unsigned plan_packets(const struct ucp_worker *worker, const struct paths
  * nothing over the message lane. */
 static unsigned plan_access(const struct ucp_worker *worker, const struct paths *paths, struct cw_plan_lane *planned)
 {
-    const struct cw_plan_lane_limits limits = {.wanted     = cw_lanes_wanted(worker),
-                                               .max_ratio  = worker->context->config->multi_lane_max_ratio,
-                                               .path_ratio = 0};
-    const unsigned count                    = cw_plan_lanes(paths->plan, paths->count, &limits, planned);
+    const struct cw_plan_lane_limits limits = {.wanted = cw_lanes_wanted(worker),
+                                           .max_ratio = worker->context->config->multi_lane_max_ratio,
+                                           .path_ratio = 0};
+    const unsigned count = cw_plan_lanes(paths->plan, paths->count, &limits, planned);
 
     return (count < 2) ? 0 : count;
 }
@@ -96,20 +96,20 @@ static unsigned plan(const struct ucp_worker *worker, int by_access, const struc
 static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const struct paths *paths,
                       const struct cw_plan_lane *planned)
 {
-    struct cw_lane_hello hello           = {.source_uid = ep->worker->uid,
-                                            .target_uid = cw_ep_peer_uid(ep),
-                                            .number     = ep->number,
-                                            .generation = lane->generation,
-                                            .lane       = (uint8_t)cw_lane_index(ep->lanes, lane)};
+    struct cw_lane_hello hello = {.source_uid = ep->worker->uid,
+                                  .target_uid = cw_ep_peer_uid(ep),
+                                  .number = ep->number,
+                                  .generation = lane->generation,
+                                  .lane = (uint8_t)cw_lane_index(ep->lanes, lane)};
     const struct cw_address_entry *entry = &paths->entries[planned->path];
-    struct cw_iface *iface               = ep->worker->ifaces[paths->plan[planned->path].iface];
+    struct cw_iface *iface = ep->worker->ifaces[paths->plan[planned->path].iface];
     uint8_t bytes[CW_LANE_HELLO_LENGTH];
 
     if (ep->cm != NULL) {
         /* the number of the connection request stands for the client, and its endpoint is endpoint 1 of the server */
         hello.source_uid = cw_ep_peer_uid(ep);
         hello.target_uid = ep->cm->server_uid;
-        hello.number     = 1;
+        hello.number = 1;
     }
     memcpy(hello.token, ep->lanes->token, sizeof(hello.token));
     cw_lane_hello_encode(&hello, bytes);
@@ -119,8 +119,8 @@ static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const str
         cw_debug("endpoint %p dials lane %u by %s/%s: %s", (void *)ep, hello.lane, cw_iface_name(iface),
                  cw_iface_device(iface), planned->why);
     } else {
-        lane->conn              = NULL;
-        lane->retry_ns          = cw_clock_ns() + RETRY_NS;
+        lane->conn = NULL;
+        lane->retry_ns = cw_clock_ns() + RETRY_NS;
         ep->lanes->next_dial_ns = lane->retry_ns;
     }
 }
@@ -206,12 +206,12 @@ ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, 
 {
     static struct cw_log_limit limit;
     const char *wrong = "its first bytes are no greeting of this protocol";
-    int is_strange    = 1;
+    int is_strange = 1;
     struct cw_lane_hello hello;
     struct ucp_ep *ep = NULL;
 
     if (cw_lane_hello_decode(bytes, length, &hello) == UCS_OK && hello.target_uid == worker->uid) {
-        ep    = cw_ep_find(worker, hello.source_uid, hello.number);
+        ep = cw_ep_find(worker, hello.source_uid, hello.number);
         wrong = check(ep, conn, &hello, &is_strange);
     }
     if (wrong != NULL) {
@@ -230,7 +230,7 @@ ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, 
 
 void cw_further_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
 {
-    struct ucp_ep *ep            = conn->user;
+    struct ucp_ep *ep = conn->user;
     struct cw_further_lane *lane = cw_lanes_find(ep, conn);
     enum cw_hello_answer answer;
 
@@ -249,7 +249,7 @@ void cw_further_opened(struct cw_conn *conn, ucs_status_t status, const void *re
 
 void cw_further_room(struct cw_conn *conn)
 {
-    struct ucp_ep *ep            = conn->user;
+    struct ucp_ep *ep = conn->user;
     struct cw_further_lane *lane = cw_lanes_find(ep, conn);
 
     if (lane != NULL && lane->state == CW_FURTHER_OPEN) {
@@ -263,7 +263,7 @@ void cw_further_room(struct cw_conn *conn)
  * lane for accesses carries no packets; there the status tells that its device refused something. */
 void cw_further_closed(struct cw_conn *conn, ucs_status_t status)
 {
-    struct ucp_ep *ep            = conn->user;
+    struct ucp_ep *ep = conn->user;
     struct cw_further_lane *lane = cw_lanes_find(ep, conn);
 
     if (cw_failover_closed(ep, conn, status)) {

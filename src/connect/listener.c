@@ -13,8 +13,8 @@
 static ucs_status_t check_params(const ucp_listener_params_t *params, struct cw_net_address *address)
 {
     const uint64_t mask = params->field_mask;
-    const int accepts   = (mask & UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER) != 0;
-    const int hands     = (mask & UCP_LISTENER_PARAM_FIELD_CONN_HANDLER) != 0;
+    const int accepts = (mask & UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER) != 0;
+    const int hands = (mask & UCP_LISTENER_PARAM_FIELD_CONN_HANDLER) != 0;
 
     if (!(mask & UCP_LISTENER_PARAM_FIELD_SOCK_ADDR) || params->sockaddr.addr == NULL) {
         cw_error("a listener needs a socket address");
@@ -54,8 +54,8 @@ ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_pa
     if (listener == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    listener->worker  = worker;
-    listener->iface   = iface;
+    listener->worker = worker;
+    listener->iface = iface;
     listener->address = address;
     if (params->field_mask & UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER) {
         listener->accept = params->accept_handler;
@@ -101,7 +101,7 @@ static struct cw_conn *take(struct ucp_conn_request *request)
 
     cw_lock_enter(&context->requests_lock);
     cw_list_remove(&request->link);
-    conn          = request->conn;
+    conn = request->conn;
     request->conn = NULL;
     cw_lock_leave(&context->requests_lock);
     return conn;
@@ -164,7 +164,7 @@ static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_requ
         return UCS_ERR_REJECTED;
     }
     peer = cw_peer_get(worker, request->asked.number, NULL, 0);
-    ep   = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 1);
+    ep = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 1);
     if (ep == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -173,7 +173,7 @@ static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_requ
         cw_ep_destroy(ep);
         return UCS_ERR_NO_MEMORY;
     }
-    ep->err_mode      = request->asked.err_mode;
+    ep->err_mode = request->asked.err_mode;
     ep->cm->is_server = 1;
     cw_cm_ends(request->cm, conn, &ep->cm->local, &ep->cm->remote);
     *ep_p = ep;
@@ -195,9 +195,9 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
                                const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
     struct cw_iface *iface = cw_worker_cm_iface(worker);
-    ucs_status_t status    = check_mode(request, params);
+    ucs_status_t status = check_mode(request, params);
     uint8_t reply[CW_HELLO_MAX];
-    struct cw_conn *conn   = take(request);
+    struct cw_conn *conn = take(request);
     struct ucp_ep *ep;
 
     if (conn == NULL) {
@@ -215,9 +215,9 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
         free(request);
         return status;
     }
-    conn->user      = ep;
+    conn->user = ep;
     ep->cm->carries = cw_cm_carries(request->cm, conn, iface) != 0;
-    status          = cw_cm_answer(request->cm, conn, iface, 1, reply, reply_with_address(worker, ep, reply));
+    status = cw_cm_answer(request->cm, conn, iface, 1, reply, reply_with_address(worker, ep, reply));
     free(request);
     if (status != UCS_OK) {
         cw_ep_destroy(ep);
@@ -234,8 +234,8 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
 bool cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t length)
 {
     static struct cw_log_limit limit;
-    const ucp_ep_params_t defaults   = {.field_mask = 0};
-    struct ucp_listener *listener    = user;
+    const ucp_ep_params_t defaults = {.field_mask = 0};
+    struct ucp_listener *listener = user;
     struct ucp_conn_request *request = calloc(1, sizeof(*request));
     struct cw_net_address local;
     struct ucp_ep *ep;
@@ -249,11 +249,11 @@ bool cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t
         return false;
     }
     cw_count(listener->worker, CW_COUNT_CONN_REQUESTS, 1);
-    request->context  = listener->worker->context;
-    request->worker   = listener->worker;
+    request->context = listener->worker->context;
+    request->worker = listener->worker;
     request->listener = listener;
-    request->conn     = conn;
-    request->cm       = cw_iface_cm(listener->iface);
+    request->conn = conn;
+    request->cm = cw_iface_cm(listener->iface);
     cw_lock_enter(&request->context->requests_lock);
     cw_list_add_tail(&request->context->conn_requests, &request->link);
     cw_lock_leave(&request->context->requests_lock);

@@ -94,13 +94,13 @@ static ucs_status_t dial_status(ucs_status_t status)
 ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
 {
     struct ucp_worker *worker = ep->worker;
-    const uint8_t *known      = cw_ep_address(ep);
-    struct cw_hello hello     = {.source_uid = worker->uid,
-                                 .target_uid = cw_ep_peer_uid(ep),
-                                 .number     = ep->number,
-                                 .err_mode   = ep->err_mode};
+    const uint8_t *known = cw_ep_address(ep);
+    struct cw_hello hello = {.source_uid = worker->uid,
+                             .target_uid = cw_ep_peer_uid(ep),
+                             .number = ep->number,
+                             .err_mode = ep->err_mode};
     const uint8_t no_loopback = (ep->flags & UCP_EP_PARAMS_FLAGS_NO_LOOPBACK) ? CW_HELLO_NO_LOOPBACK : 0;
-    ucs_status_t status       = UCS_ERR_UNREACHABLE;
+    ucs_status_t status = UCS_ERR_UNREACHABLE;
     uint8_t bytes[CW_HELLO_LENGTH];
     struct cw_address address;
     struct cw_path path;
@@ -110,7 +110,7 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
     }
     while (cw_path_next(worker, &address, ep->tried_path, NULL, &path)) {
         ep->tried_path = path.number;
-        hello.flags    = no_loopback | (cw_further_can_fail_over(ep, path.iface) ? CW_HELLO_FAILOVER : 0);
+        hello.flags = no_loopback | (cw_further_can_fail_over(ep, path.iface) ? CW_HELLO_FAILOVER : 0);
         cw_hello_encode(&hello, bytes);
         status = cw_lane_dial(path.iface, path.address, path.length, bytes, sizeof(bytes), ep, &ep->conn);
         if (status == UCS_OK) {
@@ -173,8 +173,8 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
         return accept_on(ep, conn, hello);
     case CW_EP_DIALING:
         if (hello->source_uid == ep->worker->uid && hello->number == ep->number && ep->loop_conn == NULL) {
-            conn->user    = ep; /* the endpoint dialled itself: this is its receiving end */
-            ep->loop_conn = conn;
+            conn->user = ep; /* the endpoint dialled itself: this is its receiving end */
+         ep->loop_conn = conn;
             return CW_HELLO_ACCEPTED;
         }
         if (our_dial_wins(ep, hello) && !dial_is_unseen(ep)) {
@@ -211,7 +211,7 @@ static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn
         return CW_HELLO_REFUSED;
     }
     peer = cw_peer_get(worker, hello->source_uid, NULL, 0);
-    ep   = (peer == NULL) ? NULL : cw_ep_new_of_peer(worker, peer, number);
+    ep = (peer == NULL) ? NULL : cw_ep_new_of_peer(worker, peer, number);
     if (ep == NULL) {
         cw_error("no memory for the endpoint that worker %016llx wants to connect to",
                  (unsigned long long)hello->source_uid);
@@ -258,7 +258,7 @@ bool cw_wireup_is_ours(const struct cw_iface *iface, const void *bytes, size_t l
 ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *bytes, size_t length, void *reply,
                               size_t *reply_length)
 {
-    struct ucp_worker *worker   = owner;
+    struct ucp_worker *worker = owner;
     enum cw_hello_answer answer = CW_HELLO_WRONG_WORKER;
     struct cw_hello hello;
     struct ucp_ep *ep;
@@ -274,7 +274,7 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
     }
     if (hello.target_uid == worker->uid) {
         number = partner_number(worker, hello.source_uid, hello.number, hello.flags & CW_HELLO_NO_LOOPBACK);
-        ep     = cw_ep_find(worker, hello.source_uid, number);
+        ep = cw_ep_find(worker, hello.source_uid, number);
         if (hello.flags & CW_HELLO_CM) {
             answer = accept_request(ep, conn, &hello);
         } else if (ep != NULL) {
@@ -319,7 +319,7 @@ static void opened_counted(struct ucp_ep *ep, struct cw_conn *conn)
 void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
 {
     enum cw_hello_answer answer = CW_HELLO_REFUSED;
-    struct ucp_ep *ep           = conn->user;
+    struct ucp_ep *ep = conn->user;
     bool gone;
 
     if (ep->lanes != NULL && ep->conn != conn) {

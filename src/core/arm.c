@@ -56,7 +56,7 @@ static int look_pays(const struct cw_sleeps *sleeps, uint64_t now_ns)
 static void note(struct cw_sleeps *sleeps, uint64_t now_ns)
 {
     sleeps->num_short = !is_short(sleeps, now_ns) ? 0 : (sleeps->num_short < HABIT) ? sleeps->num_short + 1 : HABIT;
-    sleeps->armed_ns  = now_ns;
+    sleeps->armed_ns = now_ns;
     sleeps->rest -= sleeps->rest > 0;
 }
 
@@ -65,7 +65,7 @@ static void looked(struct cw_sleeps *sleeps, int found)
     if (found) {
         sleeps->next_rest = REST_LEAST;
     } else {
-        sleeps->rest      = (sleeps->next_rest < REST_LEAST) ? REST_LEAST : sleeps->next_rest;
+        sleeps->rest = (sleeps->next_rest < REST_LEAST) ? REST_LEAST : sleeps->next_rest;
         sleeps->next_rest = (sleeps->rest < REST_MOST) ? 2 * sleeps->rest : REST_MOST;
     }
 }
@@ -93,9 +93,9 @@ static int look(const struct cw_poller *poller, struct cw_rx *inbox, uint64_t en
  * meanwhile, and that interface is armed after the look. A worker with a lock leaves it while it looks. */
 static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
 {
-    const uint64_t spin_ns    = worker->context->config->wakeup_spin_ns;
+    const uint64_t spin_ns = worker->context->config->wakeup_spin_ns;
     struct cw_rx *inbox = (*worker->outer_inbox == worker->no_inbox) ? NULL : *worker->outer_inbox;
-    ucs_status_t status       = prepare(worker, (inbox == NULL) ? NULL : inbox->conn->iface);
+    ucs_status_t status = prepare(worker, (inbox == NULL) ? NULL : inbox->conn->iface);
     int found;
 
     if (status != UCS_OK) {

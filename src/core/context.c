@@ -138,7 +138,7 @@ static void warn_devices(const struct cw_config *config, const struct found *fou
                          const char *type)
 {
     const struct cw_name_list *list = device_list(config, class_id);
-    const unsigned count            = num_checked(list, type);
+    const unsigned count = num_checked(list, type);
     const char *name;
     unsigned i, j;
 
@@ -193,7 +193,7 @@ static struct names_text names_of_transports(const struct found *found)
 static void warn_transports(const struct cw_config *config, const struct found *found)
 {
     const struct cw_allow_list *tls = &config->tls;
-    const unsigned count            = (tls->mode == CW_LIST_ALLOW) ? num_checked(&tls->list, "transport") : 0;
+    const unsigned count = (tls->mode == CW_LIST_ALLOW) ? num_checked(&tls->list, "transport") : 0;
     unsigned i, j, known;
 
     for (i = 0; i < count; i++) {
@@ -215,7 +215,7 @@ static void warn_transports(const struct cw_config *config, const struct found *
 static void warn_datagrams(const struct cw_config *config, const struct found *found)
 {
     const struct cw_allow_list *tls = &config->tls;
-    const char *other               = NULL;
+    const char *other = NULL;
     unsigned i;
     int is_there = 0;
 
@@ -263,7 +263,7 @@ static ucs_status_t add_devices(const struct cw_config *config, const struct cw_
         return UCS_OK;
     }
     count = (count > MAX_DEVICES) ? MAX_DEVICES : count;
-    list  = realloc(found->list, (found->count + count) * sizeof(*list));
+    list = realloc(found->list, (found->count + count) * sizeof(*list));
     if (list == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -321,7 +321,7 @@ static void keep_allowed(struct ucp_context *context, const struct found *found)
 static ucs_status_t find_resources(struct ucp_context *context)
 {
     const struct cw_config *config = context->config;
-    struct found found             = {.list = NULL};
+    struct found found = {.list = NULL};
     ucs_status_t status;
 
     if ((config->tls.mode == CW_LIST_ALLOW && config->tls.list.count == 0) ||
@@ -331,7 +331,7 @@ static ucs_status_t find_resources(struct ucp_context *context)
                  "them alone");
         return UCS_ERR_NO_ELEM;
     }
-    status             = find_devices(config, &found);
+    status = find_devices(config, &found);
     context->resources = found.list;
     if (status != UCS_OK) {
         return status;
@@ -376,13 +376,13 @@ static void set_params(struct ucp_context *context, const ucp_params_t *params)
 {
     uint64_t mask = params->field_mask;
 
-    context->api               = cw_api_level_of(UCP_API_MAJOR, UCP_API_MINOR);
-    context->features          = (mask & UCP_PARAM_FIELD_FEATURES) ? params->features : 0;
-    context->request_size      = (mask & UCP_PARAM_FIELD_REQUEST_SIZE) ? params->request_size : 0;
-    context->request_init      = (mask & UCP_PARAM_FIELD_REQUEST_INIT) ? params->request_init : NULL;
-    context->request_cleanup   = (mask & UCP_PARAM_FIELD_REQUEST_CLEANUP) ? params->request_cleanup : NULL;
-    context->tag_sender_mask   = (mask & UCP_PARAM_FIELD_TAG_SENDER_MASK) ? params->tag_sender_mask : 0;
-    context->node_local_id     = (mask & UCP_PARAM_FIELD_NODE_LOCAL_ID) ? params->node_local_id : 0;
+    context->api = cw_api_level_of(UCP_API_MAJOR, UCP_API_MINOR);
+    context->features = (mask & UCP_PARAM_FIELD_FEATURES) ? params->features : 0;
+    context->request_size = (mask & UCP_PARAM_FIELD_REQUEST_SIZE) ? params->request_size : 0;
+    context->request_init = (mask & UCP_PARAM_FIELD_REQUEST_INIT) ? params->request_init : NULL;
+    context->request_cleanup = (mask & UCP_PARAM_FIELD_REQUEST_CLEANUP) ? params->request_cleanup : NULL;
+    context->tag_sender_mask = (mask & UCP_PARAM_FIELD_TAG_SENDER_MASK) ? params->tag_sender_mask : 0;
+    context->node_local_id = (mask & UCP_PARAM_FIELD_NODE_LOCAL_ID) ? params->node_local_id : 0;
     context->mt_workers_shared = (mask & UCP_PARAM_FIELD_MT_WORKERS_SHARED) ? params->mt_workers_shared : 0;
     name_set(context->name, (mask & UCP_PARAM_FIELD_NAME) ? params->name : NULL);
     if (context->features == 0) {
@@ -450,8 +450,8 @@ ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *
     set_params(context, params);
     (void)cw_context_memory_types(context);
     context->references = 1;
-    context->process    = cw_memory_process();
-    status              = cw_mem_table_new(&context->memory);
+    context->process = cw_memory_process();
+    status = cw_mem_table_new(&context->memory);
     if (status != UCS_OK) {
         goto fail;
     }

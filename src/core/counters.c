@@ -28,9 +28,9 @@ static size_t round_up(size_t length)
 void cw_counters_open(struct ucp_worker *worker)
 {
     const uint64_t num_events = cw_trace_num_events(worker);
-    const size_t head         = round_up(sizeof(struct cw_counters_page));
-    const size_t trace        = (num_events == 0) ? 0 :
-                                round_up(sizeof(struct cw_trace_ring) + num_events * sizeof(struct cw_trace_event));
+    const size_t head = round_up(sizeof(struct cw_counters_page));
+    const size_t trace = (num_events == 0) ? 0 :
+                         round_up(sizeof(struct cw_trace_ring) + num_events * sizeof(struct cw_trace_event));
     struct cw_counters_page *page;
     void *ptr;
 
@@ -38,16 +38,16 @@ void cw_counters_open(struct ucp_worker *worker)
         cw_shm_show(CW_COUNTERS_NAME, head + trace, &worker->page_fd, &ptr) != UCS_OK) {
         return;
     }
-    page  = ptr;
-    *page = (struct cw_counters_page){.version      = CW_COUNTERS_VERSION,
-                                      .pid          = cw_memory_process(),
-                                      .uid          = worker->uid,
-                                      .started_ns   = cw_clock_ns(),
-                                      .num_values   = CW_COUNT_LAST,
-                                      .trace_offset = (trace > 0) ? head : 0,
-                                      .trace_length = trace};
+    page = ptr;
+    *page = (struct cw_counters_page){.version = CW_COUNTERS_VERSION,
+                                 .pid = cw_memory_process(),
+                                 .uid = worker->uid,
+                                 .started_ns = cw_clock_ns(),
+                                 .num_values = CW_COUNT_LAST,
+                                 .trace_offset = (trace > 0) ? head : 0,
+                                 .trace_length = trace};
     memcpy(page->name, worker->name, sizeof(page->name));
-    worker->page        = page;
+    worker->page = page;
     worker->page_length = head + trace;
     if (trace > 0) {
         cw_trace_open(worker, (char *)ptr + head, num_events);
@@ -68,7 +68,7 @@ static unsigned num_transports(const struct ucp_worker *worker)
 static unsigned place_of(struct ucp_worker *worker, const char *name)
 {
     struct cw_counters_transport *transports = worker->counts.transports;
-    const unsigned count                     = num_transports(worker);
+    const unsigned count = num_transports(worker);
     unsigned i;
 
     for (i = 0; i < count && strncmp(transports[i].name, name, sizeof(transports[i].name) - 1) != 0; i++) {
@@ -103,7 +103,7 @@ static int create_file(char *path, size_t size, const char *pattern)
 
     cw_string_expand(path, size, pattern);
     length = strlen(path);
-    fd     = cw_file_create(path);
+    fd = cw_file_create(path);
     for (i = 1; fd < 0 && errno == EEXIST && i < MOST_FILES; i++) {
         (void)snprintf(path + length, size - length, ".%d", i);
         fd = cw_file_create(path);
@@ -123,7 +123,7 @@ static void keep_events(const struct ucp_worker *worker)
         return;
     }
     cw_write_signals_hold(&signals);
-    fd     = create_file(path, sizeof(path), pattern);
+    fd = create_file(path, sizeof(path), pattern);
     failed = fd < 0 || cw_file_write_all(fd, worker->page, worker->page_length) != 0;
     if (failed) {
         cw_warn("the events of worker %s cannot be written to '%s': %s; check UCX_TRACE_FILE", worker->name, path,
@@ -158,12 +158,12 @@ static void store(uint64_t *to, const uint64_t *from, unsigned count)
 void cw_counters_write(struct ucp_worker *worker)
 {
     struct cw_counters_page *page = worker->page;
-    struct cw_counters *counts    = &worker->counts;
-    const uint64_t sequence       = page->sequence;
+    struct cw_counters *counts = &worker->counts;
+    const uint64_t sequence = page->sequence;
     unsigned i;
 
     counts->values[CW_COUNT_REQUESTS] = cw_request_pool_in_use(&worker->requests);
-    counts->values[CW_COUNT_BUSY]     = worker->round - 1 - worker->idle_rounds; /* the first round is 1 */
+    counts->values[CW_COUNT_BUSY] = worker->round - 1 - worker->idle_rounds; /* the first round is 1 */
     if (worker->handlers->worker_gauges != NULL) {
         worker->handlers->worker_gauges(worker);
     }

@@ -30,15 +30,15 @@ static struct cw_domain *shared(const struct ucp_context *context, const struct 
 static void open_cache(struct ucp_context *context, struct cw_domain *domain)
 {
     struct cw_cache_limits limits = {.regions = context->config->rcache_max_regions,
-                                     .bytes   = context->config->rcache_max_size};
-    struct cw_cache *cache        = NULL;
+                                     .bytes = context->config->rcache_max_size};
+    struct cw_cache *cache = NULL;
 
     if (context->config->rcache_enable != CW_NO) {
         cache = cw_cache_new(domain, &limits);
     } else {
         limits.regions = 0;
     }
-    context->caches[domain->number - 1]      = cache;
+    context->caches[domain->number - 1] = cache;
     context->device_regs[domain->number - 1] = cw_device_regs_new(domain, &limits);
     cw_info("registrations with %s: %s", domain->kind->name, cw_domain_keeping(context, domain));
 }
@@ -57,7 +57,7 @@ const char *cw_domain_keeping(const struct ucp_context *context, const struct cw
 static int open_domain(struct ucp_context *context, struct cw_resource *resource)
 {
     const struct cw_domain_kind *kind = resource->transport->access->domain;
-    struct cw_domain *domain          = shared(context, resource, kind);
+    struct cw_domain *domain = shared(context, resource, kind);
     ucs_status_t status;
 
     if (domain == NULL && context->num_domains == CW_DOMAIN_MAX) {

@@ -23,8 +23,8 @@
 struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length)
 {
     struct cw_hash_link *link = cw_hash_find(&worker->peers, uid);
-    struct cw_peer *peer      = (link == NULL) ? NULL : cw_container_of(link, struct cw_peer, link);
-    struct cw_peer *known     = peer;
+    struct cw_peer *peer = (link == NULL) ? NULL : cw_container_of(link, struct cw_peer, link);
+    struct cw_peer *known = peer;
     struct ucp_ep *ep;
 
     if (peer != NULL && (peer->address_length > 0 || address_length == 0)) {
@@ -39,9 +39,9 @@ struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void 
         memcpy(peer->address, address, address_length);
     }
     if (known != NULL) { /* the peer dialled this worker first, and its address is known only now */
-        peer->references  = known->references;
+        peer->references = known->references;
         peer->next_number = known->next_number;
-        peer->direct      = known->direct;
+        peer->direct = known->direct;
         cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
             ep->peer = (ep->peer == known) ? peer : ep->peer;
         }
@@ -73,12 +73,12 @@ static struct ucp_ep *ep_init(struct ucp_ep *ep, struct ucp_worker *worker, stru
     if (ep == NULL) {
         return NULL;
     }
-    *ep = (struct ucp_ep){.worker  = worker,
-                          .peer    = peer,
-                          .number  = number,
-                          .state   = CW_EP_IDLE,
-                          .in_slot = in_slot != 0,
-                          .tx      = &cw_no_tx};
+    *ep = (struct ucp_ep){.worker = worker,
+                         .peer = peer,
+                         .number = number,
+                         .state = CW_EP_IDLE,
+                         .in_slot = in_slot != 0,
+                         .tx = &cw_no_tx};
     cw_list_init(&ep->pending);
     cw_list_init(&ep->inflight);
     cw_list_init(&ep->held);
@@ -107,12 +107,12 @@ void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params)
     uint64_t mask = params->field_mask;
 
     if (mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) {
-        ep->err_cb        = params->err_handler.cb;
-        ep->user_data     = params->err_handler.arg;
+        ep->err_cb = params->err_handler.cb;
+        ep->user_data = params->err_handler.arg;
         ep->has_user_data = 0;
     }
     if (mask & UCP_EP_PARAM_FIELD_USER_DATA) {
-        ep->user_data     = params->user_data;
+        ep->user_data = params->user_data;
         ep->has_user_data = 1;
     }
 }
@@ -173,7 +173,7 @@ static struct cw_peer_address **other_place(const struct ucp_worker *worker, str
         if (others == NULL) {
             return NULL;
         }
-        peer->others                     = others;
+        peer->others = others;
         peer->others[peer->num_others++] = NULL;
         return &peer->others[peer->num_others - 1];
     }
@@ -220,7 +220,7 @@ static ucs_status_t number_address(const struct ucp_worker *worker, struct cw_pe
     other->length = (uint16_t)length;
     memcpy(other->bytes, address, length);
     free(*place);
-    *place    = other;
+    *place = other;
     *number_p = (uint8_t)(place - peer->others + 1);
     return UCS_OK;
 }
@@ -238,8 +238,8 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
     struct cw_peer *peer = cw_peer_get(worker, peer_uid, address, address_length);
-    uint8_t err_mode     = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE);
-    uint8_t number       = 0;
+    uint8_t err_mode = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE);
+    uint8_t number = 0;
     ucs_status_t status;
     struct ucp_ep *ep;
 
@@ -328,7 +328,7 @@ static void drain_turn(struct ucp_ep *ep, uint64_t turn)
     if (ep->state != CW_EP_OPEN || (cw_list_empty(&ep->pending) && !conn->gathers)) {
         return;
     }
-    gathers       = conn->gathers;
+    gathers = conn->gathers;
     conn->gathers = 0;
     if (!gathers && (!cw_lane_batches(conn) || ep->pending.next == ep->pending.prev)) {
         if (drain(ep, NULL, turn)) {
@@ -493,11 +493,11 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
         cw_trace_ep(ep, CW_TRACE_STATE, (unsigned)state, UCS_OK);
     }
     worker->num_connecting -= (unsigned)is_connecting(ep);
-    worker->num_waiting    -= (unsigned)(ep->state == CW_EP_WAITING);
-    ep->state               = (uint8_t)state;
-    ep->tx                  = (state == CW_EP_OPEN) ? find_tx(ep) : &cw_no_tx;
+    worker->num_waiting -= (unsigned)(ep->state == CW_EP_WAITING);
+    ep->state = (uint8_t)state;
+    ep->tx = (state == CW_EP_OPEN) ? find_tx(ep) : &cw_no_tx;
     worker->num_connecting += (unsigned)is_connecting(ep);
-    worker->num_waiting    += (unsigned)(state == CW_EP_WAITING);
+    worker->num_waiting += (unsigned)(state == CW_EP_WAITING);
     if (worker->num_waiting == 0) {
         cw_poller_alarm_cancel(worker->poller, &worker->redial);
     } else if (!cw_alarm_is_set(&worker->redial)) {
@@ -508,7 +508,7 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
 unsigned cw_ep_redial_waiting(struct cw_alarm *alarm)
 {
     struct ucp_worker *worker = cw_container_of(alarm, struct ucp_worker, redial);
-    unsigned count            = 0;
+    unsigned count = 0;
     struct ucp_ep *ep;
 
     cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
@@ -557,7 +557,7 @@ static void take_end(struct ucp_ep *ep, struct cw_conn *conn)
 {
     if (conn != NULL && conn->end != NULL) {
         free(ep->end);
-        ep->end   = conn->end;
+        ep->end = conn->end;
         conn->end = NULL;
     }
 }
@@ -625,8 +625,8 @@ void cw_ep_drop_conn(struct ucp_ep *ep)
     take_end(ep, ep->conn);
     if (ep->conn != NULL) {
         ep->conn->next_old = ep->old_conns;
-        ep->old_conns      = ep->conn;
-        ep->conn           = NULL;
+        ep->old_conns = ep->conn;
+        ep->conn = NULL;
     }
     cw_ep_reap_later(ep);
 }
@@ -697,7 +697,7 @@ static int is_done(const struct ucp_ep *ep)
 static void ep_free(struct ucp_ep *ep)
 {
     struct ucp_worker *worker = ep->worker;
-    struct cw_peer *peer      = ep->peer;
+    struct cw_peer *peer = ep->peer;
 
     if (ep->state == CW_EP_OPEN) {
         cw_counters_ended(worker, ep->conn);

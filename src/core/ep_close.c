@@ -27,7 +27,7 @@ _Static_assert(sizeof(struct flush_state) <= CW_REQUEST_STATE_SIZE, "state fits 
 static void flush_done(struct cw_completion *completion, ucs_status_t status)
 {
     struct flush_state *state = cw_container_of(completion, struct flush_state, completion);
-    const struct ucp_ep *ep   = state->request->ep;
+    const struct ucp_ep *ep = state->request->ep;
 
     state->sent = 1;
     if (status != UCS_OK && cw_ep_is_close(state->request)) {
@@ -44,7 +44,7 @@ static void remote_done(struct cw_flush_wait *wait, ucs_status_t status)
     struct flush_state *state = cw_container_of(wait, struct flush_state, remote);
 
     state->remote_waits = 0;
-    state->status       = status;
+    state->status = status;
     if (state->sent) {
         cw_list_remove(&state->request->link);
         cw_request_complete(state->request, status);
@@ -71,7 +71,7 @@ static ucs_status_t flush_send(struct cw_request *request)
     status = cw_lanes_flush(request->ep, &state->completion);
     if (status == UCS_OK) {
         state->sent = 1;
-        status      = state->remote_waits ? UCS_INPROGRESS : state->status;
+        status = state->remote_waits ? UCS_INPROGRESS : state->status;
     }
     return status;
 }
@@ -93,7 +93,7 @@ static ucs_status_t wait_for_end(ucs_status_t status)
 static ucs_status_t close_send(struct cw_request *request)
 {
     const struct flush_state *state = cw_request_state(request);
-    struct ucp_ep *ep               = request->ep;
+    struct ucp_ep *ep = request->ep;
     ucs_status_t status;
 
     if (!cw_list_empty(&ep->held)) {
@@ -154,9 +154,9 @@ static struct flush_state *state_init(struct cw_request *request)
     struct flush_state *state = cw_request_state(request);
 
     *state = (struct flush_state){.completion.done = flush_done,
-                                  .remote.done     = remote_done,
-                                  .request         = request,
-                                  .status          = UCS_OK};
+                                  .remote.done = remote_done,
+                                  .request = request,
+                                  .status = UCS_OK};
     cw_list_init(&state->remote.link);
     return state;
 }
@@ -174,10 +174,10 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
-    state            = state_init(request);
-    state->status    = wait_for_remote(ep, state, confirm);
-    request->ep      = ep;
-    request->send    = send;
+    state = state_init(request);
+    state->status = wait_for_remote(ep, state, confirm);
+    request->ep = ep;
+    request->send = send;
     request->release = flush_release;
     if (cw_ep_ready(ep)) {
         status = send(request);
@@ -392,10 +392,10 @@ static void ask_transports(struct ucp_worker *worker)
 /* Some endpoint may owe something. */
 static CW_APART ucs_status_ptr_t flush_owing(struct ucp_worker *worker, const ucp_request_param_t *param)
 {
-    struct cw_request *request      = NULL;
+    struct cw_request *request = NULL;
     struct worker_flush_state *state = NULL;
-    ucp_request_param_t ep_param    = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                       .cb.send      = ep_flushed};
+    ucp_request_param_t ep_param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                    .cb.send = ep_flushed};
     ucs_status_ptr_t result;
     ucs_status_t status;
     struct ucp_ep *ep, *next;
@@ -410,12 +410,12 @@ static CW_APART ucs_status_ptr_t flush_owing(struct ucp_worker *worker, const uc
             if (request == NULL) {
                 return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
             }
-            state          = cw_request_state(request);
+            state = cw_request_state(request);
             state->waiting = 1;
-            state->status  = UCS_OK;
+            state->status = UCS_OK;
         }
         ep_param.user_data = request;
-        result             = cw_ep_flush(ep, &ep_param);
+        result = cw_ep_flush(ep, &ep_param);
         if (UCS_PTR_IS_PTR(result)) {
             state->waiting++;
             cw_request_release(cw_request_of(result), 1);

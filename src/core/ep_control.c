@@ -33,7 +33,7 @@ static size_t pack_flat(void *dest, size_t max CW_UNUSED, void *arg)
 ucs_status_t cw_lane_send_packet(struct cw_conn *lane, uint8_t id, const void *packet, size_t length)
 {
     const size_t payload = length - sizeof(uint64_t);
-    struct flat flat     = {packet, length};
+    struct flat flat = {packet, length};
     uint64_t header;
 
     if (payload <= lane->iface->limits.max_short && lane->iface->packets->send_short != NULL) {
@@ -72,11 +72,11 @@ ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *pack
     if (request == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    state  = cw_request_state(request);
+    state = cw_request_state(request);
     *state = (struct control_state){.length = (uint8_t)length, .id = id};
     memcpy(state->packet, packet, length);
-    request->ep      = ep;
-    request->send    = control_send;
+    request->ep = ep;
+    request->send = control_send;
     request->release = release;
     cw_request_release(request, 0);
     cw_ep_queue(ep, request);

@@ -10,7 +10,7 @@
 static uint64_t share_of(const struct ucp_worker *worker, uint64_t limit)
 {
     const uint64_t num_eps = worker->counts.values[CW_COUNT_EPS];
-    const uint64_t share   = limit * CW_KEPT_PEERS / ((num_eps > 0) ? num_eps : 1);
+    const uint64_t share = limit * CW_KEPT_PEERS / ((num_eps > 0) ? num_eps : 1);
 
     return (share > CW_KEPT_LEAST) ? share : CW_KEPT_LEAST;
 }
@@ -18,7 +18,7 @@ static uint64_t share_of(const struct ucp_worker *worker, uint64_t limit)
 int cw_ep_keep(struct ucp_ep *ep, uint64_t bytes)
 {
     struct ucp_worker *worker = ep->worker;
-    const uint64_t limit      = cw_kept_limit(worker);
+    const uint64_t limit = cw_kept_limit(worker);
 
     if (bytes > limit || ep->kept > limit - bytes) {
         return 0;

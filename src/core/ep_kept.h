@@ -36,7 +36,7 @@ int cw_ep_keep(struct ucp_ep *ep, uint64_t bytes);
 static inline void cw_ep_let_go(struct ucp_ep *ep, uint64_t bytes)
 {
     assert(ep->kept >= bytes && ep->worker->kept >= bytes);
-    ep->kept         -= bytes;
+    ep->kept -= bytes;
     ep->worker->kept -= bytes;
 }
 

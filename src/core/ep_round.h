@@ -18,7 +18,7 @@ static inline void cw_ep_spend(struct ucp_ep *ep, uint64_t bytes)
 {
     if (ep->spent_round != ep->worker->round) {
         ep->spent_round = ep->worker->round;
-        ep->spent       = 0;
+        ep->spent = 0;
     }
     ep->spent += (bytes > CW_EP_PIECE_BYTES) ? (uint32_t)bytes : CW_EP_PIECE_BYTES;
 }

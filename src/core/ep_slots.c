@@ -46,13 +46,13 @@ struct cw_ep_slots {
 /* Its lists have no valid links: nothing is queued to a failed endpoint. */
 static void make_tombstone(struct ucp_worker *worker, struct cw_ep_slots *slots, struct ucp_ep *tombstone)
 {
-    *tombstone = (struct ucp_ep){.worker         = worker,
-                                 .peer           = &slots->nobody,
-                                 .tx             = &cw_no_tx,
-                                 .state          = CW_EP_FAILED,
-                                 .handle         = CW_HANDLE_RETIRED,
-                                 .error_reported = 1,
-                                 .status         = UCS_ERR_CONNECTION_RESET};
+    *tombstone = (struct ucp_ep){.worker = worker,
+                         .peer = &slots->nobody,
+                         .tx = &cw_no_tx,
+                         .state = CW_EP_FAILED,
+                         .handle = CW_HANDLE_RETIRED,
+                         .error_reported = 1,
+                         .status = UCS_ERR_CONNECTION_RESET};
 }
 
 static struct cw_ep_slots *slots_of(struct ucp_worker *worker)
@@ -67,9 +67,9 @@ static struct cw_ep_slots *slots_of(struct ucp_worker *worker)
     if (slots == NULL) {
         return NULL;
     }
-    slots->page_size  = cw_memory_page();
-    slots->slot_size  = (sizeof(struct ucp_ep) + worker->handlers->ep_state_size + align - 1) / align * align;
-    slots->per_page   = slots->page_size / slots->slot_size;
+    slots->page_size = cw_memory_page();
+    slots->slot_size = (sizeof(struct ucp_ep) + worker->handlers->ep_state_size + align - 1) / align * align;
+    slots->per_page = slots->page_size / slots->slot_size;
     slots->tombstones = calloc(1, slots->page_size);
     if (slots->tombstones == NULL) {
         free(slots);
@@ -91,8 +91,8 @@ static char *slot_at(const struct cw_ep_slots *slots, const struct cw_ep_chunk *
 static struct cw_ep_chunk *add_chunk(struct cw_ep_slots *slots)
 {
     const struct cw_ep_chunk *last = slots->chunks;
-    const size_t most              = MAX_BYTES / slots->page_size;
-    size_t pages                   = (last == NULL) ? FIRST_PAGES : 2 * last->num_pages;
+    const size_t most = MAX_BYTES / slots->page_size;
+    size_t pages = (last == NULL) ? FIRST_PAGES : 2 * last->num_pages;
     struct cw_ep_chunk *chunk;
 
     pages = (pages > most) ? most : pages;
@@ -112,8 +112,8 @@ static struct cw_ep_chunk *add_chunk(struct cw_ep_slots *slots)
     }
     chunk->num_pages = pages;
     chunk->num_slots = pages * slots->per_page;
-    chunk->next      = slots->chunks;
-    slots->chunks    = chunk;
+    chunk->next = slots->chunks;
+    slots->chunks = chunk;
     return chunk;
 }
 
@@ -155,7 +155,7 @@ static struct cw_ep_chunk *chunk_of(const struct cw_ep_slots *slots, const struc
 static void bury(struct cw_ep_slots *slots, struct ucp_ep *ep)
 {
     struct cw_ep_chunk *chunk = chunk_of(slots, ep);
-    const size_t page         = (size_t)((char *)ep - chunk->memory) / slots->page_size;
+    const size_t page = (size_t)((char *)ep - chunk->memory) / slots->page_size;
 
     memcpy(ep, slots->tombstones, slots->slot_size); /* threads may read its worker, which stays what it was */
     if (++chunk->dead[page] == slots->per_page && chunk->gives_back) {
@@ -166,13 +166,13 @@ static void bury(struct cw_ep_slots *slots, struct ucp_ep *ep)
 void cw_ep_slot_end(struct ucp_ep *ep)
 {
     struct cw_ep_slots *slots = ep->worker->slots;
-    struct free_slot *slot    = (void *)ep;
+    struct free_slot *slot = (void *)ep;
 
     if (ep->lent) {
         bury(slots, ep);
         return;
     }
-    slot->next  = slots->free;
+    slot->next = slots->free;
     slots->free = slot;
 }
 

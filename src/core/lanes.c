@@ -41,8 +41,8 @@ unsigned cw_lanes_wanted(const struct ucp_worker *worker)
 unsigned cw_lanes_wanted_by(const struct ucp_ep *ep)
 {
     const unsigned wanted = cw_lanes_wanted(ep->worker);
-    const int fails_over  = (ep->state == CW_EP_OPEN) ? cw_failover_of(ep) != NULL
-                                                      : ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER;
+    const int fails_over = (ep->state == CW_EP_OPEN) ? cw_failover_of(ep) != NULL
+                                                     : ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER;
 
     return (fails_over && wanted < CW_LANES_FAILOVER) ? CW_LANES_FAILOVER : wanted;
 }
@@ -55,8 +55,8 @@ struct cw_lanes *cw_lanes_new(struct ucp_ep *ep, unsigned max)
     if (lanes == NULL) {
         return NULL;
     }
-    lanes->ep    = ep;
-    lanes->max   = (uint8_t)((max < CW_MAX_LANES) ? max : CW_MAX_LANES);
+    lanes->ep = ep;
+    lanes->max = (uint8_t)((max < CW_MAX_LANES) ? max : CW_MAX_LANES);
     lanes->watch = (struct cw_alarm){.fire = look};
     cw_list_init(&lanes->lost);
     cw_list_init(&lanes->flushes);
@@ -91,8 +91,8 @@ static int send_packet(struct ucp_ep *ep, const struct cw_wire_lane *packet)
 /* Sends the offer, as the acceptor of the message lane, which makes the token. */
 static void offer(struct ucp_ep *ep)
 {
-    struct cw_lanes *lanes     = cw_lanes_new(ep, cw_lanes_wanted_by(ep));
-    const uint64_t random[2]   = {cw_random_u64(), cw_random_u64()};
+    struct cw_lanes *lanes = cw_lanes_new(ep, cw_lanes_wanted_by(ep));
+    const uint64_t random[2] = {cw_random_u64(), cw_random_u64()};
     struct cw_wire_lane packet = {.kind = CW_WIRE_LANE_OFFER};
 
     if (lanes == NULL) {
@@ -118,7 +118,7 @@ static int may_have_lanes(const struct ucp_ep *ep)
 
 void cw_lanes_want(struct ucp_ep *ep)
 {
-    const unsigned wanted         = cw_lanes_wanted_by(ep);
+    const unsigned wanted = cw_lanes_wanted_by(ep);
     const struct cw_wire_lane ask = {.kind = CW_WIRE_LANE_ASK, .lane = (uint8_t)wanted};
 
     ep->conn->lanes_asked = 1;
@@ -134,9 +134,9 @@ void cw_lanes_want(struct ucp_ep *ep)
 
 void cw_lanes_opened(struct ucp_ep *ep, struct cw_further_lane *lane, struct cw_conn *conn)
 {
-    lane->conn  = conn;
+    lane->conn = conn;
     lane->state = CW_FURTHER_OPEN;
-    lane->full  = 0;
+    lane->full = 0;
     cw_counters_opened(ep->worker, conn);
     cw_ep_watch(ep, conn);
     cw_debug("endpoint %p to worker %016llx has lane %u, by %s/%s", (void *)ep, (unsigned long long)cw_ep_peer_uid(ep),
@@ -148,12 +148,12 @@ void cw_lanes_dial_failed(struct ucp_ep *ep, struct cw_further_lane *lane)
 {
     struct cw_conn *conn = lane->conn;
 
-    lane->conn              = NULL;
-    lane->state             = CW_FURTHER_NONE;
-    lane->retry_ns          = cw_clock_ns() + RETRY_NS;
+    lane->conn = NULL;
+    lane->state = CW_FURTHER_NONE;
+    lane->retry_ns = cw_clock_ns() + RETRY_NS;
     ep->lanes->next_dial_ns = lane->retry_ns;
-    conn->next_old          = ep->old_conns;
-    ep->old_conns           = conn;
+    conn->next_old = ep->old_conns;
+    ep->old_conns = conn;
     cw_ep_reap_later(ep);
 }
 
@@ -210,10 +210,10 @@ static void is_silent(struct cw_lanes *lanes, struct cw_further_lane *lane)
 /* The answer tells what came, too, so a TAKEN that waits for room must not tell that again. */
 static void on_probe(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
-    const struct cw_wire_lane answer = {.kind       = CW_WIRE_LANE_ALIVE,
-                                        .lane       = (uint8_t)cw_lane_index(lanes, lane),
-                                        .generation = htole16(lane->generation),
-                                        .taken      = htole64(lane->taken)};
+    const struct cw_wire_lane answer = {.kind = CW_WIRE_LANE_ALIVE,
+                                  .lane = (uint8_t)cw_lane_index(lanes, lane),
+                                  .generation = htole16(lane->generation),
+                                  .taken = htole64(lane->taken)};
 
     lane->told = lane->taken;
     cw_ep_send_control(lanes->ep, CW_PACKET_LANE, &answer, sizeof(answer));
@@ -242,7 +242,7 @@ ucs_status_t cw_lanes_on_packet(struct ucp_ep *ep, const void *data, size_t leng
     if (ep->lanes == NULL || packet.lane == 0) {
         return UCS_ERR_IO_ERROR;
     }
-    lane  = &ep->lanes->further[packet.lane - 1];
+    lane = &ep->lanes->further[packet.lane - 1];
     taken = le64toh(packet.taken);
     if (le16toh(packet.generation) != lane->generation) {
         return UCS_OK; /* the packet is about a lane that both sides have closed */
@@ -276,9 +276,9 @@ ucs_status_t cw_lanes_on_packet(struct ucp_ep *ep, const void *data, size_t leng
 static void probe(struct cw_lanes *lanes, struct cw_further_lane *lane, uint64_t now_ns)
 {
     const struct cw_kept *head = cw_list_empty(&lane->kept) ? NULL : cw_list_head(&lane->kept, struct cw_kept, link);
-    const struct cw_wire_lane packet = {.kind       = CW_WIRE_LANE_PROBE,
-                                        .lane       = (uint8_t)cw_lane_index(lanes, lane),
-                                        .generation = htole16(lane->generation)};
+    const struct cw_wire_lane packet = {.kind = CW_WIRE_LANE_PROBE,
+                                  .lane = (uint8_t)cw_lane_index(lanes, lane),
+                                  .generation = htole16(lane->generation)};
 
     if (lane->state != CW_FURTHER_OPEN || head == NULL || now_ns - head->since_ns < SILENT_NS ||
         now_ns - lane->moved_ns < SILENT_NS || (lane->probes & 1)) {
@@ -291,7 +291,7 @@ static void probe(struct cw_lanes *lanes, struct cw_further_lane *lane, uint64_t
 static unsigned look(struct cw_alarm *alarm)
 {
     struct cw_lanes *lanes = cw_container_of(alarm, struct cw_lanes, watch);
-    const uint64_t now_ns  = cw_clock_ns();
+    const uint64_t now_ns = cw_clock_ns();
     unsigned i;
 
     if (lanes->ep->state != CW_EP_OPEN || lanes->num_kept == 0) {
@@ -327,7 +327,7 @@ static void run_flushes(struct ucp_ep *ep)
     struct cw_lanes_flush *flush;
 
     while (ep->lanes != NULL && !cw_list_empty(&ep->lanes->flushes) && ep->state == CW_EP_OPEN) {
-        flush      = cw_list_head(&ep->lanes->flushes, struct cw_lanes_flush, link);
+        flush = cw_list_head(&ep->lanes->flushes, struct cw_lanes_flush, link);
         completion = flush->completion;
         if (flush->left > 0) {
             return;
@@ -364,8 +364,8 @@ ucs_status_t cw_lanes_flush(struct ucp_ep *ep, struct cw_completion *completion)
 
 void cw_lanes_kept_end(struct cw_kept *kept, ucs_status_t status)
 {
-    struct cw_lanes *lanes           = kept->lanes;
-    struct ucp_ep *ep                = lanes->ep;
+    struct cw_lanes *lanes = kept->lanes;
+    struct ucp_ep *ep = lanes->ep;
     struct cw_completion *completion = kept->completion;
     struct cw_lanes_flush *flush;
 
@@ -410,7 +410,7 @@ static void end_kept(struct cw_list *list, ucs_status_t status)
 int cw_lanes_stopping(const struct ucp_ep *ep)
 {
     const struct cw_lanes *lanes = ep->lanes;
-    int any                      = 0;
+    int any = 0;
 
     for (unsigned i = 0; lanes != NULL && i < CW_MAX_LANES; i++) {
         any |= lanes->further[i].conn != NULL && cw_lane_stopping(lanes->further[i].conn);
@@ -449,7 +449,7 @@ void cw_lanes_end(struct ucp_ep *ep, ucs_status_t status)
     }
     end_kept(&lanes->lost, status);
     while ((link = cw_list_pop_head(&lanes->flushes)) != NULL) {
-        flush      = cw_container_of(link, struct cw_lanes_flush, link);
+        flush = cw_container_of(link, struct cw_lanes_flush, link);
         completion = flush->completion;
         free(flush);
         completion->done(completion, status);

@@ -27,12 +27,12 @@
 void cw_lanes_measure(struct cw_further_lane *lane, uint64_t bytes)
 {
     const struct cw_kept *head = cw_list_head(&lane->kept, struct cw_kept, link);
-    const uint64_t now_ns      = cw_clock_ns();
+    const uint64_t now_ns = cw_clock_ns();
 
     lane->window_ns += now_ns - ((head->since_ns > lane->moved_ns) ? head->since_ns : lane->moved_ns);
     lane->window_bytes += bytes;
     lane->moved_ns = now_ns;
-    lane->probes   = 0;
+    lane->probes = 0;
     if (lane->window_bytes > WINDOW_BYTES || lane->window_ns > WINDOW_NS) {
         lane->window_bytes /= 2;
         lane->window_ns /= 2;
@@ -57,7 +57,7 @@ static double limited(const struct cw_further_lane *lane, double rate, uint64_t 
     if (cw_list_empty(&lane->kept)) {
         return rate;
     }
-    head     = cw_list_head(&lane->kept, struct cw_kept, link);
+    head = cw_list_head(&lane->kept, struct cw_kept, link);
     since_ns = (head->since_ns > lane->moved_ns) ? head->since_ns : lane->moved_ns;
     if (now_ns - since_ns < STUCK_NS || rate * (double)(now_ns - since_ns) <= (double)head->length) {
         return rate;
@@ -69,11 +69,11 @@ static size_t piece_of(const struct ucp_ep *ep, const struct cw_further_lane *la
 {
     const size_t chunk = ep->worker->context->config->min_rndv_chunk_size;
     const size_t least = (chunk < LEAST_PIECE) ? LEAST_PIECE : chunk;
-    const size_t most  = (chunk > CW_LANES_PIECE) ? chunk : CW_LANES_PIECE;
+    const size_t most = (chunk > CW_LANES_PIECE) ? chunk : CW_LANES_PIECE;
     const size_t there = ep->conn->iface->limits.max_placed; /* if all further lanes end, the piece goes there */
-    const size_t here  = lane->conn->iface->limits.max_placed;
-    const size_t max   = (here < there) ? here : there;
-    size_t piece       = (size_t)((double)left * share);
+    const size_t here = lane->conn->iface->limits.max_placed;
+    const size_t max = (here < there) ? here : there;
+    size_t piece = (size_t)((double)left * share);
 
     piece = (piece < least) ? least : (piece > most) ? most : piece;
     piece = (left < piece || left - piece < least / 2) ? left : piece;
@@ -91,8 +91,8 @@ static struct cw_conn *choose(struct cw_lanes *lanes, size_t left, unsigned rail
     for (i = 0; i < CW_MAX_LANES && count < rails; i++) {
         lane = &lanes->further[i];
         if (lane->state == CW_FURTHER_OPEN) {
-            rates[count]  = measured(lane);
-            best_rate     = (rates[count] > best_rate) ? rates[count] : best_rate;
+            rates[count] = measured(lane);
+            best_rate = (rates[count] > best_rate) ? rates[count] : best_rate;
             open[count++] = lane;
         }
     }
@@ -103,11 +103,11 @@ static struct cw_conn *choose(struct cw_lanes *lanes, size_t left, unsigned rail
     }
     for (i = 0; i < count; i++) {
         piece = piece_of(lanes->ep, open[i], left, rates[i] / sum);
-        ends  = (double)(open[i]->sent - open[i]->confirmed + piece) / rates[i];
+        ends = (double)(open[i]->sent - open[i]->confirmed + piece) / rates[i];
         if (best == NULL || ends < first_end) {
-            best      = open[i];
+            best = open[i];
             first_end = ends;
-            *piece_p  = piece;
+            *piece_p = piece;
         }
     }
     return (best == NULL || best->full) ? NULL : best->conn;
@@ -196,12 +196,12 @@ static struct cw_kept *kept_new(struct cw_lanes *lanes, uint8_t id, const void *
     struct cw_kept *kept = malloc(sizeof(*kept) + count * sizeof(*iov));
 
     if (kept != NULL) {
-        *kept = (struct cw_kept){.own        = {sent},
-                                 .lanes      = lanes,
-                                 .completion = completion,
-                                 .length     = cw_bytes_in_iov(iov, count),
-                                 .count      = count,
-                                 .id         = id};
+        *kept = (struct cw_kept){.own = {sent},
+                          .lanes = lanes,
+                          .completion = completion,
+                          .length = cw_bytes_in_iov(iov, count),
+                          .count = count,
+                          .id = id};
         memcpy(kept->header, header, sizeof(kept->header));
         memcpy(kept->iov, iov, count * sizeof(*iov));
         cw_list_init(&kept->link);
@@ -220,7 +220,7 @@ static ucs_status_t send_kept(struct cw_further_lane *lane, struct cw_kept *kept
         cw_failover_full(kept->lanes->ep, lane);
         return status;
     }
-    kept->busy     = status == UCS_INPROGRESS;
+    kept->busy = status == UCS_INPROGRESS;
     kept->since_ns = cw_clock_ns();
     lane->sent += kept->length;
     cw_list_add_tail(&lane->kept, &kept->link);

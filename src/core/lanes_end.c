@@ -27,13 +27,13 @@ struct cw_lane_place {
 int cw_lanes_placing(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, const void *header, size_t length)
 {
     struct cw_further_lane *lane = cw_lanes_find(ep, conn);
-    struct cw_lane_place *place  = (lane == NULL) ? NULL : malloc(sizeof(*place));
+    struct cw_lane_place *place = (lane == NULL) ? NULL : malloc(sizeof(*place));
 
     if (place == NULL) {
         return 0;
     }
     place->length = length;
-    place->id     = id;
+    place->id = id;
     memcpy(place->header, header, sizeof(place->header));
     cw_list_init(&place->link);
     cw_list_add_tail(&lane->places, &place->link);
@@ -45,11 +45,11 @@ int cw_lanes_placing(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, 
 /* 0: there is no room. The packet is sent before queued requests, because it belongs to none of them. */
 static int tell(struct cw_lanes *lanes, struct cw_further_lane *lane, enum cw_wire_lane_kind kind)
 {
-    const struct cw_wire_lane packet = {.kind       = (uint8_t)kind,
-                                        .lane       = (uint8_t)cw_lane_index(lanes, lane),
-                                        .generation = htole16(lane->generation),
-                                        .sent       = (kind == CW_WIRE_LANE_END) ? htole64(lane->sent) : 0,
-                                        .taken      = htole64(lane->taken)};
+    const struct cw_wire_lane packet = {.kind = (uint8_t)kind,
+                                  .lane = (uint8_t)cw_lane_index(lanes, lane),
+                                  .generation = htole16(lane->generation),
+                                  .sent = (kind == CW_WIRE_LANE_END) ? htole64(lane->sent) : 0,
+                                  .taken = htole64(lane->taken)};
 
     if (!cw_ep_control_passing(lanes->ep, CW_PACKET_LANE, &packet, sizeof(packet))) {
         lanes->untold = 1;
@@ -96,10 +96,10 @@ static int settle(struct cw_lanes *lanes, struct cw_further_lane *lane)
     lane->sent = lane->confirmed = lane->taken = lane->told = 0;
     lane->window_ns = lane->window_bytes = 0;
     lane->told_end = lane->heard_end = lane->full = lane->probes = 0;
-    lane->state                                                  = CW_FURTHER_NONE;
-    lane->retry_ns                                               = cw_clock_ns() + RETRY_NS;
-    lanes->next_dial_ns                                          = lane->retry_ns;
-    lanes->rounds                                                = 0;
+    lane->state = CW_FURTHER_NONE;
+    lane->retry_ns = cw_clock_ns() + RETRY_NS;
+    lanes->next_dial_ns = lane->retry_ns;
+    lanes->rounds = 0;
     lane->generation++;
     cw_ep_release_held_later(ep); /* the reap after that sends the lost packets again */
     return 1;
@@ -109,19 +109,19 @@ static int settle(struct cw_lanes *lanes, struct cw_further_lane *lane)
 static void drop(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     const struct cw_upcalls *upcalls = lanes->ep->worker->handlers->upcalls;
-    struct cw_conn *conn             = lane->conn;
+    struct cw_conn *conn = lane->conn;
     struct cw_lane_place *place;
     struct cw_list *link;
 
     if (lane->state == CW_FURTHER_OPEN) {
         cw_counters_ended(lanes->ep->worker, conn);
     }
-    lane->conn  = NULL;
+    lane->conn = NULL;
     lane->state = CW_FURTHER_ENDED;
-    lane->full  = 1;
+    lane->full = 1;
     if (conn != NULL) {
         cw_lane_abandon(conn);
-        conn->next_old       = lanes->ep->old_conns;
+        conn->next_old = lanes->ep->old_conns;
         lanes->ep->old_conns = conn;
         cw_ep_reap_later(lanes->ep);
     }
@@ -185,8 +185,8 @@ int cw_lanes_heard_end(struct cw_lanes *lanes, struct cw_further_lane *lane, uin
     if (lane->heard_end) {
         return 0;
     }
-    lane->heard_end  = 1;
-    lane->peer_sent  = sent;
+    lane->heard_end = 1;
+    lane->peer_sent = sent;
     lane->peer_taken = taken;
     if (lane->state != CW_FURTHER_ENDED) { /* also a lane that is being opened: the peer has given it up */
         drop(lanes, lane);

@@ -35,10 +35,10 @@ ucs_status_t cw_mem_table_new(struct cw_mem_table **table_p)
 
 static struct cw_validity_page *validity_page_new(void)
 {
-    const size_t length              = cw_memory_page();
-    const unsigned count             = (unsigned)(length / sizeof(uint64_t));
+    const size_t length = cw_memory_page();
+    const unsigned count = (unsigned)(length / sizeof(uint64_t));
     const struct cw_memory_wish wish = {.length = length, .huge = CW_MEMORY_SMALL};
-    struct cw_validity_page *page    = malloc(sizeof(*page) + count * sizeof(page->free[0]));
+    struct cw_validity_page *page = malloc(sizeof(*page) + count * sizeof(page->free[0]));
 
     if (page == NULL || cw_memory_allocate(&wish, &page->memory) != UCS_OK) {
         free(page);
@@ -109,8 +109,8 @@ static void publish(struct ucp_mem *mem)
         mem->md->publish(mem->md, &mem->memory, &label, &part)) {
         mem->key.flags |= CW_KEY_SHARED;
         mem->key.system = part.system;
-        mem->key.pid    = part.pid;
-        mem->key.fd     = part.fd;
+        mem->key.pid = part.pid;
+        mem->key.fd = part.fd;
     }
 }
 
@@ -124,7 +124,7 @@ ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
             cw_lock_leave(&table->lock);
             return UCS_ERR_NO_MEMORY;
         }
-        mem->key.token  = new_token(table);
+        mem->key.token = new_token(table);
         mem->key.validity =
             (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? (uintptr_t)mem->validity : 0; /* 0: no copies */
         cw_hash_add(&table->regions, &mem->link, mem->key.token);
@@ -262,7 +262,7 @@ static struct ucp_mem *find_region(const struct cw_mem_table *table, uint64_t to
                    : NULL;
     }
     link = cw_hash_find(&table->regions, token);
-    mem  = (link == NULL) ? NULL : cw_container_of(link, struct ucp_mem, link);
+    mem = (link == NULL) ? NULL : cw_container_of(link, struct ucp_mem, link);
     return (mem != NULL && holds(mem, address, length)) ? mem : NULL;
 }
 
@@ -287,7 +287,7 @@ static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint6
     if (mem == NULL) {
         return missing(table, token);
     }
-    *mem_p  = mem;
+    *mem_p = mem;
     rights &= ~CW_MEM_KEYLESS;
     if (cw_unlikely((mem->direct & rights) != rights)) {
         rights &= CW_KEY_READ | CW_KEY_WRITE;
@@ -326,12 +326,12 @@ ucs_status_t cw_mem_pin(struct ucp_context *context, uint64_t token, uint64_t ad
     ucs_status_t status;
 
     pin->mem = NULL;
-    pin->ep  = ep;
+    pin->ep = ep;
     cw_lock_enter(&table->lock);
     status = find(table, token, address, length, rights, &mem);
     status = (status == UCS_ERR_UNSUPPORTED) ? UCS_OK : status;
     if (status == UCS_OK) {
-        pin->mem         = mem;
+        pin->mem = mem;
         pin->memory_type = (ucs_memory_type_t)mem->memory_type;
         cw_list_add_tail(&mem->pins, &pin->link);
         *ptr_p = (void *)(uintptr_t)address;
@@ -398,7 +398,7 @@ const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const stru
     cw_list_for_each(mem, &table->all, struct ucp_mem, all_link)
     {
         if (!mem->dead && mem->device != NULL && cw_mem_covers(mem, ptr, length)) {
-            memh    = cw_mem_handle(mem, domain);
+            memh = cw_mem_handle(mem, domain);
             *region = (struct cw_domain_range){.address = mem->key.address, .length = mem->key.length};
             if (memh != NULL && held_p != NULL) {
                 mem->holds++;

@@ -33,8 +33,8 @@ static struct cw_mapping *known(const struct cw_mem_table *table, const struct c
 static ucs_status_t mapping_new(const struct cw_key *key, struct cw_mapping **mapping_p)
 {
     const struct cw_md_label label = cw_mem_label(key);
-    const struct cw_md_part part   = cw_mem_part(key);
-    struct cw_mapping *mapping     = calloc(1, sizeof(*mapping));
+    const struct cw_md_part part = cw_mem_part(key);
+    struct cw_mapping *mapping = calloc(1, sizeof(*mapping));
     ucs_status_t status;
 
     if (mapping == NULL) {
@@ -45,9 +45,9 @@ static ucs_status_t mapping_new(const struct cw_key *key, struct cw_mapping **ma
         free(mapping);
         return status;
     }
-    mapping->key        = *key;
+    mapping->key = *key;
     mapping->references = 1;
-    *mapping_p          = mapping;
+    *mapping_p = mapping;
     return UCS_OK;
 }
 
@@ -142,12 +142,12 @@ static ucs_status_t attach_own(struct cw_mem_table *table, const struct cw_key *
     cw_lock_enter(&table->lock);
     link = cw_hash_find(&table->regions, key->token);
     if (link != NULL) {
-        mem    = cw_container_of(link, struct ucp_mem, link);
+        mem = cw_container_of(link, struct ucp_mem, link);
         status = UCS_ERR_UNREACHABLE;
         if (is_same_key(&mem->key, key) && mem->memory_type == UCS_MEMORY_TYPE_HOST) {
-            *local_p  = (char *)(uintptr_t)key->address;
+            *local_p = (char *)(uintptr_t)key->address;
             *validity_p = mem->validity;
-            status    = UCS_OK;
+            status = UCS_OK;
         }
     }
     cw_lock_leave(&table->lock);
@@ -172,7 +172,7 @@ ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key
     if (status != UCS_OK) {
         return status;
     }
-    *local_p   = mapping->memory.ptr;
+    *local_p = mapping->memory.ptr;
     *validity_p = mapping->validity;
     *mapping_p = mapping;
     return UCS_OK;

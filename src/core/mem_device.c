@@ -34,9 +34,9 @@ static unsigned wanted_rights(const struct ucp_mem *mem)
 static void register_with(struct ucp_mem *mem, struct cw_domain *domain)
 {
     const ucs_memory_type_t type = (ucs_memory_type_t)mem->memory_type;
-    void *address                = (void *)(uintptr_t)mem->key.address;
-    const unsigned at            = domain->number - 1u;
-    ucs_status_t status          = UCS_ERR_UNSUPPORTED;
+    void *address = (void *)(uintptr_t)mem->key.address;
+    const unsigned at = domain->number - 1u;
+    ucs_status_t status = UCS_ERR_UNSUPPORTED;
     struct cw_memh *memh;
 
     if (type != UCS_MEMORY_TYPE_HOST) {
@@ -52,7 +52,7 @@ static void register_with(struct ucp_mem *mem, struct cw_domain *domain)
         return;
     }
     mem->device->handles[domain->number - 1] = memh;
-    mem->device->parts_length                = cw_mem_add_part(memh, mem->device->parts, mem->device->parts_length);
+    mem->device->parts_length = cw_mem_add_part(memh, mem->device->parts, mem->device->parts_length);
 }
 
 /* The first device that may carry out atomic operations; 0: the processor. */
@@ -120,7 +120,7 @@ struct cw_key_parts cw_mem_parts(const struct ucp_mem *mem)
     struct cw_key_parts parts = {.length = 0};
 
     if (mem->device != NULL) {
-        parts.bytes  = mem->device->parts;
+        parts.bytes = mem->device->parts;
         parts.length = mem->device->parts_length;
     }
     return parts;

@@ -109,15 +109,15 @@ struct order {
 static struct order read_params(struct ucp_context *context, const ucp_mem_map_params_t *params)
 {
     const uint64_t mask = params->field_mask;
-    struct order order  = {.rights = CW_KEY_READ | CW_KEY_WRITE, .memory_type = UCS_MEMORY_TYPE_UNKNOWN};
+    struct order order = {.rights = CW_KEY_READ | CW_KEY_WRITE, .memory_type = UCS_MEMORY_TYPE_UNKNOWN};
     const uint64_t types = cw_context_memory_types(context); /* a driver may have been loaded since the last look */
 
-    order.has_length   = (mask & UCP_MEM_MAP_PARAM_FIELD_LENGTH) != 0;
+    order.has_length = (mask & UCP_MEM_MAP_PARAM_FIELD_LENGTH) != 0;
     order.has_exported = (mask & UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER) != 0;
-    order.address      = (mask & UCP_MEM_MAP_PARAM_FIELD_ADDRESS) ? params->address : NULL;
-    order.length       = order.has_length ? params->length : 0;
-    order.flags        = (mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) ? params->flags : 0;
-    order.exported     = order.has_exported ? params->exported_memh_buffer : NULL;
+    order.address = (mask & UCP_MEM_MAP_PARAM_FIELD_ADDRESS) ? params->address : NULL;
+    order.length = order.has_length ? params->length : 0;
+    order.flags = (mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    order.exported = order.has_exported ? params->exported_memh_buffer : NULL;
     if (mask & UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE) {
         order.memory_type = cw_api_memory_type(&context->api, (unsigned)params->memory_type, types);
     }
@@ -137,7 +137,7 @@ static ucs_status_t refuse(const char *why)
 /* The domain that the memory belongs to. NULL: none that is present now. */
 static const struct cw_md *domain_of(const struct ucp_context *context, const struct order *order)
 {
-    const int allocates    = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0;
+    const int allocates = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0;
     ucs_memory_type_t type = (ucs_memory_type_t)order->memory_type;
     const struct cw_md *md;
 
@@ -199,9 +199,9 @@ static ucs_status_t import(struct ucp_context *context, const void *exported, st
                  "of both sees no /proc, or UCX_TLS or UCX_POSIX_USE_PROC_LINK forbids it", key.pid);
         return UCS_ERR_UNREACHABLE;
     }
-    mem->method      = "imported";
+    mem->method = "imported";
     mem->key.address = (uintptr_t)mem->mapping->memory.ptr;
-    mem->key.length  = key.length;
+    mem->key.length = key.length;
     mem->key.rights &= key.rights;
     return UCS_OK;
 }
@@ -210,9 +210,9 @@ static ucs_status_t import(struct ucp_context *context, const void *exported, st
 static ucs_status_t obtain(struct ucp_context *context, const struct order *order, struct ucp_mem *mem)
 {
     struct cw_memory_wish wish = {.address = order->address,
-                                  .fixed   = (order->flags & UCP_MEM_MAP_FIXED) != 0,
-                                  .length  = order->length,
-                                  .type    = (ucs_memory_type_t)order->memory_type};
+                                  .fixed = (order->flags & UCP_MEM_MAP_FIXED) != 0,
+                                  .length = order->length,
+                                  .type = (ucs_memory_type_t)order->memory_type};
     ucs_status_t status;
 
     mem->key.rights = order->rights;
@@ -226,13 +226,13 @@ static ucs_status_t obtain(struct ucp_context *context, const struct order *orde
     if (order->flags & UCP_MEM_MAP_ALLOCATE) {
         status = (mem->md == &cw_md_host) ? allocate(context, &wish, mem) : allocate_device(&wish, mem);
         mem->key.address = (uintptr_t)mem->memory.ptr;
-        mem->key.length  = mem->memory.length;
+        mem->key.length = mem->memory.length;
         return status;
     }
-    mem->method      = "the program's";
+    mem->method = "the program's";
     mem->key.address = (uintptr_t)order->address;
-    mem->key.length  = order->length;
-    status           = mem->md->reg(mem->md, order->address, order->length);
+    mem->key.length = order->length;
+    status = mem->md->reg(mem->md, order->address, order->length);
     if (status != UCS_OK) {
         cw_error("cannot map %zu bytes at %p: they are not memory of domain %s", order->length, order->address,
                  mem->md->name);
@@ -248,7 +248,7 @@ int cw_mem_is_imported(const struct ucp_mem *mem)
 ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t *params, struct ucp_mem **mem_p)
 {
     const struct order order = read_params(context, params);
-    ucs_status_t status      = check(context, &order);
+    ucs_status_t status = check(context, &order);
     struct ucp_mem *mem;
 
     if (status != UCS_OK) {
@@ -260,12 +260,12 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
         return UCS_ERR_NO_MEMORY;
     }
     mem->context = context;
-    mem->md      = domain_of(context, &order);
-    status       = obtain(context, &order, mem);
+    mem->md = domain_of(context, &order);
+    status = obtain(context, &order, mem);
     if (status == UCS_OK) {
         mem->memory_type = (uint8_t)((mem->key.length == 0 || mem->md == &cw_md_host) ? UCS_MEMORY_TYPE_HOST :
                                      mem->md->type_of(mem->md, (void *)(uintptr_t)mem->key.address, mem->key.length));
-        mem->direct      = (uint8_t)((mem->memory_type == UCS_MEMORY_TYPE_HOST) ? mem->key.rights | CW_MEM_WORDS : 0);
+        mem->direct = (uint8_t)((mem->memory_type == UCS_MEMORY_TYPE_HOST) ? mem->key.rights | CW_MEM_WORDS : 0);
     }
     if (status == UCS_OK) {
         if ((order.flags & UCP_MEM_MAP_LOCK) && mem->memory_type == UCS_MEMORY_TYPE_HOST && mem->key.length > 0) {
@@ -357,7 +357,7 @@ void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS |
                                                  UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-                                   .flags      = UCP_MEM_MAP_ALLOCATE};
+                                   .flags = UCP_MEM_MAP_ALLOCATE};
     const char *last = "";
     ucs_status_t status;
     struct ucp_mem *mem;

@@ -12,7 +12,7 @@
 int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                             unsigned rights, struct cw_mem_use *use)
 {
-    *use      = (struct cw_mem_use){.memh = NULL};
+    *use = (struct cw_mem_use){.memh = NULL};
     use->memh = cw_mem_find_handle(context, domain, memory, length, &use->range, &use->mapped);
     if (use->memh != NULL && (use->memh->rights & rights) != rights) {
         cw_mem_use_end(use);
@@ -70,7 +70,7 @@ static ucs_status_t begin_of_device(struct ucp_context *context, struct cw_domai
         use->kept = NULL;
         return status;
     }
-    use->memh  = use->kept->memh;
+    use->memh = use->kept->memh;
     use->range = use->kept->range;
     return UCS_OK;
 }
@@ -92,7 +92,7 @@ ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *dom
     }
     use->cached = (rights & ~KEPT) ? NULL : cw_cache_get(cache_of(context, domain), part->memory, part->length, rights);
     if (use->cached != NULL) {
-        use->memh  = use->cached->memh;
+        use->memh = use->cached->memh;
         use->range = use->cached->range;
         return UCS_OK;
     }

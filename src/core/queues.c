@@ -27,14 +27,14 @@ static uint64_t at_most(uint64_t number)
 
 static void answer(struct ucp_worker *worker, uint64_t now_ns)
 {
-    const struct cw_queues head = {.version           = CW_QUEUES_VERSION,
-                                   .pid               = cw_memory_process(),
-                                   .uid               = worker->uid,
-                                   .written_ns        = now_ns,
-                                   .num_posted        = worker->counts.values[CW_COUNT_POSTED],
-                                   .num_unexpected    = worker->counts.values[CW_COUNT_UNEXPECTED],
-                                   .listed_posted     = at_most(worker->counts.values[CW_COUNT_POSTED]),
-                                   .listed_unexpected = at_most(worker->counts.values[CW_COUNT_UNEXPECTED])};
+    const struct cw_queues head = {.version = CW_QUEUES_VERSION,
+                         .pid = cw_memory_process(),
+                         .uid = worker->uid,
+                         .written_ns = now_ns,
+                         .num_posted = worker->counts.values[CW_COUNT_POSTED],
+                         .num_unexpected = worker->counts.values[CW_COUNT_UNEXPECTED],
+                         .listed_posted = at_most(worker->counts.values[CW_COUNT_POSTED]),
+                         .listed_unexpected = at_most(worker->counts.values[CW_COUNT_UNEXPECTED])};
     const size_t size = sizeof(head) + (head.listed_posted + head.listed_unexpected) * sizeof(struct cw_queues_item);
     const size_t page = cw_memory_page();
     void *ptr;
@@ -43,7 +43,7 @@ static void answer(struct ucp_worker *worker, uint64_t now_ns)
     if (cw_shm_show(CW_QUEUES_NAME, worker->queues_length, &worker->queues_fd, &ptr) != UCS_OK) {
         return;
     }
-    worker->queues  = ptr;
+    worker->queues = ptr;
     *worker->queues = head;
     worker->handlers->worker_queues(worker, worker->queues);
     __atomic_store_n(&worker->queues->magic, CW_QUEUES_MAGIC, __ATOMIC_RELEASE);

@@ -20,8 +20,8 @@
 
 enum {
     CW_QUEUES_ANNOUNCED = 1 << 0, /* the message is announced by rendezvous: its bytes are at the sender */
-    CW_QUEUES_PARTIAL   = 1 << 1, /* not all of its pieces have arrived */
-    CW_QUEUES_SYNC      = 1 << 2  /* its sender waits for the match */
+    CW_QUEUES_PARTIAL = 1 << 1, /* not all of its pieces have arrived */
+    CW_QUEUES_SYNC = 1 << 2  /* its sender waits for the match */
 };
 
 struct cw_queues_item {

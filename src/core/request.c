@@ -30,7 +30,7 @@ void cw_request_pool_init(struct cw_request_pool *pool, size_t user_size)
     *pool = (struct cw_request_pool){0};
     user_size = (user_size > MAX_USER_SIZE) ? MAX_USER_SIZE : user_size;
     /* 8 spare bytes: some bindings store a status through the handle without having asked for room */
-    pool->object_size   = (CW_REQUEST_SIZE + ((user_size < 8) ? 8 : user_size) + 15) & ~(size_t)15;
+    pool->object_size = (CW_REQUEST_SIZE + ((user_size < 8) ? 8 : user_size) + 15) & ~(size_t)15;
     pool->chunk_objects = FIRST_CHUNK_OBJECTS;
 }
 
@@ -40,7 +40,7 @@ void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_cont
     size_t i;
 
     while (pool->chunks != NULL) {
-        chunk        = pool->chunks;
+        chunk = pool->chunks;
         pool->chunks = chunk->next;
         for (i = 0; context->request_cleanup != NULL && i < chunk->count; i++) {
             context->request_cleanup(chunk->objects + i * pool->object_size + CW_REQUEST_SIZE);
@@ -48,8 +48,8 @@ void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_cont
         free(chunk);
     }
     free(pool->bottom);
-    pool->top         = NULL;
-    pool->bottom      = NULL;
+    pool->top = NULL;
+    pool->bottom = NULL;
     pool->num_objects = 0;
 }
 
@@ -61,7 +61,7 @@ static int make_room(struct cw_request_pool *pool, size_t num_objects)
 
     if (bottom != NULL) {
         pool->bottom = bottom;
-        pool->top    = bottom;
+        pool->top = bottom;
     }
     return bottom != NULL;
 }
@@ -81,9 +81,9 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
         free(chunk);
         return 0;
     }
-    chunk->next        = pool->chunks;
-    chunk->count       = pool->chunk_objects;
-    pool->chunks       = chunk;
+    chunk->next = pool->chunks;
+    chunk->count = pool->chunk_objects;
+    pool->chunks = chunk;
     pool->num_objects += chunk->count;
     for (i = chunk->count; i-- > 0;) {
         request = (struct cw_request *)(void *)(chunk->objects + i * pool->object_size);
@@ -104,9 +104,9 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
 static inline void make_clean(struct cw_request *request)
 {
     cw_list_init(&request->link);
-    request->ep          = NULL;
-    request->send        = NULL;
-    request->release     = NULL;
+    request->ep = NULL;
+    request->send = NULL;
+    request->release = NULL;
     request->outstanding = 0;
 }
 
@@ -115,9 +115,9 @@ CW_APART struct cw_request *cw_request_get_other(struct ucp_worker *worker, cons
     struct cw_request *request;
 
     if (param != NULL && (param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST)) {
-        request         = cw_request_of(param->request);
+        request = cw_request_of(param->request);
         request->worker = worker;
-        request->flags  = CW_REQUEST_USER_MEMORY;
+        request->flags = CW_REQUEST_USER_MEMORY;
         make_clean(request);
         return request;
     }

@@ -24,17 +24,17 @@
 #define CW_REQUEST_SIZE 240
 
 enum cw_request_flags {
-    CW_REQUEST_COMPLETED   = 1 << 0,
-    CW_REQUEST_CALLBACK    = 1 << 1, /* the callback is to be called at completion; the bit of FIELD_CALLBACK */
-    CW_REQUEST_RELEASED    = 1 << 2, /* the user released it */
+    CW_REQUEST_COMPLETED = 1 << 0,
+    CW_REQUEST_CALLBACK = 1 << 1, /* the callback is to be called at completion; the bit of FIELD_CALLBACK */
+    CW_REQUEST_RELEASED = 1 << 2, /* the user released it */
     CW_REQUEST_IN_CALLBACK = 1 << 3,
     CW_REQUEST_USER_MEMORY = 1 << 4,
-    CW_REQUEST_IN_POOL     = 1 << 5,
-    CW_REQUEST_WAITING     = 1 << 6, /* on its endpoint's pending or held list; core/ep.h */
-    CW_REQUEST_PLAIN       = 1 << 7, /* a tag receive of contiguous memory that is not traced */
-    CW_REQUEST_SHARED      = 1 << 8, /* with PLAIN: of a worker with a lock */
+    CW_REQUEST_IN_POOL = 1 << 5,
+    CW_REQUEST_WAITING = 1 << 6, /* on its endpoint's pending or held list; core/ep.h */
+    CW_REQUEST_PLAIN = 1 << 7, /* a tag receive of contiguous memory that is not traced */
+    CW_REQUEST_SHARED = 1 << 8, /* with PLAIN: of a worker with a lock */
     CW_REQUEST_HANDED_OVER = 1 << 9, /* waits only for the next progress; core/ep.h */
-    CW_REQUEST_TYPED       = 1 << 11 /* a put or get: the bits behind tell the memory type of its buffer */
+    CW_REQUEST_TYPED = 1 << 11 /* a put or get: the bits behind tell the memory type of its buffer */
 };
 
 #define CW_REQUEST_TYPE_SHIFT 12
@@ -150,7 +150,7 @@ static inline void cw_request_pool_put(struct cw_request_pool *pool, struct cw_r
     assert(cw_list_empty(&request->link));
     assert(cw_request_pool_in_use(pool) > 0);
     request->flags = (uint16_t)(flags | CW_REQUEST_IN_POOL);
-    *pool->top++   = request;
+    *pool->top++ = request;
 }
 
 /* Stores the results before the status, because another thread may poll the status without the lock

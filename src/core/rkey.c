@@ -25,7 +25,7 @@ static ucs_status_t decode(const void *bytes, struct cw_key *key, struct cw_key_
     if (!is_zeros(bytes)) {
         return cw_key_decode(bytes, key, parts);
     }
-    *key   = (struct cw_key){.length = UINT64_MAX, .rights = CW_KEY_READ | CW_KEY_WRITE};
+    *key = (struct cw_key){.length = UINT64_MAX, .rights = CW_KEY_READ | CW_KEY_WRITE};
     *parts = (struct cw_key_parts){.length = 0};
     return UCS_OK;
 }
@@ -35,7 +35,7 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int 
     struct ucp_rkey *rkey;
     struct cw_key_parts parts;
     struct cw_key key;
-    char *local         = NULL;
+    char *local = NULL;
     ucs_status_t status = decode(bytes, &key, &parts);
 
     if (status != UCS_OK) {
@@ -46,11 +46,11 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int 
         return UCS_ERR_NO_MEMORY;
     }
     rkey->context = context;
-    rkey->holds   = 1;
-    rkey->shared  = shared != 0;
-    rkey->key     = key;
-    rkey->kept    = (struct cw_rkey_part *)(rkey + 1);
-    rkey->parts   = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey->kept + 1), .length = parts.length};
+    rkey->holds = 1;
+    rkey->shared = shared != 0;
+    rkey->key = key;
+    rkey->kept = (struct cw_rkey_part *)(rkey + 1);
+    rkey->parts = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey->kept + 1), .length = parts.length};
     if (parts.length > 0) {
         memcpy(rkey->kept + 1, parts.bytes, parts.length);
     }
@@ -73,7 +73,7 @@ static void keep_part(struct cw_rkey_part *part, const struct cw_domain *domain,
     if (__atomic_compare_exchange_n(&part->state, &empty, PART_FILLING, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
         part->domain = domain;
         part->number = number;
-        part->key    = *key;
+        part->key = *key;
         __atomic_store_n(&part->state, PART_WHOLE, __ATOMIC_RELEASE);
     }
 }
@@ -82,10 +82,10 @@ int cw_rkey_target(const struct ucp_rkey *rkey, const struct cw_conn *lane, uint
                    struct cw_access_target *target)
 {
     const struct cw_domain_range range = {.address = rkey->key.address, .length = rkey->key.length};
-    const unsigned number              = (rkey->parts.length == 0) ? 0 : cw_lane_peer_domain(lane);
-    const struct cw_domain *domain     = lane->iface->domain;
-    struct cw_rkey_part *kept          = rkey->kept;
-    size_t length                      = 0;
+    const unsigned number = (rkey->parts.length == 0) ? 0 : cw_lane_peer_domain(lane);
+    const struct cw_domain *domain = lane->iface->domain;
+    struct cw_rkey_part *kept = rkey->kept;
+    size_t length = 0;
     const uint8_t *part;
 
     target->address = address;

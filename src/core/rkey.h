@@ -73,12 +73,12 @@ static inline void cw_rkey_release(struct ucp_rkey *rkey)
 static inline void cw_rkey_set_local(struct ucp_rkey *rkey, char *local)
 {
     const uint64_t word = sizeof(uint64_t), length = (local == NULL) ? 0 : rkey->key.length;
-    const int fits      = length >= word && ((uintptr_t)local - rkey->key.address) % word == 0;
+    const int fits = length >= word && ((uintptr_t)local - rkey->key.address) % word == 0;
 
-    rkey->local    = local;
+    rkey->local = local;
     rkey->readable = (rkey->key.rights & CW_KEY_READ) ? length : 0;
     rkey->writable = (rkey->key.rights & CW_KEY_WRITE) ? length : 0;
-    rkey->words    = (fits && rkey->readable > 0 && rkey->writable > 0) ? length - word + 1 : 0;
+    rkey->words = (fits && rkey->readable > 0 && rkey->writable > 0) ? length - word + 1 : 0;
 }
 
 /* Whether the access stays within the region; the owner looks again where it takes part. Regions do not wrap around

@@ -29,13 +29,13 @@ struct cw_trace {
 static void note(struct ucp_worker *worker, const struct cw_trace_event *event)
 {
     struct cw_trace_ring *ring = worker->trace->ring;
-    const uint64_t next        = ring->next;
-    struct cw_trace_event *to  = &ring->events[next & (ring->num_events - 1)];
+    const uint64_t next = ring->next;
+    struct cw_trace_event *to = &ring->events[next & (ring->num_events - 1)];
 
     __atomic_store_n(&to->number, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* pairs with the fence of the reader, which reads the number before and
                                               * after */
-    *to         = *event;
+    *to = *event;
     to->time_ns = cw_clock_ns();
     __atomic_store_n(&to->number, next + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&ring->next, next + 1, __ATOMIC_RELEASE);
@@ -44,26 +44,26 @@ static void note(struct ucp_worker *worker, const struct cw_trace_event *event)
 void cw_trace_request(const struct cw_request *request, enum cw_trace_kind kind, unsigned id, uint64_t tag,
                       uint64_t length, ucs_status_t status)
 {
-    const struct ucp_ep *ep            = request->ep;
-    const struct cw_trace_event event  = {.request  = (uint64_t)(uintptr_t)request,
-                                          .peer     = (ep != NULL) ? cw_ep_peer_uid(ep) : 0,
-                                          .endpoint = (ep != NULL) ? ep->number : 0,
-                                          .tag      = tag,
-                                          .length   = length,
-                                          .status   = status,
-                                          .kind     = (uint16_t)kind,
-                                          .id       = (uint16_t)id};
+    const struct ucp_ep *ep = request->ep;
+    const struct cw_trace_event event = {.request = (uint64_t)(uintptr_t)request,
+                                        .peer = (ep != NULL) ? cw_ep_peer_uid(ep) : 0,
+                                        .endpoint = (ep != NULL) ? ep->number : 0,
+                                        .tag = tag,
+                                        .length = length,
+                                        .status = status,
+                                        .kind = (uint16_t)kind,
+                                        .id = (uint16_t)id};
 
     note(request->worker, &event);
 }
 
 void cw_trace_ep(const struct ucp_ep *ep, enum cw_trace_kind kind, unsigned id, ucs_status_t status)
 {
-    const struct cw_trace_event event = {.peer     = cw_ep_peer_uid(ep),
-                                         .endpoint = ep->number,
-                                         .status   = status,
-                                         .kind     = (uint16_t)kind,
-                                         .id       = (uint16_t)id};
+    const struct cw_trace_event event = {.peer = cw_ep_peer_uid(ep),
+                                     .endpoint = ep->number,
+                                     .status = status,
+                                     .kind = (uint16_t)kind,
+                                     .id = (uint16_t)id};
 
     note(ep->worker, &event);
 }
@@ -81,14 +81,14 @@ void cw_trace_sleep(struct ucp_worker *worker, ucs_status_t status)
 static void note_packet(const struct cw_conn *conn, enum cw_trace_kind kind, uint8_t id, uint64_t tag, size_t length,
                         ucs_status_t status)
 {
-    const struct ucp_ep *ep           = conn->user;
-    const struct cw_trace_event event = {.peer     = cw_ep_peer_uid(ep),
-                                         .endpoint = ep->number,
-                                         .tag      = tag,
-                                         .length   = length,
-                                         .status   = status,
-                                         .kind     = (uint16_t)kind,
-                                         .id       = id};
+    const struct ucp_ep *ep = conn->user;
+    const struct cw_trace_event event = {.peer = cw_ep_peer_uid(ep),
+                                     .endpoint = ep->number,
+                                     .tag = tag,
+                                     .length = length,
+                                     .status = status,
+                                     .kind = (uint16_t)kind,
+                                     .id = id};
 
     note(ep->worker, &event);
 }
@@ -162,7 +162,7 @@ static ucs_status_t trace_send_in_place(struct cw_conn *conn, uint8_t id, const 
 static unsigned trace_progress(struct cw_iface *iface)
 {
     static const struct cw_trace_event event = {.kind = CW_TRACE_WAKE};
-    struct ucp_worker *worker                = iface->owner;
+    struct ucp_worker *worker = iface->owner;
 
     if (worker->trace->sleeps) {
         worker->trace->sleeps = 0;
@@ -192,8 +192,8 @@ static void trace_placed(struct cw_conn *conn, uint8_t id, const void *header, s
 uint64_t cw_trace_num_events(const struct ucp_worker *worker)
 {
     const struct cw_config *config = worker->context->config;
-    const uint64_t wanted          = (config->trace == 0 && config->trace_file[0] != '\0') ? 4096 : config->trace;
-    uint64_t events                = 64;
+    const uint64_t wanted = (config->trace == 0 && config->trace_file[0] != '\0') ? 4096 : config->trace;
+    uint64_t events = 64;
 
     while (events < wanted && events < CW_TRACE_MAX_EVENTS) {
         events *= 2;
@@ -209,13 +209,13 @@ void cw_trace_open(struct ucp_worker *worker, void *memory, uint64_t num_events)
         cw_warn("no memory to keep the events of worker %s in (UCX_TRACE)", worker->name);
         return;
     }
-    trace->ring             = memory;
+    trace->ring = memory;
     trace->ring->num_events = num_events;
-    trace->ring->magic      = CW_TRACE_MAGIC;
-    trace->upcalls          = *worker->handlers->upcalls;
-    trace->upcalls.packet   = trace_packet;
-    trace->upcalls.placed   = trace_placed;
-    worker->trace           = trace;
+    trace->ring->magic = CW_TRACE_MAGIC;
+    trace->upcalls = *worker->handlers->upcalls;
+    trace->upcalls.packet = trace_packet;
+    trace->upcalls.placed = trace_placed;
+    worker->trace = trace;
 }
 
 void cw_trace_close(struct ucp_worker *worker)
@@ -243,10 +243,10 @@ void cw_trace_iface(struct ucp_worker *worker, struct cw_iface *iface)
         cw_warn("no memory to keep the packets of %s by worker %s (UCX_TRACE)", cw_iface_name(iface), worker->name);
         return;
     }
-    traced->next                = worker->trace->ifaces;
-    worker->trace->ifaces       = traced;
-    traced->real               = iface->packets;
-    traced->packets            = *iface->packets;
+    traced->next = worker->trace->ifaces;
+    worker->trace->ifaces = traced;
+    traced->real = iface->packets;
+    traced->packets = *iface->packets;
     traced->packets.send_short = trace_send_short;
     traced->packets.send_bcopy = trace_send_bcopy;
     if (traced->packets.send_zcopy != NULL) {
@@ -261,9 +261,9 @@ void cw_trace_iface(struct ucp_worker *worker, struct cw_iface *iface)
     if (traced->packets.send_in_place != NULL) {
         traced->packets.send_in_place = trace_send_in_place;
     }
-    traced->real_transport     = iface->transport;
-    traced->transport          = *iface->transport;
+    traced->real_transport = iface->transport;
+    traced->transport = *iface->transport;
     traced->transport.progress = trace_progress;
-    iface->packets             = &traced->packets;
-    iface->transport           = &traced->transport;
+    iface->packets = &traced->packets;
+    iface->transport = &traced->transport;
 }

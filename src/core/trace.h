@@ -36,8 +36,8 @@ enum cw_trace_way {
     CW_TRACE_ANNOUNCED,     /* by rendezvous */
     CW_TRACE_MAPPED,        /* one-sided, as the ways below: by loads and stores, because the memory is mapped here */
     CW_TRACE_SYSTEM,        /* copied between the processes */
-    CW_TRACE_ASKED  = 8,    /* a get that asks the owner; tools of older releases know this number and those below */
-    CW_TRACE_PARTS  = 10,   /* a put or get of many pieces */
+    CW_TRACE_ASKED = 8,    /* a get that asks the owner; tools of older releases know this number and those below */
+    CW_TRACE_PARTS = 10,   /* a put or get of many pieces */
     CW_TRACE_DEVICE = 11,   /* by the device of the lane */
     CW_TRACE_WAYS
 };

@@ -74,11 +74,11 @@ static ucs_status_t set_params(struct ucp_worker *worker, const ucp_worker_param
         cw_error("thread mode %d does not exist", (int)worker->thread_mode);
         return UCS_ERR_INVALID_PARAM;
     }
-    worker->mt            = (worker->thread_mode == UCS_THREAD_MODE_MULTI);
-    worker->events        = (mask & UCP_WORKER_PARAM_FIELD_EVENTS) ? params->events : EVENTS_DEFAULT;
-    worker->flags         = (mask & UCP_WORKER_PARAM_FIELD_FLAGS) ? (unsigned)params->flags : 0;
-    worker->client_id     = (mask & UCP_WORKER_PARAM_FIELD_CLIENT_ID) ? params->client_id : 0;
-    worker->am_alignment  = (mask & UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT) ? params->am_alignment : 1;
+    worker->mt = (worker->thread_mode == UCS_THREAD_MODE_MULTI);
+    worker->events = (mask & UCP_WORKER_PARAM_FIELD_EVENTS) ? params->events : EVENTS_DEFAULT;
+    worker->flags = (mask & UCP_WORKER_PARAM_FIELD_FLAGS) ? (unsigned)params->flags : 0;
+    worker->client_id = (mask & UCP_WORKER_PARAM_FIELD_CLIENT_ID) ? params->client_id : 0;
+    worker->am_alignment = (mask & UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT) ? params->am_alignment : 1;
     worker->user_epoll_fd = (mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) ? params->event_fd : -1;
     if (!is_alignment(worker->am_alignment) || !is_event_fd(params)) {
         return UCS_ERR_INVALID_PARAM;
@@ -99,17 +99,17 @@ static void make_plan(struct ucp_worker *worker, struct cw_iface *iface, struct 
 static ucs_status_t open_next(struct ucp_worker *worker, const struct cw_transport *transport,
                               const struct cw_device *devices, unsigned count, struct cw_domain *domain)
 {
-    struct cw_iface_params params = {.config      = worker->context->config,
-                                     .upcalls     = (worker->trace != NULL) ? cw_trace_upcalls(worker) :
-                                                    worker->handlers->upcalls,
-                                     .owner       = worker,
-                                     .poller      = worker->poller,
-                                     .devices     = devices,
-                                     .num_devices = count,
-                                     .domain      = domain,
-                                     .worker_uid  = worker->uid,
-                                     .wakeup      = cw_worker_has(worker, UCP_FEATURE_WAKEUP),
-                                     .peer_memory = cw_context_allows(worker->context, "cma")};
+    struct cw_iface_params params = {.config = worker->context->config,
+                                .upcalls = (worker->trace != NULL) ? cw_trace_upcalls(worker) :
+                                               worker->handlers->upcalls,
+                                .owner = worker,
+                                .poller = worker->poller,
+                                .devices = devices,
+                                .num_devices = count,
+                                .domain = domain,
+                                .worker_uid = worker->uid,
+                                .wakeup = cw_worker_has(worker, UCP_FEATURE_WAKEUP),
+                                .peer_memory = cw_context_allows(worker->context, "cma")};
     struct cw_iface *iface;
     ucs_status_t status = cw_iface_open(transport, &params, &iface);
 
@@ -137,7 +137,7 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
     }
     status = open_next(worker, resources[0].transport, devices, count, resources[0].domain);
     if (status == UCS_OK) {
-        worker->num_ifaces                              = worker->num_progressed;
+        worker->num_ifaces = worker->num_progressed;
         worker->ifaces[worker->num_progressed - 1]->device = &resources[0].device;
     } else {
         cw_diag("%s/%s is left out by worker %s: %s", resources[0].transport->name, resources[0].device.name,
@@ -159,7 +159,7 @@ struct cw_iface *cw_worker_cm_iface(struct ucp_worker *worker)
     }
     for (i = 0; i < cw_num_transports; i++) {
         if (cw_transports[i]->cm != NULL && open_next(worker, cw_transports[i], NULL, 0, NULL) == UCS_OK) {
-            worker->ifaces[worker->num_progressed - 1]->device  = &any;
+            worker->ifaces[worker->num_progressed - 1]->device = &any;
             worker->ifaces[worker->num_progressed - 1]->counted = CW_COUNTERS_TRANSPORTS;
             return worker->ifaces[worker->num_progressed - 1];
         }
@@ -171,7 +171,7 @@ struct cw_iface *cw_worker_cm_iface(struct ucp_worker *worker)
 static unsigned num_served(const struct ucp_context *context, unsigned first)
 {
     const struct cw_transport *transport = context->resources[first].transport;
-    unsigned next                        = first + 1;
+    unsigned next = first + 1;
 
     while (transport->spans_devices && next < context->num_resources &&
            context->resources[next].transport == transport) {
@@ -189,14 +189,14 @@ static ucs_status_t open_ifaces(struct ucp_worker *worker)
     unsigned first, count;
 
     worker->ifaces = calloc(context->num_resources + 1, sizeof(*worker->ifaces));
-    worker->plans  = calloc(context->num_resources + 1, sizeof(*worker->plans));
+    worker->plans = calloc(context->num_resources + 1, sizeof(*worker->plans));
     if (worker->ifaces == NULL || worker->plans == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     for (first = 0; first < context->num_resources; first += count) {
-        count  = num_served(context, first);
+        count = num_served(context, first);
         status = open_iface(worker, &context->resources[first], count);
-        last   = (status == UCS_OK) ? last : status;
+        last = (status == UCS_OK) ? last : status;
         if (status == UCS_ERR_INVALID_PARAM || status == UCS_ERR_UNSUPPORTED) {
             return status;
         }
@@ -241,7 +241,7 @@ static void free_peers(struct ucp_worker *worker)
 static void release(struct ucp_worker *worker)
 {
     struct ucp_context *context = worker->context;
-    const unsigned num_ifaces   = worker->num_ifaces;
+    const unsigned num_ifaces = worker->num_ifaces;
 
     if (worker->user_epoll_fd >= 0) {
         cw_poller_detach(worker->poller, worker->user_epoll_fd);
@@ -274,9 +274,9 @@ static void find_inbox(struct ucp_worker *worker)
 {
     unsigned i;
 
-    worker->packet   = worker->handlers->upcalls->packet;
+    worker->packet = worker->handlers->upcalls->packet;
     worker->no_inbox = &cw_no_rx;
-    worker->inbox    = &worker->no_inbox;
+    worker->inbox = &worker->no_inbox;
     for (i = 0; i < worker->num_ifaces && worker->trace == NULL; i++) {
         if (cw_iface_has_fastpath(worker->ifaces[i])) {
             worker->inbox = &worker->ifaces[i]->inbox;
@@ -296,19 +296,19 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
         return UCS_ERR_NO_MEMORY;
     }
     memset(worker, 0, sizeof(*worker));
-    worker->context  = context;
+    worker->context = context;
     worker->features = context->features;
     worker->handlers = handlers;
-    status           = set_params(worker, params);
+    status = set_params(worker, params);
     cw_lock_init(&worker->lock);
     if (status != UCS_OK) {
         free(worker);
         return status;
     }
     cw_context_hold(context);
-    worker->uid         = cw_random_u64();
+    worker->uid = cw_random_u64();
     worker->redial.fire = cw_ep_redial_waiting;
-    worker->round       = (uint32_t)cw_counter_start + UINT64_C(1);
+    worker->round = (uint32_t)cw_counter_start + UINT64_C(1);
     worker->idle_rounds = (uint32_t)cw_counter_start;
     cw_list_init(&worker->eps);
     cw_list_init(&worker->owing);
@@ -337,7 +337,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     }
     cw_counters_ready(worker);
     find_inbox(worker);
-    worker->quick        = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
+    worker->quick = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
     worker->quick_locked = (worker->mt && worker->trace == NULL) ? worker->features : 0;
     (void)cw_worker_look(worker);
     cw_config_warn_unused(context->config);
@@ -426,7 +426,7 @@ static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
     }
     if (busy != worker->yield_policy.busy_rounds) {
         worker->yield_policy.busy_rounds = busy;
-        worker->yield_policy.idle_since  = ticks;
+        worker->yield_policy.idle_since = ticks;
     } else if (cw_unlikely(ticks - worker->last_ticks > CW_CLOCK_TICKS_SHORT / 2 || worker->yield_policy.yields > 0)) {
         cw_worker_try_yield(worker, ticks);
     }
@@ -435,14 +435,14 @@ static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
 /* Polls descriptors in an idle round, at the time `now`, and sets the time of the next poll. */
 static CW_APART unsigned poll_and_pace(struct ucp_worker *worker, uint64_t now)
 {
-    const uint64_t busy  = worker->round - worker->idle_rounds;
+    const uint64_t busy = worker->round - worker->idle_rounds;
     const unsigned count = poll_descriptors(worker, 0);
-    const uint64_t end   = cw_clock_ticks();
+    const uint64_t end = cw_clock_ticks();
     uint64_t gap = 0, cost = end - now;
 
     if (count > 0) {
         worker->event_ticks = end;
-        cost                = 0; /* the time went to the events */
+        cost = 0; /* the time went to the events */
     }
     if (busy != worker->polled_busy) {
         gap = (BUSY_SHARE * cost > CW_CLOCK_TICKS_SHORT) ? BUSY_SHARE * cost : CW_CLOCK_TICKS_SHORT;
@@ -450,7 +450,7 @@ static CW_APART unsigned poll_and_pace(struct ucp_worker *worker, uint64_t now)
         gap = (end - worker->event_ticks) / QUIET_SHARE;
         gap = (gap > cost) ? gap : cost;
     }
-    worker->polled_busy     = busy;
+    worker->polled_busy = busy;
     worker->next_poll_ticks = end + ((gap < LATEST_POLL) ? gap : LATEST_POLL);
     return count;
 }
@@ -466,10 +466,10 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
             worker->rounds_to_clock--;
             return 0;
         }
-        now                     = cw_clock_ticks();
+        now = cw_clock_ticks();
         worker->rounds_to_clock = (now - worker->last_ticks < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
         look_for_others(worker, now);
-        worker->last_ticks      = now;
+        worker->last_ticks = now;
         /* whatever the counter did */
         return (worker->next_poll_ticks - now - 1 < LATEST_POLL) ? 0 : poll_and_pace(worker, now);
     }
@@ -620,39 +620,39 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
 {
     const struct cw_config *config = worker->context->config;
     const struct cw_domain *domain = iface->domain;
-    const size_t thresh            = (iface->transport->device_class == CW_DEVICE_NET) ? config->rndv_thresh.inter
-                                                                                       : config->rndv_thresh.intra;
+    const size_t thresh = (iface->transport->device_class == CW_DEVICE_NET) ? config->rndv_thresh.inter
+                                                                            : config->rndv_thresh.intra;
 
-    return (struct cw_protocol_input){.max_short        = iface->limits.max_short,
-                                      .lacks_short      = iface->packets->send_short == NULL,
-                                      .max_bcopy        = iface->limits.max_bcopy,
-                                      .max_zcopy        = iface->limits.max_zcopy,
-                                      .zcopy_min        = iface->limits.zcopy_min,
-                                      .max_registered   = iface->limits.max_registered,
-                                      .max_placed       = iface->limits.max_placed,
-                                      .memory           = cw_iface_copies(iface),
-                                      .grows            = cw_iface_grows(iface),
-                                      .latency_ns       = iface->limits.latency_ns,
-                                      .bandwidth_bps    = iface->limits.bandwidth_bps,
-                                      .overhead_ns      = iface->limits.overhead_ns,
-                                      .rndv_thresh      = thresh,
-                                      .rndv_setting     = "RNDV_THRESH",
-                                      .rndv_fast_thresh = config->rndv_send_nbr_thresh,
-                                      .rndv_scheme      = (uint8_t)config->rndv_scheme,
-                                      .access           = domain != NULL,
-                                      .register_ns      = (domain != NULL) ? domain->attr.register_ns : 0,
-                                      .register_byte_ns = (domain != NULL) ? domain->attr.register_byte_ns : 0,
-                                      .zcopy_thresh     = config->zcopy_thresh};
+    return (struct cw_protocol_input){.max_short = iface->limits.max_short,
+                               .lacks_short = iface->packets->send_short == NULL,
+                               .max_bcopy = iface->limits.max_bcopy,
+                               .max_zcopy = iface->limits.max_zcopy,
+                               .zcopy_min = iface->limits.zcopy_min,
+                               .max_registered = iface->limits.max_registered,
+                               .max_placed = iface->limits.max_placed,
+                               .memory = cw_iface_copies(iface),
+                               .grows = cw_iface_grows(iface),
+                               .latency_ns = iface->limits.latency_ns,
+                               .bandwidth_bps = iface->limits.bandwidth_bps,
+                               .overhead_ns = iface->limits.overhead_ns,
+                               .rndv_thresh = thresh,
+                               .rndv_setting = "RNDV_THRESH",
+                               .rndv_fast_thresh = config->rndv_send_nbr_thresh,
+                               .rndv_scheme = (uint8_t)config->rndv_scheme,
+                               .access = domain != NULL,
+                               .register_ns = (domain != NULL) ? domain->attr.register_ns : 0,
+                               .register_byte_ns = (domain != NULL) ? domain->attr.register_byte_ns : 0,
+                               .zcopy_thresh = config->zcopy_thresh};
 }
 
 struct cw_protocol_lane cw_worker_protocol_lane(const struct ucp_worker *worker, const struct cw_iface *iface,
                                                 const struct cw_conn *conn)
 {
-    return (struct cw_protocol_lane){.input     = cw_worker_protocol_input(worker, iface),
-                                     .plan      = iface->plan,
-                                     .max_piece = (conn != NULL) ? cw_conn_max_piece(conn) : iface->limits.max_bcopy,
-                                     .max_whole = (conn != NULL) ? conn->max_whole : 0,
-                                     .eager_end = (conn != NULL) ? conn->eager_end : 0};
+    return (struct cw_protocol_lane){.input = cw_worker_protocol_input(worker, iface),
+                                 .plan = iface->plan,
+                                 .max_piece = (conn != NULL) ? cw_conn_max_piece(conn) : iface->limits.max_bcopy,
+                                 .max_whole = (conn != NULL) ? conn->max_whole : 0,
+                                 .eager_end = (conn != NULL) ? conn->eager_end : 0};
 }
 
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length)

@@ -288,9 +288,9 @@ static CW_INLINE void cw_request_start(struct cw_request *request, const ucp_req
                                        enum cw_request_kind kind, unsigned flags)
 {
     _Static_assert((unsigned)UCP_OP_ATTR_FIELD_CALLBACK == CW_REQUEST_CALLBACK, "one is made of the other");
-    request->flags     = (uint16_t)(flags | (mask & UCP_OP_ATTR_FIELD_CALLBACK));
-    request->status    = UCS_INPROGRESS;
-    request->kind      = (uint8_t)kind;
+    request->flags = (uint16_t)(flags | (mask & UCP_OP_ATTR_FIELD_CALLBACK));
+    request->status = UCS_INPROGRESS;
+    request->kind = (uint8_t)kind;
     request->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? param->user_data : NULL;
     if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
         request->cb.send = param->cb.send; /* not read without CALLBACK */

@@ -34,8 +34,8 @@ void cw_yield_ended(struct cw_yield_policy *policy, uint64_t ticks, uint64_t too
 {
     if (cw_yield_asks_for_switches(took_ns) && switches != policy->switches) {
         policy->switches = switches;
-        policy->yields   = HABIT;
-        policy->rest     = 0;
+        policy->yields = HABIT;
+        policy->rest = 0;
         return;
     }
     if (policy->yields > 0 && --policy->yields == 0) {
@@ -54,7 +54,7 @@ void cw_worker_yield(struct ucp_worker *worker)
     uint64_t took_ns, switches;
 
     cw_thread_yield();
-    took_ns  = cw_clock_ns() - before_ns;
+    took_ns = cw_clock_ns() - before_ns;
     switches = cw_yield_asks_for_switches(took_ns) ? cw_thread_switches() : 0;
     cw_worker_enter(worker);
     cw_yield_ended(&worker->yield_policy, cw_clock_ticks(), took_ns, switches);
@@ -73,7 +73,7 @@ static int gives_way(const struct ucp_worker *worker)
 void cw_worker_try_yield(struct ucp_worker *worker, uint64_t ticks)
 {
     struct cw_yield_policy *policy = &worker->yield_policy;
-    const uint64_t longest         = cw_yield_is_habit(policy) ? CW_CLOCK_TICKS_SHORT / 4 : CW_CLOCK_TICKS_SHORT;
+    const uint64_t longest = cw_yield_is_habit(policy) ? CW_CLOCK_TICKS_SHORT / 4 : CW_CLOCK_TICKS_SHORT;
 
     if (!gives_way(worker)) {
         policy->rest_until = UINT64_MAX;

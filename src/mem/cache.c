@@ -37,7 +37,7 @@ struct cw_cache *cw_cache_new(struct cw_domain *domain, const struct cw_cache_li
     if (cache != NULL) {
         cache->domain = domain;
         cache->limits = *limits;
-        cache->seen   = cw_unmapped_count();
+        cache->seen = cw_unmapped_count();
         cw_lock_init(&cache->lock);
         cw_list_init(&cache->unused);
     }
@@ -155,11 +155,11 @@ static int make_room(struct cw_cache *cache, uint64_t length)
     if (cache->count < cache->room) {
         return 1;
     }
-    room  = (cache->room == 0) ? LEAST_ROOM : 2 * cache->room;
+    room = (cache->room == 0) ? LEAST_ROOM : 2 * cache->room;
     table = realloc(cache->table, room * sizeof(*table));
     if (table != NULL) {
         cache->table = table;
-        cache->room  = room;
+        cache->room = room;
     }
     return table != NULL;
 }
@@ -187,8 +187,8 @@ static struct cw_domain_range joined(const struct cw_cache *cache, uint64_t begi
     size_t at;
 
     for (at = search(cache, begin); at < cache->count && cache->table[at]->range.address < end; at++) {
-        begin      = (cache->table[at]->range.address < begin) ? cache->table[at]->range.address : begin;
-        end        = (end_of(cache->table[at]) > end) ? end_of(cache->table[at]) : end;
+        begin = (cache->table[at]->range.address < begin) ? cache->table[at]->range.address : begin;
+        end = (end_of(cache->table[at]) > end) ? end_of(cache->table[at]) : end;
         *rights_p |= cache->table[at]->memh->rights;
     }
     return (struct cw_domain_range){.address = begin, .length = end - begin};
@@ -225,7 +225,7 @@ static struct cw_cached *add(struct cw_cache *cache, const struct cw_domain_rang
 
 static struct cw_cached *find(const struct cw_cache *cache, const struct cw_domain_range *range, unsigned rights)
 {
-    const size_t at          = search(cache, range->address);
+    const size_t at = search(cache, range->address);
     struct cw_cached *cached = (at < cache->count) ? cache->table[at] : NULL;
 
     return (cached != NULL && cached->range.address <= range->address &&
@@ -239,11 +239,11 @@ static struct cw_cached *find(const struct cw_cache *cache, const struct cw_doma
 static struct cw_cached *get(struct cw_cache *cache, const struct cw_domain_range *wanted, unsigned rights)
 {
     struct cw_cached *cached = find(cache, wanted, rights);
-    unsigned all             = rights;
+    unsigned all = rights;
     struct cw_domain_range range;
 
     if (cached == NULL) {
-        range  = joined(cache, wanted->address, wanted->address + wanted->length, &all);
+        range = joined(cache, wanted->address, wanted->address + wanted->length, &all);
         cached = add(cache, &range, all);
     }
     return (cached == NULL) ? add(cache, wanted, rights) : cached;
@@ -252,7 +252,7 @@ static struct cw_cached *get(struct cw_cache *cache, const struct cw_domain_rang
 struct cw_cached *cw_cache_get(struct cw_cache *cache, const void *memory, size_t length, unsigned rights)
 {
     const struct cw_domain_range wanted = {.address = (uintptr_t)memory, .length = length};
-    struct cw_cached *cached            = NULL;
+    struct cw_cached *cached = NULL;
 
     if (cache == NULL || length == 0) {
         return NULL;
@@ -302,7 +302,7 @@ int cw_cache_shrink(struct cw_cache *cache)
 static void tell_refused(struct cw_domain *domain, size_t length, ucs_status_t status)
 {
     const size_t limit = domain->attr.pins ? cw_memory_lock_limit() : SIZE_MAX;
-    const char *why    = atomic_load_explicit(&domain->why, memory_order_relaxed);
+    const char *why = atomic_load_explicit(&domain->why, memory_order_relaxed);
 
     if (atomic_exchange_explicit(&domain->told, 1, memory_order_relaxed)) {
         return;

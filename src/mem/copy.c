@@ -13,9 +13,9 @@ ucs_status_t cw_mem_copy(void *to, ucs_memory_type_t to_type, const void *from, 
 {
     static struct cw_log_limit limit;
     const ucs_memory_type_t type = (to_type != UCS_MEMORY_TYPE_HOST) ? to_type : from_type;
-    const int mixed              = from_type != type && from_type != UCS_MEMORY_TYPE_HOST;
-    const struct cw_md *md       = mixed ? NULL : cw_md_of_type(type);
-    ucs_status_t status          = UCS_ERR_UNSUPPORTED;
+    const int mixed = from_type != type && from_type != UCS_MEMORY_TYPE_HOST;
+    const struct cw_md *md = mixed ? NULL : cw_md_of_type(type);
+    ucs_status_t status = UCS_ERR_UNSUPPORTED;
 
     if (md != NULL && md->copy_out != NULL && to_type == UCS_MEMORY_TYPE_HOST) {
         status = md->copy_out(md, to, from, length);

@@ -107,9 +107,9 @@ static ucs_status_t reg_dmabuf(struct cw_device_regs *regs, const struct order *
 static ucs_status_t reg(struct cw_device_regs *regs, const struct order *order, struct cw_memh **memh_p)
 {
     struct cw_domain *domain = regs->domain;
-    const uint64_t bit       = CW_MEMORY_BIT(order->type);
-    const char *why          = device_helps;
-    ucs_status_t status      = UCS_ERR_UNSUPPORTED;
+    const uint64_t bit = CW_MEMORY_BIT(order->type);
+    const char *why = device_helps;
+    ucs_status_t status = UCS_ERR_UNSUPPORTED;
 
     if ((domain->attr.by_dmabuf & bit) && !__atomic_load_n(&regs->is_refused, __ATOMIC_RELAXED)) {
         status = reg_dmabuf(regs, order, memh_p, &why);
@@ -285,12 +285,12 @@ ucs_status_t cw_device_regs_get(struct cw_device_regs *regs, ucs_memory_type_t t
         return UCS_ERR_UNSUPPORTED;
     }
     order.address = span.start;
-    order.length  = span.length;
+    order.length = span.length;
     cw_lock_enter(&regs->lock);
     *reg_p = find(regs, order.md, &span, &rights);
     if (*reg_p == NULL) {
         order.rights = rights;
-        status       = add(regs, &order, reg_p);
+        status = add(regs, &order, reg_p);
     }
     if (status == UCS_OK) {
         (*reg_p)->uses++;
@@ -317,8 +317,8 @@ struct cw_device_regs *cw_device_regs_new(struct cw_domain *domain, const struct
     struct cw_device_regs *regs = calloc(1, sizeof(*regs));
 
     if (regs != NULL) {
-        regs->domain         = domain;
-        regs->limits         = *limits;
+        regs->domain = domain;
+        regs->limits = *limits;
         regs->limits.regions = (limits->regions < MOST_KEPT) ? limits->regions : MOST_KEPT;
         cw_lock_init(&regs->lock);
         cw_list_init(&regs->kept);

@@ -28,12 +28,12 @@ struct cw_domain;
 
 /* The accesses that a registration allows. */
 enum cw_domain_rights {
-    CW_RIGHT_LOCAL_WRITE   = 1, /* the device writes there the bytes that it got from a peer */
-    CW_RIGHT_REMOTE_READ   = 2,
-    CW_RIGHT_REMOTE_WRITE  = 4,
+    CW_RIGHT_LOCAL_WRITE = 1, /* the device writes there the bytes that it got from a peer */
+    CW_RIGHT_REMOTE_READ = 2,
+    CW_RIGHT_REMOTE_WRITE = 4,
     CW_RIGHT_REMOTE_ATOMIC = 8,
-    CW_RIGHT_PINNED        = 16, /* no access, but a promise: pages stay in place, also where the domain is on demand */
-    CW_RIGHT_ALL           = 31
+    CW_RIGHT_PINNED = 16, /* no access, but a promise: pages stay in place, also where the domain is on demand */
+    CW_RIGHT_ALL = 31
 };
 
 /* The head of the structure in which a domain keeps registered memory. Constant until dereg. */

@@ -14,10 +14,10 @@ enum { TRAILER_TOKEN, TRAILER_ADDRESS, TRAILER_RIGHTS };
 
 static void host_query(const struct cw_md *md CW_UNUSED, struct cw_md_attr *attr)
 {
-    *attr = (struct cw_md_attr){.allocates  = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
-                                .registers  = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
-                                .copies     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
-                                .key_length = sizeof(struct cw_md_part)};
+    *attr = (struct cw_md_attr){.allocates = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+                               .registers = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+                               .copies = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+                               .key_length = sizeof(struct cw_md_part)};
 }
 
 static ucs_status_t host_allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_wish *wish,
@@ -49,10 +49,10 @@ static int host_publish(const struct cw_md *md CW_UNUSED, struct cw_memory *memo
         return 0;
     }
     *part = (struct cw_md_part){.system = cw_host_pidns_id(),
-                                .pid    = cw_memory_process(),
-                                .fd     = (uint32_t)memory->fd};
+                                .pid = cw_memory_process(),
+                                .fd = (uint32_t)memory->fd};
     memory->trailer[TRAILER_ADDRESS] = label->address;
-    memory->trailer[TRAILER_RIGHTS]  = label->rights;
+    memory->trailer[TRAILER_RIGHTS] = label->rights;
     __atomic_store_n(&memory->trailer[TRAILER_TOKEN], label->token, __ATOMIC_RELEASE);
     return 1;
 }
@@ -106,15 +106,15 @@ static ucs_status_t host_copy(const struct cw_md *md CW_UNUSED, void *to, const 
 }
 
 const struct cw_md cw_md_host = {
-    .name     = "host",
-    .query    = host_query,
+    .name = "host",
+    .query = host_query,
     .allocate = host_allocate,
-    .release  = host_release,
-    .reg      = host_register,
-    .dereg    = host_deregister,
-    .publish  = host_publish,
+    .release = host_release,
+    .reg = host_register,
+    .dereg = host_deregister,
+    .publish = host_publish,
     .withdraw = host_withdraw,
-    .attach   = host_attach,
-    .type_of  = host_type_of,
-    .copy     = host_copy,
+    .attach = host_attach,
+    .type_of = host_type_of,
+    .copy = host_copy,
 };

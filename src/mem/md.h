@@ -51,10 +51,10 @@ struct cw_md_copy {
 
 /* How the process of a peer finds memory of a device (wire/packet.h, struct cw_wire_rndv_name). */
 enum cw_md_form {
-    CW_MD_HERE   = 1, /* by its address, within one process */
+    CW_MD_HERE = 1, /* by its address, within one process */
     CW_MD_HANDLE = 2, /* by a handle of the driver */
     CW_MD_PASSED = 3  /* by descriptors beside the name: the allocation is one or several pieces of equal length, and
-                       * each piece has a descriptor */
+                     * each piece has a descriptor */
 };
 
 #define CW_MD_MOST_PIECES 32u

@@ -77,7 +77,7 @@ static void piece_leave(struct cw_dt_piece *piece)
 /* The transport does not need some of the bytes any more. */
 static void returned(struct cw_completion *completion, ucs_status_t status)
 {
-    struct cw_dt_piece *piece    = cw_container_of(completion, struct cw_dt_piece, completion);
+    struct cw_dt_piece *piece = cw_container_of(completion, struct cw_dt_piece, completion);
     struct cw_completion *sender = piece->sender;
 
     if (--piece->lent == 0 && piece->orphaned) {
@@ -99,12 +99,12 @@ static struct cw_dt_piece *piece_new(struct cw_dt_generic *type, size_t capacity
     if (piece != NULL) {
         __atomic_add_fetch(&type->holds, 1, __ATOMIC_RELAXED);
         piece->completion.done = returned;
-        piece->type            = type;
-        piece->lent            = 0;
-        piece->orphaned        = 0;
-        piece->begin           = 0;
-        piece->end             = 0;
-        piece->capacity        = capacity;
+        piece->type = type;
+        piece->lent = 0;
+        piece->orphaned = 0;
+        piece->begin = 0;
+        piece->end = 0;
+        piece->capacity = capacity;
     }
     return piece;
 }
@@ -148,15 +148,15 @@ static ucs_status_t start_device(struct cw_dt_cursor *cursor, const struct cw_dt
         return UCS_ERR_INVALID_PARAM;
     }
     cursor->memory_type = (uint8_t)device->memory_type;
-    cursor->owns_iov    = CW_DT_NOTES;
-    cursor->layout      = (uint8_t)(device->datatype & UCP_DATATYPE_CLASS_MASK);
+    cursor->owns_iov = CW_DT_NOTES;
+    cursor->layout = (uint8_t)(device->datatype & UCP_DATATYPE_CLASS_MASK);
     if (cursor->layout == UCP_DATATYPE_CONTIG) {
         cursor->length = cw_dt_contig_length(device->datatype, count);
         cursor->contig = (char *)buffer;
         return UCS_OK;
     }
     cursor->vec.iov = buffer;
-    cursor->length  = iov_length(buffer, count);
+    cursor->length = iov_length(buffer, count);
     return (cursor->layout == UCP_DATATYPE_IOV) ? UCS_OK : UCS_ERR_INVALID_PARAM;
 }
 
@@ -164,7 +164,7 @@ static ucs_status_t start_device(struct cw_dt_cursor *cursor, const struct cw_dt
 static uint32_t piece_length(size_t length, size_t count)
 {
     const size_t element = (count > 0 && length % count == 0) ? length / count : 0;
-    size_t whole         = CW_DT_PIECE;
+    size_t whole = CW_DT_PIECE;
 
     if (element > 0 && element <= MAX_KEPT / 2) {
         whole = (CW_DT_PIECE + element - 1) / element * element;
@@ -185,18 +185,18 @@ ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, c
         return UCS_OK;
     case UCP_DATATYPE_IOV:
         cursor->vec.iov = buffer;
-        cursor->length  = iov_length(buffer, count);
+        cursor->length = iov_length(buffer, count);
         return UCS_OK;
     case UCP_DATATYPE_GENERIC:
         type = generic_of(datatype);
         __atomic_add_fetch(&type->holds, 1, __ATOMIC_RELAXED);
-        cursor->generic.type  = type;
+        cursor->generic.type = type;
         cursor->generic.piece = NULL;
         cursor->generic.state = (direction == CW_DT_SEND) ?
                                 type->ops.start_pack(type->context, buffer, count) :
                                 type->ops.start_unpack(type->context, (void *)buffer, count);
-        cursor->length        = type->ops.packed_size(cursor->generic.state);
-        cursor->piece_length  = piece_length(cursor->length, count);
+        cursor->length = type->ops.packed_size(cursor->generic.state);
+        cursor->piece_length = piece_length(cursor->length, count);
         return UCS_OK;
     case CW_DT_DEVICE:
         return start_device(cursor, device_of(datatype), buffer, count);
@@ -221,7 +221,7 @@ static CW_APART ucs_status_t keep_entries(struct cw_dt_cursor *cursor)
         return UCS_ERR_NO_MEMORY;
     }
     memcpy(copy, from, count * sizeof(*copy));
-    cursor->vec.iov   = copy;
+    cursor->vec.iov = copy;
     cursor->vec.entry = 0;
     cursor->owns_iov |= CW_DT_OWNS;
     return UCS_OK;
@@ -271,7 +271,7 @@ static void skip_entries(struct cw_dt_cursor *cursor, size_t length)
             cursor->vec.entry_offset += length;
             return;
         }
-        length                  -= part;
+        length -= part;
         cursor->vec.entry_offset = 0;
         cursor->vec.entry++;
     } while (length > 0);
@@ -285,15 +285,15 @@ static void copy_iov(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, char 
     char *place;
 
     while (length > 0) {
-        iov  = &cursor->vec.iov[cursor->vec.entry];
+        iov = &cursor->vec.iov[cursor->vec.entry];
         part = iov->length - cursor->vec.entry_offset;
         part = (part < length) ? part : length;
         if (part > 0) {
             place = (char *)iov->buffer + cursor->vec.entry_offset;
             cw_nt_copy(nt, to_iov ? place : flat, to_iov ? flat : place, part);
         }
-        flat                     += part;
-        length                   -= part;
+        flat += part;
+        length -= part;
         cursor->vec.entry_offset += part;
         if (cursor->vec.entry_offset == iov->length) {
             cursor->vec.entry++;
@@ -313,11 +313,11 @@ static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t 
 
     for (done = 0; done < length; done += part) {
         place = cursor->contig + cursor->offset + done;
-        part  = length - done;
+        part = length - done;
         if (cursor->layout == UCP_DATATYPE_IOV) {
             place = (char *)cursor->vec.iov[cursor->vec.entry].buffer + cursor->vec.entry_offset;
-            part  = cursor->vec.iov[cursor->vec.entry].length - cursor->vec.entry_offset;
-            part  = (part < length - done) ? part : length - done;
+            part = cursor->vec.iov[cursor->vec.entry].length - cursor->vec.entry_offset;
+            part = (part < length - done) ? part : length - done;
         }
         status = (part == 0) ? UCS_OK :
                  to_device   ? cw_mem_copy(place, type, flat + done, UCS_MEMORY_TYPE_HOST, part) :
@@ -356,13 +356,13 @@ static size_t pack_from(const struct cw_dt_cursor *cursor, size_t offset, char *
 /* Packs the next piece of the data, which begins at `offset`. 0: there is no memory. */
 static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
 {
-    const size_t left         = cursor->length - offset;
-    const size_t length       = (left < cursor->piece_length) ? left : cursor->piece_length;
+    const size_t left = cursor->length - offset;
+    const size_t length = (left < cursor->piece_length) ? left : cursor->piece_length;
     struct cw_dt_piece *piece = cursor->generic.piece;
 
     if (piece != NULL && piece->lent > 0) {
         piece->orphaned = 1;
-        piece           = NULL;
+        piece = NULL;
     }
     if (piece == NULL) {
         piece = piece_new(cursor->generic.type, (length < CW_DT_PIECE) ? CW_DT_PIECE : length);
@@ -372,7 +372,7 @@ static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
         }
     }
     piece->begin = 0;
-    piece->end   = pack_from(cursor, offset, piece->bytes, length);
+    piece->end = pack_from(cursor, offset, piece->bytes, length);
     if (piece->end == 0) { /* it never goes on */
         memset(piece->bytes, 0, length);
         piece->end = length;
@@ -389,7 +389,7 @@ static size_t packed(const struct cw_dt_cursor *cursor)
 
 size_t cw_dt_to_piece_end(const struct cw_dt_cursor *cursor)
 {
-    const size_t left  = cursor->length - cursor->offset;
+    const size_t left = cursor->length - cursor->offset;
     const size_t ready = packed(cursor);
 
     return (ready > 0) ? ready : (left < cursor->piece_length) ? left : cursor->piece_length;
@@ -405,7 +405,7 @@ struct cw_completion *cw_dt_pack_piece(struct cw_dt_cursor *cursor, size_t max, 
         return NULL;
     }
     *iov = (struct iovec){.iov_base = cursor->generic.piece->bytes + cursor->generic.piece->begin,
-                          .iov_len  = (ready < max) ? ready : max};
+                          .iov_len = (ready < max) ? ready : max};
     cursor->generic.piece->sender = completion;
     return &cursor->generic.piece->completion;
 }
@@ -413,8 +413,8 @@ struct cw_completion *cw_dt_pack_piece(struct cw_dt_cursor *cursor, size_t max, 
 void cw_dt_sent_piece(struct cw_dt_cursor *cursor, size_t length, int lent)
 {
     cursor->generic.piece->begin += length;
-    cursor->generic.piece->lent  += (lent != 0);
-    cursor->offset               += length;
+    cursor->generic.piece->lent += (lent != 0);
+    cursor->offset += length;
 }
 
 /* Bytes that the type writes to `dest` itself, because they are a whole piece. */
@@ -442,7 +442,7 @@ static void pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
         part = (part < max - done) ? part : max - done;
         cw_bytes_copy_any(dest + done, cursor->generic.piece->bytes + cursor->generic.piece->begin, part);
         cursor->generic.piece->begin += part;
-        done                         += part;
+        done += part;
     }
     if (done < max) {
         done += pack_from(cursor, cursor->offset + done, dest + done, max - done);
@@ -484,7 +484,7 @@ void cw_dt_gather(struct cw_dt_cursor *cursor, size_t total)
         const size_t length = (total < cursor->piece_length) ? total : cursor->piece_length;
 
         cursor->generic.piece = piece_new(cursor->generic.type, (length < CW_DT_PIECE) ? CW_DT_PIECE : length);
-        cursor->length        = (cursor->generic.piece != NULL) ? total : cursor->length;
+        cursor->length = (cursor->generic.piece != NULL) ? total : cursor->length;
     }
 }
 
@@ -499,7 +499,7 @@ char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length)
  * others of the message. */
 static CW_COLD ucs_status_t stop_nowhere(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
 {
-    const size_t left          = cursor->length - offset;
+    const size_t left = cursor->length - offset;
     struct cw_dt_piece *longer = (left <= MAX_KEPT) ? piece_new(cursor->generic.type, left) : NULL;
 
     if (longer == NULL) {
@@ -525,8 +525,8 @@ static ucs_status_t unpack_at(struct cw_dt_cursor *cursor, size_t offset, const 
 static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src, size_t length)
 {
     struct cw_dt_piece *piece = cursor->generic.piece;
-    const size_t end          = cursor->offset + length;
-    ucs_status_t status       = UCS_OK;
+    const size_t end = cursor->offset + length;
+    ucs_status_t status = UCS_OK;
     size_t part;
 
     if (piece == NULL || (piece->end == 0 && (length % cursor->piece_length == 0 || end == cursor->length))) {
@@ -534,8 +534,8 @@ static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src,
     }
     for (; length > 0 && status == UCS_OK; src += part, length -= part) {
         piece = cursor->generic.piece;
-        part  = piece->capacity - piece->end;
-        part  = (part < length) ? part : length;
+        part = piece->capacity - piece->end;
+        part = (part < length) ? part : length;
         if (src != piece->bytes + piece->end) {
             cw_bytes_copy_any(piece->bytes + piece->end, src, part);
         }
@@ -544,7 +544,7 @@ static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src,
             const size_t whole = piece->end;
 
             piece->end = 0;
-            status     = unpack_at(cursor, end - length + part - whole, piece->bytes, whole);
+            status = unpack_at(cursor, end - length + part - whole, piece->bytes, whole);
         }
     }
     return status;
@@ -559,7 +559,7 @@ unsigned cw_dt_window(const struct cw_dt_cursor *cursor, size_t max, struct iove
 
     max = (max < left) ? max : left;
     if (cursor->class_id == UCP_DATATYPE_CONTIG) {
-        *iov      = (struct iovec){.iov_base = cursor->contig + cursor->offset, .iov_len = max};
+        *iov = (struct iovec){.iov_base = cursor->contig + cursor->offset, .iov_len = max};
         *length_p = max;
         return 1;
     }
@@ -568,7 +568,7 @@ unsigned cw_dt_window(const struct cw_dt_cursor *cursor, size_t max, struct iove
         part = (part < max - length) ? part : max - length;
         if (part > 0) {
             iov[count++] = (struct iovec){.iov_base = (char *)entry->buffer + skip, .iov_len = part};
-            length      += part;
+            length += part;
         }
     }
     *length_p = length;
@@ -600,7 +600,7 @@ int cw_dt_fits_iov(const struct cw_dt_cursor *cursor, unsigned max_entries)
     }
     left += cursor->vec.entry_offset;
     for (entry = cursor->vec.iov + cursor->vec.entry; bytes < left; entry++) {
-        part   = entry->length;
+        part = entry->length;
         bytes += part;
         count += (part > 0);
         if (count > max_entries) {
@@ -622,7 +622,7 @@ void cw_dt_rewind(struct cw_dt_cursor *cursor)
 {
     cursor->offset = 0;
     if (has_entries(cursor)) {
-        cursor->vec.entry        = 0;
+        cursor->vec.entry = 0;
         cursor->vec.entry_offset = 0;
     }
 }
@@ -656,8 +656,8 @@ ucs_status_t cw_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context
     if (type == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *type         = (struct cw_dt_generic){.ops = *ops, .context = context, .holds = 1};
-    *datatype_p   = (ucp_datatype_t)(uintptr_t)type | UCP_DATATYPE_GENERIC;
+    *type = (struct cw_dt_generic){.ops = *ops, .context = context, .holds = 1};
+    *datatype_p = (ucp_datatype_t)(uintptr_t)type | UCP_DATATYPE_GENERIC;
     return UCS_OK; /* cppcheck-suppress memleak ; the pointer leaves inside the datatype's bits */
 }
 

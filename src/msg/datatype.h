@@ -118,9 +118,9 @@ static inline size_t cw_dt_contig_length(ucp_datatype_t datatype, size_t count)
  * of another size than the store before it would make the processor wait. */
 static inline void cw_dt_start_contig(struct cw_dt_cursor *cursor, void *buffer, size_t length)
 {
-    cursor->length   = length;
-    cursor->offset   = 0;
-    cursor->contig   = buffer;
+    cursor->length = length;
+    cursor->offset = 0;
+    cursor->contig = buffer;
     cursor->class_id = UCP_DATATYPE_CONTIG;
     cursor->owns_iov = 0;
 }

@@ -82,7 +82,7 @@ unsigned cw_incoming_place(struct ucp_ep *ep, const void *header, size_t length,
     if (incoming == NULL || cw_op_ep(ep)->incoming.place != NULL) {
         return 0;
     }
-    cw_op_ep(ep)->incoming.place         = incoming->kind->place(incoming, length);
+    cw_op_ep(ep)->incoming.place = incoming->kind->place(incoming, length);
     cw_op_ep(ep)->incoming.place_is_ours = cw_op_ep(ep)->incoming.place == NULL;
     if (cw_op_ep(ep)->incoming.place_is_ours) {
         cw_op_ep(ep)->incoming.place = malloc(length);
@@ -91,24 +91,24 @@ unsigned cw_incoming_place(struct ucp_ep *ep, const void *header, size_t length,
         return 0;
     }
     incoming->placing = 1;
-    *iov              = (struct iovec){.iov_base = cw_op_ep(ep)->incoming.place, .iov_len = length};
+    *iov = (struct iovec){.iov_base = cw_op_ep(ep)->incoming.place, .iov_len = length};
     return 1;
 }
 
 void cw_incoming_placed(struct ucp_ep *ep, const void *header, size_t length)
 {
     struct cw_incoming *incoming = expecting(ep, header, length);
-    char *data                   = cw_op_ep(ep)->incoming.place;
-    const int ours               = cw_op_ep(ep)->incoming.place_is_ours;
+    char *data = cw_op_ep(ep)->incoming.place;
+    const int ours = cw_op_ep(ep)->incoming.place_is_ours;
     ucs_status_t status;
 
     if (incoming == NULL || !incoming->placing) {
         return; /* the endpoint failed meanwhile */
     }
-    cw_op_ep(ep)->incoming.place         = NULL;
+    cw_op_ep(ep)->incoming.place = NULL;
     cw_op_ep(ep)->incoming.place_is_ours = 0;
-    incoming->placing   = 0;
-    status              = arrived(incoming, data, length);
+    incoming->placing = 0;
+    status = arrived(incoming, data, length);
     if (status != UCS_OK) {
         cw_ep_fail(ep, status);
     }
@@ -123,7 +123,7 @@ static void lose(struct ucp_ep *ep, struct cw_list *list, ucs_status_t status)
     struct cw_list *link;
 
     while ((link = cw_list_pop_head(list)) != NULL) {
-        incoming     = cw_container_of(link, struct cw_incoming, link);
+        incoming = cw_container_of(link, struct cw_incoming, link);
         incoming->ep = NULL;
         incoming->kind->lost(incoming, ep, status);
     }
@@ -138,6 +138,6 @@ void cw_incoming_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     if (cw_op_ep(ep)->incoming.place_is_ours) {
         free(cw_op_ep(ep)->incoming.place);
     }
-    cw_op_ep(ep)->incoming.place         = NULL;
+    cw_op_ep(ep)->incoming.place = NULL;
     cw_op_ep(ep)->incoming.place_is_ours = 0;
 }

@@ -20,7 +20,7 @@
 /* Asks the receiver to give back an unmatched message, unless it has matched it. */
 static void ask_back(struct cw_request *request)
 {
-    struct cw_send *send                   = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     const struct cw_wire_tag_cancel packet = {.send_id = htole64(send->id)};
 
     send->cancelling = 1;
@@ -44,7 +44,7 @@ ucs_status_t cw_send_left(struct cw_request *request)
 /* The transport gave a piece of user memory back. */
 static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
 {
-    struct cw_send *send       = cw_container_of(completion, struct cw_send, completion);
+    struct cw_send *send = cw_container_of(completion, struct cw_send, completion);
     struct cw_request *request = cw_send_request(send);
 
     request->outstanding--;
@@ -73,7 +73,7 @@ static inline ucs_status_t went(struct cw_request *request, size_t length, ucs_s
         return status;
     }
     cw_dt_skip(&send->cursor, length);
-    request->ep->turn    += (uint32_t)length;
+    request->ep->turn += (uint32_t)length;
     request->outstanding += (status == UCS_INPROGRESS);
     return UCS_OK;
 }
@@ -82,7 +82,7 @@ ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn,
                                size_t header_length, size_t max, enum cw_send_slot slot)
 {
     struct cw_send *send = cw_request_state(request);
-    unsigned max_iov     = conn->iface->limits.max_iov;
+    unsigned max_iov = conn->iface->limits.max_iov;
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_t status;
     unsigned count;
@@ -122,7 +122,7 @@ ucs_status_t cw_send_packed(struct cw_request *request, uint8_t id, const void *
         return status;
     }
     cw_dt_sent_piece(&send->cursor, iov.iov_len, status == UCS_INPROGRESS);
-    request->ep->turn    += (uint32_t)iov.iov_len;
+    request->ep->turn += (uint32_t)iov.iov_len;
     request->outstanding += (status == UCS_INPROGRESS);
     return UCS_OK;
 }
@@ -143,11 +143,11 @@ ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *h
 ucs_status_t cw_send_registered(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
                                 size_t length, int is_last)
 {
-    struct cw_send *send               = cw_request_state(request);
-    struct cw_conn *conn               = request->ep->conn;
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
     const struct cw_access_iov payload = {.address = send->cursor.contig + send->cursor.offset,
-                                          .length  = length,
-                                          .memh    = cw_send_memh(send, conn->iface)};
+                                          .length = length,
+                                          .memh = cw_send_memh(send, conn->iface)};
     ucs_status_t status;
 
     status = cw_lane_send_registered(conn, id, header, header_length, &payload, is_last ? &send->completion : NULL);
@@ -200,7 +200,7 @@ ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_way wa
 ucs_status_t cw_send_attempt(struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
-    struct ucp_ep *ep          = request->ep;
+    struct ucp_ep *ep = request->ep;
     const struct cw_protocol *protocol;
 
     if (cw_unlikely(send->kind->after_fence && cw_op_ep(ep)->fences > 0)) {
@@ -237,34 +237,34 @@ static void release(struct cw_request *request)
 ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const struct cw_send_kind *kind,
                           const void *buffer, size_t count, const ucp_request_param_t *param)
 {
-    struct cw_send *send    = cw_request_state(request);
-    uint32_t attr_mask      = param->op_attr_mask;
+    struct cw_send *send = cw_request_state(request);
+    uint32_t attr_mask = param->op_attr_mask;
     ucp_datatype_t datatype = cw_dt_of_param(param);
     ucs_status_t status;
 
-    request->ep           = ep;
-    request->send         = cw_send_attempt;
-    request->release      = release;
-    send->kind            = kind;
-    send->id              = 0;
-    send->phase           = CW_SEND_QUEUED;
-    send->force           = CW_FORCE_NONE;
-    send->extra           = 0;
-    send->fast            = (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) != 0;
-    send->acknowledged    = 0;
-    send->cancelling      = 0;
-    send->cancelled       = 0;
-    send->landed          = 0;
-    send->on_device       = 0;
-    send->named           = 0;
-    send->has_mem         = 0;
-    send->holds_mem       = 0;
-    send->chunks          = 0;
+    request->ep = ep;
+    request->send = cw_send_attempt;
+    request->release = release;
+    send->kind = kind;
+    send->id = 0;
+    send->phase = CW_SEND_QUEUED;
+    send->force = CW_FORCE_NONE;
+    send->extra = 0;
+    send->fast = (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) != 0;
+    send->acknowledged = 0;
+    send->cancelling = 0;
+    send->cancelled = 0;
+    send->landed = 0;
+    send->on_device = 0;
+    send->named = 0;
+    send->has_mem = 0;
+    send->holds_mem = 0;
+    send->chunks = 0;
     send->completion.done = zcopy_done;
     cw_list_init(&send->job.link);
     if (cw_unlikely((attr_mask & WITH_HANDLE) == UCP_OP_ATTR_FIELD_MEMH) && param->memh != NULL &&
         cw_mem_has_handle(param->memh)) {
-        send->mem     = param->memh;
+        send->mem = param->memh;
         send->has_mem = 1;
     }
     status = cw_dt_start(&send->cursor, datatype, buffer, count, CW_DT_SEND);
@@ -300,8 +300,8 @@ static int is_immediate(const struct ucp_ep *ep, const struct cw_send *send)
 static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
 {
     struct cw_send *send = cw_request_state(request);
-    struct ucp_ep *ep    = request->ep;
-    ucs_status_t status  = cw_dt_keep(&send->cursor);
+    struct ucp_ep *ep = request->ep;
+    ucs_status_t status = cw_dt_keep(&send->cursor);
 
     if (status == UCS_OK && send->kind->keep != NULL && send->phase == CW_SEND_QUEUED) {
         status = send->kind->keep(send);
@@ -355,7 +355,7 @@ static ucs_status_t announce_first(struct ucp_ep *ep, struct cw_request *request
     if (ep->conn->gathers) {
         cw_ep_gather_end(ep);
     }
-    status              = cw_send_attempt(request);
+    status = cw_send_attempt(request);
     cw_op_ep(ep)->announced_round = ep->worker->round;
     return status;
 }
@@ -387,7 +387,7 @@ static ucs_status_t first_attempt(struct ucp_ep *ep, struct cw_request *request,
 ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
 {
     const struct cw_send *send = cw_request_state(request);
-    struct ucp_ep *ep          = request->ep;
+    struct ucp_ep *ep = request->ep;
     ucs_status_t status;
 
     cw_trace_note(request, CW_TRACE_BEGIN, send->kind->counter,
@@ -477,7 +477,7 @@ static size_t pack_list(void *dest, size_t max, void *arg)
 {
     const struct list *list = arg;
     const ucp_dt_iov_t *iov = list->iov;
-    char *next              = (char *)dest + sizeof(list->header);
+    char *next = (char *)dest + sizeof(list->header);
 
     memcpy(dest, &list->header, sizeof(list->header));
     for (; iov != list->behind; next += iov->length, iov++) {

@@ -175,7 +175,7 @@ static inline void cw_send_drop_mem(struct cw_send *send)
     if (cw_unlikely(send->holds_mem)) {
         cw_mem_release(send->mem);
     }
-    send->has_mem   = 0;
+    send->has_mem = 0;
     send->holds_mem = 0;
 }
 

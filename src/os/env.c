@@ -219,7 +219,7 @@ static ucs_status_t read_file(int fd, const struct stat *info, size_t max, char 
         return status;
     }
     text[*length_p] = '\0';
-    *text_p         = text;
+    *text_p = text;
     return UCS_OK;
 }
 
@@ -266,12 +266,12 @@ static int follow(char *path, unsigned other, struct stat *info)
         error = EAGAIN;
     } else if (is_trusted(info->st_uid, other)) {
         target = malloc(PATH_SIZE);
-        error  = ENOMEM;
+        error = ENOMEM;
     }
     if (target != NULL) {
         length = readlinkat(fd, "", target, PATH_SIZE - 1);
-        error  = (length < 0) ? errno : 0;
-        slash  = strrchr(path, '/');
+        error = (length < 0) ? errno : 0;
+        slash = strrchr(path, '/');
         before = (slash == NULL || target[0] == '/') ? 0 : (size_t)(slash - path) + 1;
         if (error == 0 && before + (size_t)length >= PATH_SIZE) {
             error = ENAMETOOLONG;
@@ -305,7 +305,7 @@ static int open_unsuspected(const char *path, unsigned other, struct stat *info)
     (void)snprintf(place, PATH_SIZE, "%s", path);
     for (i = 0; i < MOST_LINKS && fd < 0 && error == 0; i++) {
         error = follow(place, other, info);
-        fd    = (error == 0) ? open(place, flags) : -1;
+        fd = (error == 0) ? open(place, flags) : -1;
         error = (error == 0 && fd < 0 && errno != ELOOP) ? errno : error;
     }
     free(place);
@@ -324,9 +324,9 @@ static bool is_missing(const char *path, int error)
 ucs_status_t cw_file_read_trusted(const char *path, size_t max, unsigned other, char **text_p, size_t *length_p,
                                   char *why, size_t size)
 {
-    struct stat info    = {0};
-    const int fd        = open_unsuspected(path, other, &info);
-    const int error     = errno;
+    struct stat info = {0};
+    const int fd = open_unsuspected(path, other, &info);
+    const int error = errno;
     ucs_status_t status = UCS_ERR_REJECTED;
 
     if (fd < 0 && (error == ENOMEM || is_missing(path, error))) {

@@ -28,7 +28,7 @@ static uint64_t hash_text(const char *text, size_t length)
 uint64_t cw_host_boot_by_name(void)
 {
     static _Atomic uint64_t known;
-    uint64_t hash  = atomic_load_explicit(&known, memory_order_relaxed);
+    uint64_t hash = atomic_load_explicit(&known, memory_order_relaxed);
     char text[256] = "";
 
     if (hash != 0) {
@@ -45,7 +45,7 @@ uint64_t cw_host_boot_by_name(void)
 uint64_t cw_host_boot_id(void)
 {
     static _Atomic uint64_t known;
-    uint64_t hash  = atomic_load_explicit(&known, memory_order_relaxed);
+    uint64_t hash = atomic_load_explicit(&known, memory_order_relaxed);
     ssize_t length = -1;
     char text[256];
     int fd;

@@ -24,8 +24,8 @@ static uintptr_t heap_start; /* atomic; 0: not asked; UINTPTR_MAX: not known */
 /* Whether the file of a loaded object has that name, whatever its version. */
 static int has_name(const char *path, const char *soname)
 {
-    const char *end     = strstr(soname, ".so");
-    const char *base    = strrchr(path, '/');
+    const char *end = strstr(soname, ".so");
+    const char *base = strrchr(path, '/');
     const size_t length = (end == NULL) ? strlen(soname) : (size_t)(end - soname) + 3;
 
     base = (base == NULL) ? path : base + 1;
@@ -73,12 +73,12 @@ unsigned long long cw_loaded_number(void)
 void *cw_loaded_library(const char *const *sonames, unsigned *index_p, unsigned long long *seen)
 {
     struct look look = {.sonames = sonames, .seen = *seen};
-    void *library    = NULL;
+    void *library = NULL;
     unsigned i;
 
     if (dl_iterate_phdr(look_at, &look) != 0) {
         for (i = 0; library == NULL && sonames[i] != NULL; i++) {
-            library  = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+            library = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
             *index_p = i;
             (void)dlerror();
         }
@@ -98,14 +98,14 @@ void *cw_loaded_symbol(void *library, const char *name)
 static void find_stack(void)
 {
     pthread_attr_t attr;
-    void *start   = NULL;
+    void *start = NULL;
     size_t length = 0;
 
     stack_end = 1;
     if (pthread_getattr_np(pthread_self(), &attr) == 0) {
         if (pthread_attr_getstack(&attr, &start, &length) == 0) {
             stack_start = (uintptr_t)start;
-            stack_end   = stack_start + length;
+            stack_end = stack_start + length;
         }
         (void)pthread_attr_destroy(&attr);
     }
@@ -126,7 +126,7 @@ static uintptr_t find_heap(void)
     length = read(fd, text, sizeof(text) - 1);
     (void)close(fd);
     text[(length > 0) ? length : 0] = '\0';
-    place                           = strrchr(text, ')');
+    place = strrchr(text, ')');
     for (field = 2; place != NULL && field < HEAP_FIELD; field++) {
         place = strchr(place + 1, ' ');
     }

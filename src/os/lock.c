@@ -51,7 +51,7 @@ static int spin(struct cw_lock *lock)
 static void sleep_while_taken(struct cw_lock *lock)
 {
     const struct timespec most = {.tv_nsec = SLEEP_NS};
-    const int before           = errno;
+    const int before = errno;
 
     (void)syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 1, &most, NULL, 0); /* waking too early does no harm */
     errno = before;

@@ -55,7 +55,7 @@ void cw_machine_name_x86(const char *vendor, unsigned family, unsigned model, st
     size_t i;
 
     machine->cpu_vendor = CW_MACHINE_UNKNOWN;
-    machine->cpu_model  = CW_MACHINE_UNKNOWN;
+    machine->cpu_model = CW_MACHINE_UNKNOWN;
     for (i = 0; i < sizeof(x86_vendors) / sizeof(x86_vendors[0]); i++) {
         if (memcmp(vendor, x86_vendors[i].id, 12) != 0) {
             continue;
@@ -82,11 +82,11 @@ void cw_machine_name_arm(uint64_t midr, struct cw_machine *machine)
     size_t i;
 
     machine->cpu_vendor = "Generic ARM";
-    machine->cpu_model  = "ARM 64-bit";
+    machine->cpu_model = "ARM 64-bit";
     for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (((midr >> 24) & 0xff) == known[i].implementer && ((midr >> 4) & 0xfff) == known[i].part) {
             machine->cpu_vendor = known[i].vendor;
-            machine->cpu_model  = known[i].model;
+            machine->cpu_model = known[i].model;
         }
     }
 }
@@ -119,7 +119,7 @@ static void name_cpu(struct cw_machine *machine)
     memcpy(vendor + 8, &ecx, 4);
     if (__get_cpuid(1, &eax, &ebx, &ecx, &edx)) {
         family = (eax >> 8) & 0xf;
-        model  = (eax >> 4) & 0xf;
+        model = (eax >> 4) & 0xf;
         model += (family == 6 || family == 7 || family == 15) ? ((eax >> 16) & 0xf) << 4 : 0;
         family += (family == 15) ? (eax >> 20) & 0xff : 0;
         cw_machine_name_x86(vendor, family, model, machine);

@@ -59,8 +59,8 @@ static void *map_aligned(size_t length, int fd)
         return map_anywhere(length, fd, 0);
     }
     head = (HUGE_PAGE - (uintptr_t)range % HUGE_PAGE) % HUGE_PAGE;
-    ptr  = mmap(range + head, length, PROT_READ | PROT_WRITE,
-                ((fd < 0) ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) | MAP_FIXED, fd, 0);
+    ptr = mmap(range + head, length, PROT_READ | PROT_WRITE,
+               ((fd < 0) ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) | MAP_FIXED, fd, 0);
     if (ptr == MAP_FAILED) {
         (void)munmap(range, length + HUGE_PAGE);
         return MAP_FAILED;
@@ -76,7 +76,7 @@ static void *map_aligned(size_t length, int fd)
 
 static ucs_status_t map_data(const struct cw_memory_wish *wish, struct cw_memory *memory)
 {
-    const int huge   = (wish->huge == CW_MEMORY_RESERVED) ? MAP_HUGETLB : 0;
+    const int huge = (wish->huge == CW_MEMORY_RESERVED) ? MAP_HUGETLB : 0;
     const int shared = (memory->fd < 0) ? MAP_PRIVATE | MAP_ANONYMOUS | huge : MAP_SHARED;
     const int joined = wish->huge == CW_MEMORY_TRANSPARENT && memory->length >= HUGE_PAGE;
     void *ptr;
@@ -194,7 +194,7 @@ static long mount_of(int fd)
     length = read(info, text, sizeof(text) - 1);
     close(info);
     text[(length > 0) ? length : 0] = '\0';
-    found                           = strstr(text, field);
+    found = strstr(text, field);
     return (found != NULL) ? strtol(found + sizeof(field) - 1, NULL, 10) : -1;
 }
 
@@ -203,7 +203,7 @@ static long mount_of(int fd)
 static int lies_with_memory(int looked)
 {
     const unsigned flags[] = {MFD_CLOEXEC, MFD_CLOEXEC | MFD_HUGETLB};
-    const long mount       = mount_of(looked);
+    const long mount = mount_of(looked);
     int fd, same = 0;
     unsigned i;
 
@@ -335,7 +335,7 @@ void cw_memory_release(struct cw_memory *memory)
 void cw_memory_populate(void *ptr, size_t length)
 {
     const size_t skew = (uintptr_t)ptr % cw_memory_page();
-    char *start       = (char *)ptr - skew;
+    char *start = (char *)ptr - skew;
 
     /* A kernel refuses this advice for pages that may not be written, and then they are read instead; an older kernel
      * knows neither advice and is asked to read ahead. */
@@ -348,7 +348,7 @@ void cw_memory_populate(void *ptr, size_t length)
 int cw_memory_is_there(void *ptr, size_t length, int for_writing)
 {
     const size_t skew = (uintptr_t)ptr % cw_memory_page();
-    char *start       = (char *)ptr - skew;
+    char *start = (char *)ptr - skew;
 
     if (madvise(start, length + skew, for_writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) {
         return 1;

@@ -42,7 +42,7 @@ static void add(union message *message, unsigned short type, const void *data, u
     struct rtattr *attribute = (void *)(message->bytes + NLMSG_ALIGN(message->header.nlmsg_len));
 
     attribute->rta_type = type;
-    attribute->rta_len  = (unsigned short)RTA_LENGTH(length);
+    attribute->rta_len = (unsigned short)RTA_LENGTH(length);
     memcpy(RTA_DATA(attribute), data, length);
     message->header.nlmsg_len = NLMSG_ALIGN(message->header.nlmsg_len) + RTA_ALIGN(attribute->rta_len);
 }
@@ -51,7 +51,7 @@ static void add(union message *message, unsigned short type, const void *data, u
 static unsigned ask(int fd, union message *message, int *error)
 {
     const ssize_t sent = send(fd, message, message->header.nlmsg_len, 0);
-    const ssize_t got  = (sent > 0) ? recv(fd, message, sizeof(*message), MSG_DONTWAIT) : -1;
+    const ssize_t got = (sent > 0) ? recv(fd, message, sizeof(*message), MSG_DONTWAIT) : -1;
     struct nlmsgerr failure;
 
     *error = EIO;
@@ -68,21 +68,21 @@ static unsigned ask(int fd, union message *message, int *error)
 /* The neighbour that packets to the address pass. 0: there is none, or the system does not tell. */
 static int find_hop(int fd, const struct cw_net_address *to, unsigned device, struct cw_net_address *hop)
 {
-    union message message = {.header = {.nlmsg_len   = NLMSG_LENGTH(sizeof(struct rtmsg)),
-                                        .nlmsg_type  = RTM_GETROUTE,
-                                        .nlmsg_flags = NLM_F_REQUEST}};
-    struct rtmsg *route   = NLMSG_DATA(&message.header);
+    union message message = {.header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
+                                      .nlmsg_type = RTM_GETROUTE,
+                                      .nlmsg_flags = NLM_F_REQUEST}};
+    struct rtmsg *route = NLMSG_DATA(&message.header);
     const struct rtattr *attribute;
     int error, length;
 
-    route->rtm_family  = family_of(to);
+    route->rtm_family = family_of(to);
     route->rtm_dst_len = (unsigned char)(8 * length_of(to));
     add(&message, RTA_DST, to->bytes, length_of(to));
     add(&message, RTA_OIF, &device, sizeof(device));
     if (ask(fd, &message, &error) != RTM_NEWROUTE || route->rtm_type != RTN_UNICAST) {
         return 0;
     }
-    *hop   = *to;
+    *hop = *to;
     length = (int)message.header.nlmsg_len - (int)NLMSG_LENGTH(sizeof(*route));
     for (attribute = RTM_RTA(route); RTA_OK(attribute, length); attribute = RTA_NEXT(attribute, length)) {
         if (attribute->rta_type == RTA_GATEWAY && RTA_PAYLOAD(attribute) == length_of(to)) {
@@ -95,13 +95,13 @@ static int find_hop(int fd, const struct cw_net_address *to, unsigned device, st
 /* The state of a neighbour, NUD_NONE: the system does not know it; -1: the system does not tell. */
 static int find_state(int fd, const struct cw_net_address *hop, unsigned device)
 {
-    union message message   = {.header = {.nlmsg_len   = NLMSG_LENGTH(sizeof(struct ndmsg)),
-                                          .nlmsg_type  = RTM_GETNEIGH,
-                                          .nlmsg_flags = NLM_F_REQUEST}};
+    union message message = {.header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ndmsg)),
+                                      .nlmsg_type = RTM_GETNEIGH,
+                                      .nlmsg_flags = NLM_F_REQUEST}};
     struct ndmsg *neighbour = NLMSG_DATA(&message.header);
     int error;
 
-    neighbour->ndm_family  = family_of(hop);
+    neighbour->ndm_family = family_of(hop);
     neighbour->ndm_ifindex = (int)device;
     add(&message, NDA_DST, hop->bytes, length_of(hop));
     if (ask(fd, &message, &error) == RTM_NEWNEIGH) {

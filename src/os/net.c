@@ -29,12 +29,12 @@ static socklen_t to_socket_address(const struct cw_net_address *address, union s
     memset(to, 0, sizeof(*to));
     if (address->family == CW_NET_IPV4) {
         to->v4.sin_family = AF_INET;
-        to->v4.sin_port   = htons(address->port);
+        to->v4.sin_port = htons(address->port);
         memcpy(&to->v4.sin_addr, address->bytes, 4);
         return sizeof(to->v4);
     }
     to->v6.sin6_family = AF_INET6;
-    to->v6.sin6_port   = htons(address->port);
+    to->v6.sin6_port = htons(address->port);
     to->v6.sin6_scope_id = address->scope;
     memcpy(&to->v6.sin6_addr, address->bytes, 16);
     return sizeof(to->v6);
@@ -43,13 +43,13 @@ static socklen_t to_socket_address(const struct cw_net_address *address, union s
 /* An IPv4 address that is mapped into IPv6 comes out as IPv4. family CW_NET_NONE: another kind of address. */
 static void from_socket_address(const struct sockaddr *from, struct cw_net_address *address)
 {
-    const struct sockaddr_in *v4  = (const struct sockaddr_in *)(const void *)from;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)from;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)from;
 
     memset(address, 0, sizeof(*address));
     if (from->sa_family == AF_INET) {
         address->family = CW_NET_IPV4;
-        address->port   = ntohs(v4->sin_port);
+        address->port = ntohs(v4->sin_port);
         memcpy(address->bytes, &v4->sin_addr, 4);
     } else if (from->sa_family == AF_INET6) {
         address->port = ntohs(v6->sin6_port);
@@ -116,7 +116,7 @@ void cw_net_ends(int fd, struct cw_net_address *local, struct cw_net_address *pe
 int cw_net_same_subnet(const struct cw_net_address *left, const struct cw_net_address *right, unsigned bits)
 {
     const unsigned bytes = bits / 8;
-    const unsigned rest  = bits % 8;
+    const unsigned rest = bits % 8;
 
     if (left->family != right->family || bits > ((left->family == CW_NET_IPV4) ? 32u : 128u)) {
         return 0;
@@ -209,7 +209,7 @@ void cw_net_set_user_timeout(int fd, uint64_t timeout_ms)
 
 uint64_t cw_net_user_timeout(int fd)
 {
-    int timeout_ms   = 0;
+    int timeout_ms = 0;
     socklen_t length = sizeof(timeout_ms);
 
     return (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &length) == 0) ? (uint64_t)timeout_ms : 0;
@@ -218,7 +218,7 @@ uint64_t cw_net_user_timeout(int fd)
 int cw_net_is_unanswered(int fd, uint64_t within_ms)
 {
     struct tcp_info info = {0};
-    socklen_t length     = sizeof(info);
+    socklen_t length = sizeof(info);
 
     /* one probe may stay without an answer: systems limit how many they give per second */
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
@@ -239,8 +239,8 @@ int cw_net_listen(const struct cw_net_address *address, int reuse, const struct 
     struct cw_net_address bound;
     union socket_address name;
     socklen_t length = to_socket_address(address, &name);
-    int fd           = new_socket(address);
-    const int off    = 0;
+    int fd = new_socket(address);
+    const int off = 0;
     int error;
 
     if (fd < 0) {
@@ -308,7 +308,7 @@ int cw_net_connect(const struct cw_net_address *address, const struct cw_net_opt
 {
     union socket_address name;
     const socklen_t length = to_socket_address(address, &name);
-    const int fd           = new_socket(address);
+    const int fd = new_socket(address);
     union socket_address source;
     socklen_t source_length;
     int error;
@@ -344,8 +344,8 @@ int cw_net_connect(const struct cw_net_address *address, const struct cw_net_opt
 int cw_net_connect_result(int fd)
 {
     struct pollfd item = {.fd = fd, .events = POLLOUT};
-    int error          = 0;
-    socklen_t length   = sizeof(error);
+    int error = 0;
+    socklen_t length = sizeof(error);
 
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0) {
         return -errno;

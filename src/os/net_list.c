@@ -46,8 +46,8 @@ static void look_up(struct listing *listing, int index)
     if (listing->index == index) {
         return;
     }
-    listing->index   = index;
-    listing->flags   = 0;
+    listing->index = index;
+    listing->flags = 0;
     listing->name[0] = '\0';
     if (ioctl(listing->device_fd, SIOCGIFNAME, &request) == 0) {
         memcpy(listing->name, request.ifr_name, sizeof(listing->name));
@@ -66,12 +66,12 @@ static int is_link_local(const uint8_t *address)
 static void take_address(struct listing *listing, const struct nlmsghdr *header)
 {
     const struct ifaddrmsg *message = NLMSG_DATA(header);
-    const unsigned usable           = IFF_UP | IFF_RUNNING;
-    const unsigned size             = (message->ifa_family == AF_INET) ? 4 : 16;
+    const unsigned usable = IFF_UP | IFF_RUNNING;
+    const unsigned size = (message->ifa_family == AF_INET) ? 4 : 16;
     const void *bytes = NULL, *local = NULL;
     struct cw_net_interface entry = {.prefix_bits = message->ifa_prefixlen};
     const struct rtattr *attribute = IFA_RTA(message);
-    int length                     = (int)header->nlmsg_len - (int)NLMSG_LENGTH(sizeof(*message));
+    int length = (int)header->nlmsg_len - (int)NLMSG_LENGTH(sizeof(*message));
 
     if (length < 0 || (message->ifa_family != AF_INET && message->ifa_family != AF_INET6)) {
         return;
@@ -93,7 +93,7 @@ static void take_address(struct listing *listing, const struct nlmsghdr *header)
         listing->count >= listing->max) {
         return;
     }
-    entry.loopback       = (listing->flags & IFF_LOOPBACK) != 0;
+    entry.loopback = (listing->flags & IFF_LOOPBACK) != 0;
     entry.address.family = (size == 4) ? CW_NET_IPV4 : CW_NET_IPV6;
     memcpy(entry.address.bytes, bytes, size);
     listing->list[listing->count++] = entry;
@@ -103,7 +103,7 @@ static void take_address(struct listing *listing, const struct nlmsghdr *header)
 static int take_answers(struct listing *listing, const void *buffer, size_t length)
 {
     const struct nlmsghdr *header = buffer;
-    int changed                   = 0;
+    int changed = 0;
 
     for (; NLMSG_OK(header, length); header = NLMSG_NEXT(header, length)) {
         changed |= header->nlmsg_flags & NLM_F_DUMP_INTR;
@@ -129,8 +129,8 @@ static int read_addresses(struct listing *listing)
     } question = {.header = {.nlmsg_len = sizeof(question), .nlmsg_type = RTM_GETADDR,
                              .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP, .nlmsg_seq = 1}};
     char *const buffer = malloc(ANSWER_SIZE); /* a thread with a small stack has no room for it */
-    const int fd       = (buffer == NULL) ? -1 : socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    int status         = (fd < 0 || send(fd, &question, sizeof(question), 0) < 0) ? -errno : 0;
+    const int fd = (buffer == NULL) ? -1 : socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    int status = (fd < 0 || send(fd, &question, sizeof(question), 0) < 0) ? -errno : 0;
     ssize_t got;
 
     while (status == 0) { /* the kernel answers at once, so this loop does not wait */
@@ -151,12 +151,12 @@ static int read_addresses(struct listing *listing)
 int cw_net_interfaces(struct cw_net_interface *list, unsigned max)
 {
     struct listing listing = {.list = list, .max = max, .device_fd = device_socket()};
-    int status             = (listing.device_fd < 0) ? -errno : -EAGAIN, tries;
+    int status = (listing.device_fd < 0) ? -errno : -EAGAIN, tries;
 
     for (tries = 0; tries < MAX_TRIES && status == -EAGAIN; tries++) {
         listing.count = 0;
         listing.index = 0;
-        status        = read_addresses(&listing);
+        status = read_addresses(&listing);
     }
     if (listing.device_fd >= 0) {
         close(listing.device_fd);
@@ -167,8 +167,8 @@ int cw_net_interfaces(struct cw_net_interface *list, unsigned max)
 int cw_net_is_bridge(const char *interface_name)
 {
     struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
-    struct ifreq request          = {.ifr_data = (void *)&driver};
-    const int fd                  = device_socket();
+    struct ifreq request = {.ifr_data = (void *)&driver};
+    const int fd = device_socket();
     int answered;
 
     snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface_name);

@@ -29,7 +29,7 @@ struct rest {
 static void advance(struct rest *rest, size_t length)
 {
     rest->address += length;
-    rest->skip    += length;
+    rest->skip += length;
     while (rest->count > 0 && rest->skip >= rest->iov[0].iov_len) {
         rest->skip -= rest->iov[0].iov_len;
         rest->iov++;
@@ -41,15 +41,15 @@ static void advance(struct rest *rest, size_t length)
 static unsigned window(const struct rest *rest, struct iovec *iov, size_t *length_p)
 {
     unsigned count = (rest->count < WINDOW) ? rest->count : WINDOW, i;
-    size_t length  = 0;
+    size_t length = 0;
 
     for (i = 0; i < count; i++) {
-        iov[i]  = rest->iov[i];
+        iov[i] = rest->iov[i];
         length += iov[i].iov_len;
     }
     iov[0].iov_base = (char *)iov[0].iov_base + rest->skip;
     iov[0].iov_len -= rest->skip;
-    *length_p       = length - rest->skip;
+    *length_p = length - rest->skip;
     return count;
 }
 
@@ -82,12 +82,12 @@ static ucs_status_t read_into(const struct cw_peer_process *peer, const struct i
 
     advance(&rest, 0);
     while (rest.count > 0) {
-        probe         = ~peer->probe;
-        entries       = window(&rest, ours, &length);
+        probe = ~peer->probe;
+        entries = window(&rest, ours, &length);
         ours[entries] = (struct iovec){&probe, sizeof(probe)};
-        theirs[0]     = (struct iovec){address_of(rest.address), length};
-        theirs[1]     = (struct iovec){address_of(peer->probe_address), sizeof(probe)};
-        done          = process_vm_readv(peer->pid, ours, entries + 1, theirs, 2, 0);
+        theirs[0] = (struct iovec){address_of(rest.address), length};
+        theirs[1] = (struct iovec){address_of(peer->probe_address), sizeof(probe)};
+        done = process_vm_readv(peer->pid, ours, entries + 1, theirs, 2, 0);
         if (done != (ssize_t)(length + sizeof(probe)) || probe != peer->probe) {
             return refused(peer, "read", done);
         }
@@ -100,9 +100,9 @@ static ucs_status_t read_into(const struct cw_peer_process *peer, const struct i
 static int is_same(const struct cw_peer_process *peer)
 {
     struct iovec theirs = {address_of(peer->probe_address), sizeof(uint64_t)};
-    uint64_t probe      = ~peer->probe;
-    struct iovec ours   = {&probe, sizeof(probe)};
-    const ssize_t done  = process_vm_readv(peer->pid, &ours, 1, &theirs, 1, 0);
+    uint64_t probe = ~peer->probe;
+    struct iovec ours = {&probe, sizeof(probe)};
+    const ssize_t done = process_vm_readv(peer->pid, &ours, 1, &theirs, 1, 0);
 
     if (done != (ssize_t)sizeof(probe) || probe != peer->probe) {
         (void)refused(peer, "written", done);
@@ -124,9 +124,9 @@ static ucs_status_t write_from(const struct cw_peer_process *peer, const struct 
         if (!is_same(peer)) {
             return UCS_ERR_IO_ERROR;
         }
-        entries         = window(&rest, ours, &theirs.iov_len);
+        entries = window(&rest, ours, &theirs.iov_len);
         theirs.iov_base = address_of(rest.address);
-        done            = process_vm_writev(peer->pid, ours, entries, &theirs, 1, 0);
+        done = process_vm_writev(peer->pid, ours, entries, &theirs, 1, 0);
         if (done <= 0) {
             return refused(peer, "written", done);
         }
@@ -174,10 +174,10 @@ static size_t copy_rest(struct rest *rest, char *flat, size_t max, int to_ours)
 static ucs_status_t detour(const struct cw_peer_process *peer, char *bytes, const struct iovec *iov, unsigned count,
                            uint64_t address, int reads)
 {
-    struct rest rest    = {.iov = iov, .count = count, .address = address};
-    struct iovec flat   = {.iov_base = bytes + address % CW_CACHE_LINE};
+    struct rest rest = {.iov = iov, .count = count, .address = address};
+    struct iovec flat = {.iov_base = bytes + address % CW_CACHE_LINE};
     ucs_status_t status = UCS_OK;
-    size_t left         = 0;
+    size_t left = 0;
     unsigned i;
 
     for (i = 0; i < count; i++) {
@@ -187,13 +187,13 @@ static ucs_status_t detour(const struct cw_peer_process *peer, char *bytes, cons
         address = rest.address;
         if (reads) {
             flat.iov_len = (left < DETOUR_BYTES) ? left : DETOUR_BYTES;
-            status       = read_into(peer, &flat, 1, address);
+            status = read_into(peer, &flat, 1, address);
             if (status == UCS_OK) {
                 copy_rest(&rest, flat.iov_base, flat.iov_len, 1);
             }
         } else {
             flat.iov_len = copy_rest(&rest, flat.iov_base, DETOUR_BYTES, 0);
-            status       = write_from(peer, &flat, 1, address);
+            status = write_from(peer, &flat, 1, address);
         }
     }
     return status;

@@ -72,8 +72,8 @@ ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
         return UCS_ERR_NO_MEMORY;
     }
     poller->signal_fd = -1;
-    poller->timer.fd  = -1;
-    poller->epoll_fd  = -1;
+    poller->timer.fd = -1;
+    poller->epoll_fd = -1;
     if (signal) {
         poller->signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (make_set(poller) < 0 || poller->signal_fd < 0 ||
@@ -81,7 +81,7 @@ ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
             goto fail;
         }
         poller->timer.ready = timer_ready;
-        poller->timer.fd    = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        poller->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
         if (poller->timer.fd < 0 || cw_poller_add(poller, &poller->timer, CW_POLL_READ) != UCS_OK) {
             goto fail;
         }
@@ -165,9 +165,9 @@ void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item)
 /* Sets the timer to the earliest alarm. */
 static void set_timer(struct cw_poller *poller)
 {
-    const uint64_t at_ns        = (poller->alarms.first == NULL) ? 0 : poller->alarms.first->at_ns;
-    const struct itimerspec when = {.it_value = {.tv_sec  = (time_t)(at_ns / 1000000000u),
-                                                 .tv_nsec = (long)(at_ns % 1000000000u)}};
+    const uint64_t at_ns = (poller->alarms.first == NULL) ? 0 : poller->alarms.first->at_ns;
+    const struct itimerspec when = {.it_value = {.tv_sec = (time_t)(at_ns / 1000000000u),
+                                                .tv_nsec = (long)(at_ns % 1000000000u)}};
 
     if (at_ns != poller->timer_ns && poller->timer.fd >= 0) {
         (void)timerfd_settime(poller->timer.fd, TFD_TIMER_ABSTIME, &when, NULL);
@@ -218,7 +218,7 @@ static unsigned fire_due(struct cw_alarm_heap *heap, uint64_t now_ns)
 static unsigned fire_alarms(struct cw_poller *poller)
 {
     const uint64_t now_ns = cw_clock_ns();
-    const unsigned done   = fire_due(&poller->alarms, now_ns) + fire_due(&poller->lazy, now_ns);
+    const unsigned done = fire_due(&poller->alarms, now_ns) + fire_due(&poller->lazy, now_ns);
 
     if (poller->timer_ns != 0 && poller->timer_ns <= now_ns) {
         set_timer(poller);
@@ -235,11 +235,11 @@ unsigned cw_poller_dispatch(struct cw_poller *poller)
 
     poller->dozes = 0;
     do { /* behind a batch without work, which strangers can fill, work may be ready */
-        count               = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
+        count = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
         poller->batch_count = (count < 0) ? 0 : count;
-        poller->batch_next  = 0;
+        poller->batch_next = 0;
         while (poller->batch_next < poller->batch_count) {
-            item   = poller->batch[poller->batch_next].data.ptr;
+            item = poller->batch[poller->batch_next].data.ptr;
             events = poller->batch[poller->batch_next].events;
             poller->batch_next++;
             if (item != NULL) {
@@ -260,7 +260,7 @@ int cw_poller_check(struct cw_poller *poller)
     uint64_t value;
 
     set_timer(poller);
-    count     = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, events, BATCH, 0);
+    count = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, events, BATCH, 0);
     signalled = count == BATCH && poller->signal_fd >= 0; /* with a full batch the signal may be among the events that
                                                            * had no place in it */
     for (i = 0; i < count; i++) {
@@ -282,14 +282,14 @@ int cw_poller_is_ready(const struct cw_poller *poller)
 ucs_status_t cw_poller_signal(struct cw_poller *poller)
 {
     const uint64_t one = 1;
-    int saved          = errno;
+    int saved = errno;
     ssize_t ret;
 
     do {
         ret = write(poller->signal_fd, &one, sizeof(one));
     } while (ret < 0 && errno == EINTR);
     /* EAGAIN: the counter is at its end, so the descriptor is readable already */
-    ret   = (ret < 0 && errno != EAGAIN) ? -1 : 0;
+    ret = (ret < 0 && errno != EAGAIN) ? -1 : 0;
     errno = saved;
     return (ret < 0) ? UCS_ERR_IO_ERROR : UCS_OK;
 }
@@ -310,12 +310,12 @@ void cw_poller_stir(struct cw_poller *poller)
 ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms)
 {
     struct pollfd fd = {.fd = poller->epoll_fd, .events = POLLIN};
-    uint64_t end_ns  = cw_clock_ns() + (uint64_t)((timeout_ms < 0) ? 0 : timeout_ms) * 1000000u, now_ns;
+    uint64_t end_ns = cw_clock_ns() + (uint64_t)((timeout_ms < 0) ? 0 : timeout_ms) * 1000000u, now_ns;
     int ret;
 
     while ((ret = poll(&fd, 1, timeout_ms)) < 0 && errno == EINTR) {
         if (timeout_ms > 0) {
-            now_ns     = cw_clock_ns();
+            now_ns = cw_clock_ns();
             timeout_ms = (now_ns < end_ns) ? (int)((end_ns - now_ns + 999999u) / 1000000u) : 0;
         }
     }
@@ -330,8 +330,8 @@ ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms)
  * event is lost after cw_poller_check found nothing. */
 ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user_data, int edge)
 {
-    struct epoll_event event = {.events   = EPOLLIN | (edge ? (uint32_t)EPOLLET : 0u),
-                                .data.ptr = user_data};
+    struct epoll_event event = {.events = EPOLLIN | (edge ? (uint32_t)EPOLLET : 0u),
+                              .data.ptr = user_data};
 
     if (make_set(poller) < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, poller->epoll_fd, &event) < 0) {
         cw_error("cannot add the worker's events to the program's descriptor %d: %m; event_fd must be an epoll "

@@ -13,7 +13,7 @@
 #include "ucs/type/status.h"
 
 enum cw_poll_events {
-    CW_POLL_READ  = 1,
+    CW_POLL_READ = 1,
     CW_POLL_WRITE = 2,
     CW_POLL_HANGUP = 4 /* reported always, asked for never */
 };

@@ -30,10 +30,10 @@ static void ask(const struct cw_net_address *to, uint32_t number, struct questio
     const unsigned bytes = (to->family == CW_NET_IPV4) ? 4 : 16;
 
     *question = (struct question){
-        .header    = {.nlmsg_len = sizeof(*question), .nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST,
-                      .nlmsg_seq = number},
-        .message   = {.rtm_family  = (to->family == CW_NET_IPV4) ? AF_INET : AF_INET6,
-                      .rtm_dst_len = (unsigned char)(8 * bytes), .rtm_flags = RTM_F_FIB_MATCH},
+        .header = {.nlmsg_len = sizeof(*question), .nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST,
+                   .nlmsg_seq = number},
+        .message = {.rtm_family = (to->family == CW_NET_IPV4) ? AF_INET : AF_INET6,
+                   .rtm_dst_len = (unsigned char)(8 * bytes), .rtm_flags = RTM_F_FIB_MATCH},
         .attribute = {.rta_len = (unsigned short)RTA_LENGTH(bytes), .rta_type = RTA_DST}};
     question->header.nlmsg_len = (uint32_t)(NLMSG_LENGTH(sizeof(struct rtmsg)) + RTA_LENGTH(bytes));
     memcpy(question->address, to->bytes, bytes);
@@ -55,18 +55,18 @@ static void take_error(int error, struct cw_route *route)
 
 static void take_route(const struct nlmsghdr *header, struct cw_route *route)
 {
-    const struct rtmsg *message    = NLMSG_DATA(header);
-    int length                     = (int)header->nlmsg_len - (int)NLMSG_LENGTH(sizeof(*message));
+    const struct rtmsg *message = NLMSG_DATA(header);
+    int length = (int)header->nlmsg_len - (int)NLMSG_LENGTH(sizeof(*message));
     const struct rtattr *attribute = RTM_RTA(message);
-    char name[IF_NAMESIZE]         = "";
+    char name[IF_NAMESIZE] = "";
     int index;
 
     if (length < 0) {
         return;
     }
     route->prefix_bits = message->rtm_dst_len;
-    route->kind        = (message->rtm_type == RTN_LOCAL) ? CW_ROUTE_OWN :
-                         (message->rtm_type == RTN_UNICAST) ? CW_ROUTE_DIRECT : CW_ROUTE_NONE;
+    route->kind = (message->rtm_type == RTN_LOCAL) ? CW_ROUTE_OWN :
+                  (message->rtm_type == RTN_UNICAST) ? CW_ROUTE_DIRECT : CW_ROUTE_NONE;
     for (; RTA_OK(attribute, length); attribute = RTA_NEXT(attribute, length)) {
         if (attribute->rta_type == RTA_OIF && RTA_PAYLOAD(attribute) == sizeof(index)) {
             memcpy(&index, RTA_DATA(attribute), sizeof(index));

@@ -41,8 +41,8 @@ static int open_private(const char *setting, const char *path)
 ucs_status_t cw_secret_read(const char *setting, const char *path, void *bytes, size_t min, size_t *length_p)
 {
     const size_t max = *length_p;
-    const int fd     = open_private(setting, path);
-    size_t length    = 0;
+    const int fd = open_private(setting, path);
+    size_t length = 0;
     ssize_t got;
     char more;
 

@@ -43,7 +43,7 @@ int cw_shm_is_strict(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
-    char mode  = '2';
+    char mode = '2';
     int fd;
 
     if (answer == 0) {
@@ -83,7 +83,7 @@ static ucs_status_t not_created(void)
 
 ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p)
 {
-    int fd              = memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     ucs_status_t status = UCS_ERR_NO_MEMORY;
     int error;
 
@@ -121,7 +121,7 @@ fail:
 
 ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p)
 {
-    int fd    = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int error = (fd < 0) ? errno : is_beyond_limit(size) ? EFBIG : reserve(fd, size, size);
 
     if (error == 0 && (fchmod(fd, S_IRUSR) < 0 || map(fd, size, ptr_p) != UCS_OK)) {
@@ -179,7 +179,7 @@ void cw_shm_give_back(void *ptr, size_t size)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t from = ((uintptr_t)ptr + page - 1) & ~(page - 1);
-    const uintptr_t to   = ((uintptr_t)ptr + size) & ~(page - 1);
+    const uintptr_t to = ((uintptr_t)ptr + size) & ~(page - 1);
 
     if (from < to && !cw_shm_is_strict()) {
         (void)madvise((void *)from, to - from, MADV_REMOVE);

@@ -86,7 +86,7 @@ static int is_our_user(int fd, const char *what)
 {
     static struct cw_log_limit limit;
     struct ucred peer = {0};
-    socklen_t length  = sizeof(peer);
+    socklen_t length = sizeof(peer);
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid()) {
         return 1;
@@ -213,19 +213,19 @@ ucs_status_t cw_unix_send(int fd, const void *data, size_t length, int fd_sent)
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
-    } control           = {.bytes = {0}};
-    struct iovec iov    = {.iov_base = (void *)data, .iov_len = length};
-    struct msghdr msg   = {.msg_iov = &iov, .msg_iovlen = 1};
+    } control = {.bytes = {0}};
+    struct iovec iov = {.iov_base = (void *)data, .iov_len = length};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     struct cmsghdr *header;
     ssize_t ret;
 
     if (fd_sent >= 0) {
-        msg.msg_control    = control.bytes;
+        msg.msg_control = control.bytes;
         msg.msg_controllen = CMSG_SPACE(sizeof(int));
-        header             = CMSG_FIRSTHDR(&msg);
+        header = CMSG_FIRSTHDR(&msg);
         header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type  = SCM_RIGHTS;
-        header->cmsg_len   = CMSG_LEN(sizeof(int));
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(header), &fd_sent, sizeof(int));
     }
     do {
@@ -274,7 +274,7 @@ ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fd_p)
         char bytes[CMSG_SPACE(MAX_FDS * sizeof(int))];
         struct cmsghdr align;
     } control;
-    struct iovec iov  = {.iov_base = data, .iov_len = *length_p};
+    struct iovec iov = {.iov_base = data, .iov_len = *length_p};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
     size_t num_fds;

@@ -66,7 +66,7 @@ static bool is_full(const struct cw_watch_listener *listener)
 /* Asked before, as those whose connection is closed connect again. */
 static bool would_be_too_high(int listening)
 {
-    const int next      = fcntl(listening, F_DUPFD_CLOEXEC, 0);
+    const int next = fcntl(listening, F_DUPFD_CLOEXEC, 0);
     const bool too_high = next < 0 || is_too_high(next);
 
     if (next >= 0) {
@@ -143,7 +143,7 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
         return 0;
     }
     accepted->listener = listener;
-    accepted->item     = (struct cw_poll_item){.fd = fd, .ready = accepted_ready};
+    accepted->item = (struct cw_poll_item){.fd = fd, .ready = accepted_ready};
     if (cw_poller_add(listener->poller, &accepted->item, CW_POLL_READ) != UCS_OK) {
         cw_net_close(fd);
         free(accepted);
@@ -163,13 +163,13 @@ void cw_watch_listener_init(struct cw_watch_listener *listener, struct cw_poller
 bool cw_watch_listen(struct cw_watch_listener *listener, const struct cw_net_address *address)
 {
     const struct cw_net_options options = {.backlog = 0};
-    struct cw_poll_item *item           = &listener->sockets[listener->num_sockets].item;
-    struct cw_net_address at            = *address;
-    uint16_t port                       = 0;
+    struct cw_poll_item *item = &listener->sockets[listener->num_sockets].item;
+    struct cw_net_address at = *address;
+    uint16_t port = 0;
     int fd;
 
     at.port = listener->port;
-    fd      = cw_net_listen(&at, 1, &options, &port);
+    fd = cw_net_listen(&at, 1, &options, &port);
     if (fd < 0) {
         return false;
     }
@@ -179,7 +179,7 @@ bool cw_watch_listen(struct cw_watch_listener *listener, const struct cw_net_add
         return false;
     }
     listener->sockets[listener->num_sockets++].listener = listener;
-    listener->port                                      = port;
+    listener->port = port;
     return true;
 }
 
@@ -199,7 +199,7 @@ void cw_watch_listener_close(struct cw_watch_listener *listener)
         cw_net_close(listener->sockets[i].item.fd);
     }
     listener->num_sockets = 0;
-    listener->port        = 0;
+    listener->port = 0;
 }
 
 /* ---- the side that watches ---- */
@@ -226,7 +226,7 @@ static int start(struct cw_watch *watch)
     const struct cw_net_options options = {
         .syn_retries = 2, .keepalive = questions(watch->interval_ns), .source = watch->is_bound ? &watch->from : NULL};
     int is_connected = 0;
-    const int fd     = cw_net_connect(&watch->to, &options, &is_connected);
+    const int fd = cw_net_connect(&watch->to, &options, &is_connected);
 
     if (fd < 0) {
         return fd;
@@ -305,17 +305,17 @@ static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
 
 void cw_watch_init(struct cw_watch *watch, struct cw_poller *poller)
 {
-    watch->poller  = poller;
-    watch->item    = (struct cw_poll_item){.fd = -1, .ready = watch_ready};
+    watch->poller = poller;
+    watch->item = (struct cw_poll_item){.fd = -1, .ready = watch_ready};
     watch->is_seen = 0;
 }
 
 void cw_watch_begin(struct cw_watch *watch, const struct cw_net_address *address, const struct cw_net_address *source,
                     uint64_t interval_ns)
 {
-    watch->asked       = 0;
-    watch->to          = *address;
-    watch->is_bound    = source != NULL;
+    watch->asked = 0;
+    watch->to = *address;
+    watch->is_bound = source != NULL;
     watch->interval_ns = interval_ns;
     if (source != NULL) {
         watch->from = *source;

@@ -11,17 +11,17 @@
  */
 static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    row->cost  = CW_COST_MEMORY;
+    row->cost = CW_COST_MEMORY;
     row->fixed = 1;
-    row->way   = "this processor";
-    row->why   = "the memory is mapped here";
+    row->way = "this processor";
+    row->why = "the memory is mapped here";
     return (ask->remote & CW_REMOTE_MAPPED) != 0;
 }
 
 static ucs_status_t mapped_start(struct cw_request *request)
 {
-    struct cw_amo *amo  = cw_request_state(request);
-    char *word          = cw_amo_word(amo->rkey, cw_amo_address(amo), amo->packet.size);
+    struct cw_amo *amo = cw_request_state(request);
+    char *word = cw_amo_word(amo->rkey, cw_amo_address(amo), amo->packet.size);
     ucs_status_t status = UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol
                                                 * sees that as well */
 
@@ -44,10 +44,10 @@ const struct cw_protocol cw_proto_amo_mapped = {.query = mapped_query, .start = 
  */
 static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    row->cost  = cw_protocol_cost(ask->lanes, 2);
+    row->cost = cw_protocol_cost(ask->lanes, 2);
     row->fixed = 1;
-    row->way   = "the owner's device";
-    row->why   = "the key says that it carries them out";
+    row->way = "the owner's device";
+    row->why = "the key says that it carries them out";
     return (ask->remote & CW_REMOTE_ACCESS) != 0;
 }
 
@@ -74,14 +74,14 @@ static ucs_status_t access_go_on(struct cw_request *request);
 
 static void access_ended(struct cw_request *request, ucs_status_t status)
 {
-    struct cw_amo *amo           = cw_request_state(request);
+    struct cw_amo *amo = cw_request_state(request);
     struct cw_amo_device *device = amo->device;
-    struct cw_access *access     = device->access;
+    struct cw_access *access = device->access;
 
     cw_list_remove(&request->link);
     if (status == UCS_OK && device->loops && access->result != device->expected) { /* another origin changed the word in
                                                                                     * between */
-        device->expected  = access->result;
+        device->expected = access->result;
         access->all_begun = 0;
         cw_list_add_head(&cw_op_ep(request->ep)->rma->queue, &request->link);
         cw_rma_kick(cw_op_ep(request->ep)->rma);
@@ -98,16 +98,16 @@ static void access_ended(struct cw_request *request, ucs_status_t status)
 
 static ucs_status_t access_go_on(struct cw_request *request)
 {
-    struct cw_amo *amo                    = cw_request_state(request);
-    struct cw_conn *conn                  = request->ep->conn;
+    struct cw_amo *amo = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
     const struct cw_access_limits *limits = &conn->iface->limits.access;
-    const struct cw_domain *domain        = conn->iface->domain;
-    struct cw_amo_device *device          = amo->device;
-    const unsigned bit                    = 1u << op_of(amo);
-    const int fetches                     = amo->reply != NULL || !(limits->posted & bit);
-    struct cw_access *access              = device->access;
-    struct cw_access_target to            = {.address = cw_amo_address(amo)};
-    enum cw_access_op op                  = op_of(amo);
+    const struct cw_domain *domain = conn->iface->domain;
+    struct cw_amo_device *device = amo->device;
+    const unsigned bit = 1u << op_of(amo);
+    const int fetches = amo->reply != NULL || !(limits->posted & bit);
+    struct cw_access *access = device->access;
+    struct cw_access_target to = {.address = cw_amo_address(amo)};
+    enum cw_access_op op = op_of(amo);
     uint64_t operand = le64toh(amo->packet.operand), compare = 0;
     ucs_status_t status;
 
@@ -120,7 +120,7 @@ static ucs_status_t access_go_on(struct cw_request *request)
     }
     device->loops = ((fetches ? limits->fetching : limits->posted) & bit) == 0;
     if (device->loops) {
-        op      = CW_ACCESS_CSWAP;
+        op = CW_ACCESS_CSWAP;
         compare = device->expected;
         operand = made_of(amo, device->expected);
     }
@@ -131,8 +131,8 @@ static ucs_status_t access_go_on(struct cw_request *request)
 
 static ucs_status_t access_start(struct cw_request *request)
 {
-    struct cw_amo *amo  = cw_request_state(request);
-    struct cw_rma *rma  = cw_op_ep(request->ep)->rma;
+    struct cw_amo *amo = cw_request_state(request);
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
     ucs_status_t status = cw_rma_admit(rma, cw_amo_address(amo), amo->packet.size, 1);
 
     if (status != UCS_OK) {
@@ -176,7 +176,7 @@ static ucs_status_t send_fetching(struct cw_request *request)
         return status;
     }
     amo->packet.reply_id = htole64(id);
-    status               = cw_amo_send(request->ep->conn, amo);
+    status = cw_amo_send(request->ep->conn, amo);
     if (status != UCS_OK) {
         cw_idmap_remove(&request->worker->ids, id);
         amo->packet.reply_id = 0;
@@ -189,7 +189,7 @@ static ucs_status_t send_fetching(struct cw_request *request)
 static ucs_status_t packet_start(struct cw_request *request)
 {
     const struct cw_amo *amo = cw_request_state(request);
-    ucs_status_t status      = cw_rma_admit_packets(cw_op_ep(request->ep)->rma, cw_amo_address(amo), amo->packet.size);
+    ucs_status_t status = cw_rma_admit_packets(cw_op_ep(request->ep)->rma, cw_amo_address(amo), amo->packet.size);
 
     if (status != UCS_OK) {
         return status;

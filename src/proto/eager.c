@@ -19,8 +19,8 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
         return 0;
     }
     row->last = ask->lanes->plan->short_end - 1;
-    row->way  = "short";
-    row->why  = "copied into the packet by the call itself";
+    row->way = "short";
+    row->why = "copied into the packet by the call itself";
     return 1;
 }
 
@@ -37,8 +37,8 @@ const struct cw_protocol cw_proto_short = {.query = short_query, .at_once = 1};
 static int registered_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const struct cw_protocol_input *input = &ask->lanes->input;
-    const int is_set                      = input->zcopy_thresh != CW_PLAN_AUTO;
-    const size_t least                    = is_set ? input->zcopy_thresh : REGISTERED_LEAST;
+    const int is_set = input->zcopy_thresh != CW_PLAN_AUTO;
+    const size_t least = is_set ? input->zcopy_thresh : REGISTERED_LEAST;
     const size_t packet =
         (input->max_registered < ask->lanes->max_piece) ? input->max_registered : ask->lanes->max_piece;
 
@@ -47,10 +47,10 @@ static int registered_query(const struct cw_protocol_ask *ask, struct cw_protoco
         return 0;
     }
     row->first = (least > 0) ? least : 1;
-    row->last  = packet - ask->header;
+    row->last = packet - ask->header;
     row->fixed = 1;
-    row->way   = "eager zero copy by the device";
-    row->why   = is_set ? "ZCOPY_THRESH" : "the copy costs more than a completion";
+    row->way = "eager zero copy by the device";
+    row->why = is_set ? "ZCOPY_THRESH" : "the copy costs more than a completion";
     return 1;
 }
 
@@ -79,9 +79,9 @@ int cw_proto_zcopy_row(const struct cw_protocol_ask *ask, size_t header, struct 
         return 0;
     }
     row->first = ask->lanes->plan->zcopy_min;
-    row->last  = packet - header;
+    row->last = packet - header;
     row->fixed = 1;
-    row->way   = "eager zero copy";
+    row->way = "eager zero copy";
     row->why =
         (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its bookkeeping" : "ZCOPY_THRESH";
     return 1;
@@ -96,7 +96,7 @@ static ucs_status_t zcopy_start(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
     char bytes[CW_PLAN_MAX_HEADER];
-    size_t header       = send->kind->header(send, CW_SEND_WHOLE, bytes);
+    size_t header = send->kind->header(send, CW_SEND_WHOLE, bytes);
     ucs_status_t status = cw_send_zcopy(request, send->kind->ids[CW_SEND_WHOLE], bytes, header);
 
     return (status == UCS_OK) ? cw_send_left_whole(request, CW_TRACE_WITHOUT_COPY) : status;
@@ -117,15 +117,15 @@ static int copy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
         return 0;
     }
     row->last = packet - ask->header;
-    row->way  = "eager copy";
-    row->why  = "fits one packet";
+    row->way = "eager copy";
+    row->why = "fits one packet";
     return 1;
 }
 
 static size_t pack_whole(void *dest, size_t max, void *arg)
 {
     struct cw_send *send = arg;
-    size_t header        = send->kind->header(send, CW_SEND_WHOLE, dest);
+    size_t header = send->kind->header(send, CW_SEND_WHOLE, dest);
 
     return header + cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + header, max - header);
 }
@@ -133,7 +133,7 @@ static size_t pack_whole(void *dest, size_t max, void *arg)
 static ucs_status_t copy_start(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    size_t header        = send->kind->header(send, CW_SEND_WHOLE, NULL);
+    size_t header = send->kind->header(send, CW_SEND_WHOLE, NULL);
     ucs_status_t status =
         cw_lane_send_bcopy(request->ep->conn, send->kind->ids[CW_SEND_WHOLE], header + send->cursor.length,
                            pack_whole, send);
@@ -165,7 +165,7 @@ static int pieces_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 static size_t pack_first(void *dest, size_t max, void *arg)
 {
     struct cw_send *send = arg;
-    size_t header        = send->kind->header(send, CW_SEND_FIRST, dest);
+    size_t header = send->kind->header(send, CW_SEND_FIRST, dest);
 
     return header + cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + header, max - header);
 }
@@ -177,7 +177,7 @@ static struct cw_wire_next next_header(const struct cw_send *send)
 
 static size_t pack_next(void *dest, size_t max, void *arg)
 {
-    struct cw_send *send             = arg;
+    struct cw_send *send = arg;
     const struct cw_wire_next header = next_header(send);
 
     memcpy(dest, &header, sizeof(header));
@@ -190,17 +190,17 @@ static ucs_status_t send_registered(struct cw_request *request, uint8_t id, cons
     const struct cw_send *send = cw_request_state(request);
     const struct cw_conn *conn = request->ep->conn;
     const size_t max = cw_smaller(conn->iface->limits.max_registered, cw_conn_max_piece(conn)) - header_length;
-    const size_t left          = send->cursor.length - send->cursor.offset;
+    const size_t left = send->cursor.length - send->cursor.offset;
 
     return cw_send_registered(request, id, header, header_length, cw_smaller(left, max), left <= max);
 }
 
 static ucs_status_t send_next(struct cw_request *request)
 {
-    struct cw_send *send       = cw_request_state(request);
-    struct cw_conn *conn       = request->ep->conn;
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
     struct cw_wire_next header = next_header(send);
-    size_t left                = send->cursor.length - send->cursor.offset;
+    size_t left = send->cursor.length - send->cursor.offset;
     ucs_status_t status;
 
     if (cw_send_memh(send, conn->iface) != NULL) {
@@ -226,7 +226,7 @@ static ucs_status_t send_next(struct cw_request *request)
 static size_t first_length(const struct cw_send *send, const struct cw_conn *conn)
 {
     const size_t max = conn->iface->limits.max_bcopy;
-    size_t least     = send->kind->header(send, CW_SEND_FIRST, NULL) + FIRST_BYTES;
+    size_t least = send->kind->header(send, CW_SEND_FIRST, NULL) + FIRST_BYTES;
 
     return (cw_lane_sends_in_place(conn) && cw_dt_is_memory(&send->cursor) && least < max &&
             send->cursor.length >= conn->iface->plan->zcopy_min + FIRST_BYTES)
@@ -238,7 +238,7 @@ static ucs_status_t send_first(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
     struct cw_conn *conn = request->ep->conn;
-    const uint8_t id     = send->kind->ids[CW_SEND_FIRST];
+    const uint8_t id = send->kind->ids[CW_SEND_FIRST];
     char bytes[CW_PLAN_MAX_HEADER];
     size_t header;
 
@@ -257,11 +257,11 @@ static ucs_status_t send_pieces(struct cw_request *request)
 
     if (send->phase == CW_SEND_QUEUED) {
         send->message = cw_op_ep(request->ep)->next_message_id;
-        status        = send_first(request);
+        status = send_first(request);
         if (status != UCS_OK) {
             return status;
         }
-        send->phase   = CW_SEND_PIECES;
+        send->phase = CW_SEND_PIECES;
         request->send = cw_proto_eager_pieces.start;
         cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_PIECES, 0, send->cursor.length);
         cw_op_ep(request->ep)->next_message_id++;
@@ -273,7 +273,7 @@ static ucs_status_t send_pieces(struct cw_request *request)
         if (cw_ep_must_pause(request->ep)) {
             return CW_AGAIN;
         }
-        begin  = send->cursor.offset;
+        begin = send->cursor.offset;
         status = send_next(request);
         if (status != UCS_OK) {
             return status;

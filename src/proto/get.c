@@ -14,17 +14,17 @@
  */
 static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    row->cost  = CW_COST_MEMORY;
+    row->cost = CW_COST_MEMORY;
     row->fixed = 1;
-    row->way   = "load";
-    row->why   = "the memory is mapped here";
+    row->way = "load";
+    row->why = "the memory is mapped here";
     return (ask->remote & CW_REMOTE_MAPPED) != 0;
 }
 
 static ucs_status_t mapped_start(struct cw_request *request)
 {
-    struct cw_get *get  = cw_request_state(request);
-    const char *from    = cw_rkey_direct(get->rkey, get->address, CW_KEY_READ);
+    struct cw_get *get = cw_request_state(request);
+    const char *from = cw_rkey_direct(get->rkey, get->address, CW_KEY_READ);
     ucs_status_t status = UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol
                                                 * sees that as well */
 
@@ -46,10 +46,10 @@ const struct cw_protocol cw_proto_get_mapped = {.query = mapped_query, .start = 
  */
 static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    row->cost  = cw_protocol_cost(ask->lanes, 2);
+    row->cost = cw_protocol_cost(ask->lanes, 2);
     row->fixed = 1;
-    row->way   = "read by the device";
-    row->why   = "the device reaches the memory, whatever the owner does";
+    row->way = "read by the device";
+    row->why = "the device reaches the memory, whatever the owner does";
     return (ask->remote & CW_REMOTE_ACCESS) && ask->force != CW_FORCE_EAGER && ask->data == CW_DATA_CONTIG;
 }
 
@@ -58,7 +58,7 @@ static ucs_status_t access_go_on(struct cw_request *request);
 /* The attempt of a get of which an access over a further lane failed: all is read again, by the message lane. */
 static ucs_status_t access_repeat(struct cw_request *request)
 {
-    struct cw_get *get        = cw_request_state(request);
+    struct cw_get *get = cw_request_state(request);
     const ucs_status_t status = cw_stripes_give_up(get->access);
 
     if (status == UCS_OK) {
@@ -85,9 +85,9 @@ static void access_ended(struct cw_request *request, ucs_status_t status)
 
 static ucs_status_t access_go_on(struct cw_request *request)
 {
-    struct cw_get *get       = cw_request_state(request);
+    struct cw_get *get = cw_request_state(request);
     struct cw_access *access = get->access;
-    ucs_status_t status      = UCS_OK;
+    ucs_status_t status = UCS_OK;
     size_t length;
 
     while (get->cursor.offset < get->cursor.length && (access->stripes == NULL || access->status == UCS_OK)) {
@@ -108,11 +108,11 @@ static ucs_status_t access_go_on(struct cw_request *request)
 
 static ucs_status_t access_start(struct cw_request *request)
 {
-    struct cw_get *get                    = cw_request_state(request);
-    struct cw_rma *rma                    = cw_op_ep(request->ep)->rma;
+    struct cw_get *get = cw_request_state(request);
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
     const struct cw_access_limits *limits = &request->ep->conn->iface->limits.access;
-    const struct cw_mem_part part         = {get->cursor.contig, get->cursor.length, cw_dt_memory_type(&get->cursor)};
-    ucs_status_t status                   = cw_rma_admit(rma, get->address, get->cursor.length, 0);
+    const struct cw_mem_part part = {get->cursor.contig, get->cursor.length, cw_dt_memory_type(&get->cursor)};
+    ucs_status_t status = cw_rma_admit(rma, get->address, get->cursor.length, 0);
     struct cw_access_target from;
 
     if (status != UCS_OK) {
@@ -125,14 +125,14 @@ static ucs_status_t access_start(struct cw_request *request)
     if (!cw_rkey_target(get->rkey, request->ep->conn, get->address, &from)) {
         return UCS_ERR_IO_ERROR; /* the device could do this when it was asked */
     }
-    get->access->key         = from.key;
+    get->access->key = from.key;
     get->access->memory_type = (uint8_t)part.type;
     if (get->cursor.length > limits->max_get_bcopy && limits->max_get_zcopy > 0 && limits->max_iov > 0) {
         cw_access_use(get->access, &part, CW_RIGHT_LOCAL_WRITE);
         cw_stripes_for_key(get->access, get->rkey, &part, CW_RIGHT_LOCAL_WRITE, limits->max_get_zcopy);
     }
     request->send = access_go_on;
-    get->late     = 1;
+    get->late = 1;
     cw_rma_late_add(rma, get->address, get->cursor.length);
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, get->cursor.length);
     return cw_rma_stripes_started(request, access_go_on(request));
@@ -143,7 +143,7 @@ const struct cw_protocol cw_proto_get_access = {.query = access_query, .start = 
 /* A get that the system copies between the processes in the attempt, at every length (rma/cma.h). */
 static ucs_status_t cma_start(struct cw_request *request)
 {
-    struct cw_get *get        = cw_request_state(request);
+    struct cw_get *get = cw_request_state(request);
     const ucs_status_t status = cw_cma_start(request, &get->rkey->key, get->address, &get->cursor, CW_CMA_GET);
 
     get->no_copies = status == UCS_ERR_UNSUPPORTED;
@@ -159,15 +159,15 @@ const struct cw_protocol cw_proto_get_cma = {.query = cw_proto_copies_query, .st
 static int asked_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->cost = cw_protocol_cost(ask->lanes, 2);
-    row->way  = "request to the owner";
-    row->why  = "only the owner's library reaches the memory";
+    row->way = "request to the owner";
+    row->why = "only the owner's library reaches the memory";
     return 1;
 }
 
 static ucs_status_t asked_start(struct cw_request *request)
 {
     struct cw_get *get = cw_request_state(request);
-    struct ucp_ep *ep  = request->ep;
+    struct ucp_ep *ep = request->ep;
     struct cw_rma *rma = cw_op_ep(ep)->rma;
     ucs_status_t status;
     uint32_t piece;
@@ -188,13 +188,13 @@ static ucs_status_t asked_start(struct cw_request *request)
         return status;
     }
     get->takes = takes;
-    status     = cw_get_send(request, id, piece);
+    status = cw_get_send(request, id, piece);
     if (status != UCS_OK) {
         cw_rndv_recv_forget(ep, id);
         return status;
     }
     get->asked = 1;
-    get->late  = 1;
+    get->late = 1;
     rma->replies++;
     cw_rma_late_add(rma, get->address, get->cursor.length);
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_ASKED, 0, get->cursor.length);

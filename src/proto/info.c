@@ -42,14 +42,14 @@ static const struct {
     uint64_t features; /* the tables are printed if the context has one of these */
     size_t header;     /* of a single packet */
 } operations[CW_PROTO_OPERATIONS] = {
-    [CW_PROTO_TAG]       = {"tag send", UCP_FEATURE_TAG, sizeof(struct cw_wire_tag)},
-    [CW_PROTO_AM]        = {"active message", UCP_FEATURE_AM, sizeof(struct cw_wire_am)},
-    [CW_PROTO_STREAM]    = {"stream send", UCP_FEATURE_STREAM, sizeof(struct cw_wire_stream_data)},
-    [CW_PROTO_PUT]       = {.name = "put", .features = UCP_FEATURE_RMA},
-    [CW_PROTO_GET]       = {.name = "get", .features = UCP_FEATURE_RMA},
-    [CW_PROTO_AMO_POST]  = {.name = "atomic post", .features = UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64},
+    [CW_PROTO_TAG] = {"tag send", UCP_FEATURE_TAG, sizeof(struct cw_wire_tag)},
+    [CW_PROTO_AM] = {"active message", UCP_FEATURE_AM, sizeof(struct cw_wire_am)},
+    [CW_PROTO_STREAM] = {"stream send", UCP_FEATURE_STREAM, sizeof(struct cw_wire_stream_data)},
+    [CW_PROTO_PUT] = {.name = "put", .features = UCP_FEATURE_RMA},
+    [CW_PROTO_GET] = {.name = "get", .features = UCP_FEATURE_RMA},
+    [CW_PROTO_AMO_POST] = {.name = "atomic post", .features = UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64},
     [CW_PROTO_AMO_FETCH] = {.name = "atomic fetch", .features = UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64},
-    [CW_PROTO_RNDV]      = {.name = "announced message", .features = UCP_FEATURE_TAG | UCP_FEATURE_AM},
+    [CW_PROTO_RNDV] = {.name = "announced message", .features = UCP_FEATURE_TAG | UCP_FEATURE_AM},
 };
 
 /* Kinds of data for which tables are printed; one packet names all entries of the list. Memory of a GPU is contiguous;
@@ -102,16 +102,16 @@ unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *i
                        const struct cw_proto_table *table, struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS])
 {
     const struct cw_protocol_lane lane = cw_worker_protocol_lane(worker, iface, conn);
-    const struct cw_protocol_ask ask   = {.lanes         = &lane,
-                                          .num_lanes     = 1,
-                                          .header        = operations[table->operation].header,
-                                          .data          = (uint8_t)table->data,
-                                          .fast          = (uint8_t)table->fast,
-                                          .used_in_place = table->operation == CW_PROTO_AM,
-                                          .in_call       = 1,
-                                          .registered    = (uint8_t)table->registered,
-                                          .on_device     = (uint8_t)table->on_device,
-                                          .remote        = (uint8_t)table->remote};
+    const struct cw_protocol_ask ask = {.lanes = &lane,
+                                .num_lanes = 1,
+                                .header = operations[table->operation].header,
+                                .data = (uint8_t)table->data,
+                                .fast = (uint8_t)table->fast,
+                                .used_in_place = table->operation == CW_PROTO_AM,
+                                .in_call = 1,
+                                .registered = (uint8_t)table->registered,
+                                .on_device = (uint8_t)table->on_device,
+                                .remote = (uint8_t)table->remote};
 
     return cw_protocol_rows(worker->handlers->protocols[table->operation], &ask, rows);
 }
@@ -193,14 +193,14 @@ static int table_at(const struct ucp_worker *worker, const struct cw_iface *ifac
 {
     const unsigned kind = n / NUM_PLACES % NUM_KINDS, fast = n / NUM_PLACES / NUM_KINDS % 2;
     const enum cw_proto_operation operation = (enum cw_proto_operation)(n / NUM_PLACES / NUM_KINDS / 2);
-    const struct place *place               = &places_of(operation)[n % NUM_PLACES];
+    const struct place *place = &places_of(operation)[n % NUM_PLACES];
 
-    *table = (struct cw_proto_table){.operation  = operation,
-                                     .data       = kinds[kind].data,
-                                     .fast       = (int)fast,
-                                     .remote     = place->remote,
-                                     .registered = place->registered,
-                                     .on_device  = place->on_device};
+    *table = (struct cw_proto_table){.operation = operation,
+                                    .data = kinds[kind].data,
+                                    .fast = (int)fast,
+                                    .remote = place->remote,
+                                    .registered = place->registered,
+                                    .on_device = place->on_device};
     if (place->name == NULL || !cw_worker_has(worker, operations[operation].features) ||
         (fast && !is_fast_apart(iface, operation)) || (kinds[kind].on_device && worker->looks == 0) ||
         (kinds[kind].data == CW_DATA_PACKED && !kinds[kind].on_device && operation >= CW_PROTO_PUT)) {

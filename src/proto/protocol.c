@@ -20,14 +20,14 @@ static size_t rndv_auto(const struct cw_protocol_input *input)
 void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protocol_plan *plan)
 {
     plan->rndv_forced = input->rndv_thresh != CW_PLAN_AUTO;
-    plan->rndv_min    = plan->rndv_forced ? input->rndv_thresh : rndv_auto(input);
-    plan->rndv_min    = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has no bytes to fetch */
+    plan->rndv_min = plan->rndv_forced ? input->rndv_thresh : rndv_auto(input);
+    plan->rndv_min = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has no bytes to fetch */
     plan->rndv_fast_min =
-        plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ? plan->rndv_min : input->rndv_fast_thresh;
+     plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ? plan->rndv_min : input->rndv_fast_thresh;
     plan->rndv_late_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LATE;
-    plan->zcopy_min     = (input->zcopy_thresh == CW_PLAN_AUTO)
-                              ? cw_smaller(input->zcopy_min, input->max_bcopy - CW_PLAN_HEADER + 1)
-                              : input->zcopy_thresh; /* a second packet costs more than the registration */
+    plan->zcopy_min = (input->zcopy_thresh == CW_PLAN_AUTO)
+                          ? cw_smaller(input->zcopy_min, input->max_bcopy - CW_PLAN_HEADER + 1)
+                          : input->zcopy_thresh; /* a second packet costs more than the registration */
     if (input->max_zcopy <= CW_PLAN_HEADER) {
         plan->zcopy_min = CW_PLAN_NEVER;
     }
@@ -67,14 +67,14 @@ static void choose_at(const struct cw_protocol *const *table, const struct cw_pr
         } else if (best->protocol == NULL) {
             *best = row;
         } else if (excess(best, &row, at) > 0) {
-            last  = cw_smaller(last, cheap_end(&row, best, at));
+            last = cw_smaller(last, cheap_end(&row, best, at));
             *best = row;
         } else {
             last = cw_smaller(last, cheap_end(best, &row, at));
         }
     }
     best->first = at;
-    best->last  = cw_smaller(best->last, last);
+    best->last = cw_smaller(best->last, last);
 }
 
 unsigned cw_protocol_rows(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask,
@@ -82,7 +82,7 @@ unsigned cw_protocol_rows(const struct cw_protocol *const *table, const struct c
 {
     struct cw_protocol_row row;
     unsigned count = 0;
-    size_t at      = 0;
+    size_t at = 0;
 
     do {
         choose_at(table, ask, at, &row);
@@ -105,7 +105,7 @@ double cw_protocol_estimate(const struct cw_protocol_row *rows, unsigned count, 
     unsigned i;
 
     for (i = 0; i < count && rows[i].first <= length; i++) {
-        now_ns  = rows[i].cost.fixed_ns + rows[i].cost.byte_ns * (double)cw_smaller(rows[i].last, length);
+        now_ns = rows[i].cost.fixed_ns + rows[i].cost.byte_ns * (double)cw_smaller(rows[i].last, length);
         most_ns = (now_ns > most_ns) ? now_ns : most_ns;
     }
     return most_ns * 1e-9;

@@ -95,7 +95,7 @@ enum cw_protocol_remote {
     CW_REMOTE_COPIES = 2, /* by copies between the processes */
     CW_REMOTE_ACCESS = 4, /* by the device of the lane; for an announced message: the announcement names the memory for
                            * devices */
-    CW_REMOTE_ALL    = 8
+    CW_REMOTE_ALL = 8
 };
 
 /* The input of protocols that are asked for their lengths. */
@@ -174,7 +174,7 @@ struct cw_protocol {
 static inline struct cw_protocol_cost cw_protocol_cost(const struct cw_protocol_lane *lane, double trips)
 {
     return (struct cw_protocol_cost){.fixed_ns = trips * (lane->input.latency_ns + 2 * lane->input.overhead_ns),
-                                     .byte_ns  = (lane->input.bandwidth_bps > 0) ? 1e9 / lane->input.bandwidth_bps : 1};
+                                     .byte_ns = (lane->input.bandwidth_bps > 0) ? 1e9 / lane->input.bandwidth_bps : 1};
 }
 
 /* Fills the rows for all lengths from 0 to CW_PLAN_NEVER: each length has the cheapest protocol of the table that

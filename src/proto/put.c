@@ -16,18 +16,18 @@
  */
 static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    row->cost  = CW_COST_MEMORY;
+    row->cost = CW_COST_MEMORY;
     row->fixed = 1;
-    row->way   = "store";
-    row->why   = "the memory is mapped here";
+    row->way = "store";
+    row->why = "the memory is mapped here";
     return (ask->remote & CW_REMOTE_MAPPED) != 0;
 }
 
 static ucs_status_t mapped_start(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    const size_t length  = send->cursor.length;
-    char *to             = cw_rkey_direct(send->put.rkey, send->put.address, CW_KEY_WRITE);
+    const size_t length = send->cursor.length;
+    char *to = cw_rkey_direct(send->put.rkey, send->put.address, CW_KEY_WRITE);
     ucs_status_t status;
 
     if (cw_unlikely(to == NULL)) {
@@ -51,8 +51,8 @@ const struct cw_protocol cw_proto_put_mapped = {.query = mapped_query, .start = 
 static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->fixed = 1;
-    row->way   = "write by the device";
-    row->why   = "the device reaches the memory, whatever the owner does";
+    row->way = "write by the device";
+    row->why = "the device reaches the memory, whatever the owner does";
     return (ask->remote & CW_REMOTE_ACCESS) && ask->force != CW_FORCE_EAGER;
 }
 
@@ -61,7 +61,7 @@ static ucs_status_t access_go_on(struct cw_request *request);
 /* The attempt of a put of which an access over a further lane failed: all is written again, by the message lane. */
 static ucs_status_t access_repeat(struct cw_request *request)
 {
-    struct cw_send *send      = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     const ucs_status_t status = cw_stripes_give_up(send->access);
 
     if (status == UCS_OK) {
@@ -89,9 +89,9 @@ static void access_ended(struct cw_request *request, ucs_status_t status)
 
 static ucs_status_t access_go_on(struct cw_request *request)
 {
-    struct cw_send *send     = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     struct cw_access *access = send->access;
-    ucs_status_t status      = UCS_OK;
+    ucs_status_t status = UCS_OK;
 
     while (send->cursor.offset < send->cursor.length && (access->stripes == NULL || access->status == UCS_OK)) {
         status = cw_stripes_put(access, &send->cursor, send->put.address);
@@ -113,7 +113,7 @@ static int is_plain(const struct cw_send *send, const struct cw_conn *lane)
 static ucs_status_t access_start(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
     struct cw_access_target to;
     struct cw_mem_part part;
     unsigned flags;
@@ -140,7 +140,7 @@ static ucs_status_t access_start(struct cw_request *request)
                                request->ep->conn->iface->limits.access.max_put_zcopy);
         }
     }
-    send->kind    = &cw_put_access_kind;
+    send->kind = &cw_put_access_kind;
     request->send = access_go_on;
     rma->async_puts++;
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, send->cursor.length);
@@ -152,16 +152,16 @@ const struct cw_protocol cw_proto_put_access = {.query = access_query, .start = 
 /* A put that the system copies between the processes in the attempt, at every length (rma/cma.h). */
 int cw_proto_copies_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    row->cost  = CW_COST_SYSTEM;
+    row->cost = CW_COST_SYSTEM;
     row->fixed = 1;
-    row->way   = "copy between processes";
-    row->why   = "the system copies, whatever the owner does";
+    row->way = "copy between processes";
+    row->why = "the system copies, whatever the owner does";
     return (ask->remote & CW_REMOTE_COPIES) != 0;
 }
 
 static ucs_status_t cma_start(struct cw_request *request)
 {
-    struct cw_send *send      = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     const ucs_status_t status = cw_cma_start(request, &send->put.rkey->key, send->put.address, &send->cursor,
                                              CW_CMA_PUT);
 
@@ -175,28 +175,28 @@ const struct cw_protocol cw_proto_put_cma = {.query = cw_proto_copies_query, .st
 static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const struct cw_protocol_lane *lane = cw_protocol_placing(ask);
-    const int is_staged                 = ask->on_device && ask->force == CW_FORCE_NONE;
+    const int is_staged = ask->on_device && ask->force == CW_FORCE_NONE;
     size_t least, min = CW_PLAN_NEVER;
 
     row->first = 1;
-    row->cost  = cw_protocol_cost((lane != NULL) ? lane : ask->lanes, 3);
+    row->cost = cw_protocol_cost((lane != NULL) ? lane : ask->lanes, 3);
     row->fixed = 1;
-    row->way   = "rendezvous";
-    row->why   = "the owner's device may copy";
+    row->way = "rendezvous";
+    row->why = "the owner's device may copy";
     if (ask->force == CW_FORCE_RNDV) {
         return 1;
     }
     if (lane != NULL && ask->force != CW_FORCE_EAGER) {
-        least      = lane->input.max_bcopy - sizeof(struct cw_wire_put) + 1;
-        min        = ask->fast ? lane->plan->rndv_fast_min : lane->plan->rndv_min;
+        least = lane->input.max_bcopy - sizeof(struct cw_wire_put) + 1;
+        min = ask->fast ? lane->plan->rndv_fast_min : lane->plan->rndv_min;
         row->first = (min > least) ? min : least;
-        row->way   = "rendezvous, received in place";
-        row->why   = lane->plan->rndv_forced ? lane->input.rndv_setting : "a round trip costs less than a copy there";
+        row->way = "rendezvous, received in place";
+        row->why = lane->plan->rndv_forced ? lane->input.rndv_setting : "a round trip costs less than a copy there";
     }
     if (is_staged && (min == CW_PLAN_NEVER || row->first > CW_STAGE_LEAST)) {
         row->first = CW_STAGE_LEAST;
-        row->way   = "rendezvous, copied to the device";
-        row->why   = "the owner copies while packets travel";
+        row->way = "rendezvous, copied to the device";
+        row->why = "the owner copies while packets travel";
     }
     return is_staged || min != CW_PLAN_NEVER;
 }
@@ -204,8 +204,8 @@ static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
 static ucs_status_t rndv_start(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
-    ucs_status_t status  = cw_put_admit(request);
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
+    ucs_status_t status = cw_put_admit(request);
 
     if (status != UCS_OK) {
         return status;
@@ -214,7 +214,7 @@ static ucs_status_t rndv_start(struct cw_request *request)
         return CW_HOLD;
     }
     send->kind = &cw_put_announced_kind;
-    status     = cw_send_announce(request);
+    status = cw_send_announce(request);
     if (status != UCS_INPROGRESS) {
         send->kind = &cw_put_kind;
         return status;
@@ -256,19 +256,19 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
     if (max < sizeof(uint64_t)) {
         return 0;
     }
-    row->last  = (max - sizeof(uint64_t) < CW_PUT_SHORT) ? max - sizeof(uint64_t) : CW_PUT_SHORT;
+    row->last = (max - sizeof(uint64_t) < CW_PUT_SHORT) ? max - sizeof(uint64_t) : CW_PUT_SHORT;
     row->fixed = 1;
-    row->way   = "short";
-    row->why   = "copied into the packet by the call itself";
+    row->way = "short";
+    row->why = "copied into the packet by the call itself";
     return 1;
 }
 
 static ucs_status_t short_start(struct cw_request *request)
 {
-    struct cw_send *send            = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     const struct cw_wire_put header = cw_put_header(send);
-    struct cw_dt_cursor cursor      = send->cursor;
-    ucs_status_t status             = admit(request);
+    struct cw_dt_cursor cursor = send->cursor;
+    ucs_status_t status = admit(request);
     char bytes[sizeof(header.address) + CW_PUT_SHORT];
 
     if (status != UCS_OK) {
@@ -289,7 +289,7 @@ static int zcopy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
 static ucs_status_t zcopy_start(struct cw_request *request)
 {
     const struct cw_wire_put header = cw_put_header(cw_request_state(request));
-    ucs_status_t status             = admit(request);
+    ucs_status_t status = admit(request);
 
     status = (status == UCS_OK)
                  ? cw_send_memory(request, CW_PACKET_PUT, &header, sizeof(header),
@@ -301,15 +301,15 @@ static ucs_status_t zcopy_start(struct cw_request *request)
 static int copy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->last = ask->lanes->input.max_bcopy - sizeof(struct cw_wire_put);
-    row->way  = "eager copy";
-    row->why  = "fits one packet";
+    row->way = "eager copy";
+    row->why = "fits one packet";
     return 1;
 }
 
 static ucs_status_t copy_start(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    ucs_status_t status  = admit(request);
+    ucs_status_t status = admit(request);
 
     status = (status == UCS_OK)
                  ? cw_lane_send_bcopy(request->ep->conn, CW_PACKET_PUT,
@@ -320,7 +320,7 @@ static ucs_status_t copy_start(struct cw_request *request)
 
 const struct cw_protocol cw_proto_put_short = {.query = short_query, .start = short_start, .at_once = 1};
 const struct cw_protocol cw_proto_put_zcopy = {.query = zcopy_query, .start = zcopy_start};
-const struct cw_protocol cw_proto_put_copy  = {.query = copy_query, .start = copy_start, .at_once = 1};
+const struct cw_protocol cw_proto_put_copy = {.query = copy_query, .start = copy_start, .at_once = 1};
 
 /*
  * A put in several packets, each of which the owner's library carries out. Fits every put but one that must end within
@@ -337,11 +337,11 @@ static int pieces_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_p
 
 static ucs_status_t send_piece(struct cw_request *request)
 {
-    struct cw_send *send            = cw_request_state(request);
-    struct cw_conn *conn            = request->ep->conn;
-    const struct cw_limits *limits  = &conn->iface->limits;
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
+    const struct cw_limits *limits = &conn->iface->limits;
     const struct cw_wire_put header = cw_put_header(send);
-    const size_t left               = send->cursor.length - send->cursor.offset;
+    const size_t left = send->cursor.length - send->cursor.offset;
 
     if (left >= conn->iface->plan->zcopy_min && cw_dt_is_memory(&send->cursor)) {
         return cw_send_memory(request, CW_PACKET_PUT, &header, sizeof(header), limits->max_zcopy - sizeof(header),
@@ -354,7 +354,7 @@ static ucs_status_t send_piece(struct cw_request *request)
 
 static ucs_status_t pieces_go_on(struct cw_request *request)
 {
-    struct cw_send *send  = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     const size_t turn_end = send->cursor.offset + TURN_BYTES;
     ucs_status_t status;
     size_t begin;
@@ -363,7 +363,7 @@ static ucs_status_t pieces_go_on(struct cw_request *request)
         if (cw_ep_must_pause(request->ep)) {
             return CW_AGAIN;
         }
-        begin  = send->cursor.offset;
+        begin = send->cursor.offset;
         status = send_piece(request);
         if (status != UCS_OK) {
             return status;
@@ -371,7 +371,7 @@ static ucs_status_t pieces_go_on(struct cw_request *request)
         cw_ep_spend(request->ep, send->cursor.offset - begin);
         cw_op_ep(request->ep)->rma->sent_mark++;
         if (begin == 0) {
-            send->phase   = CW_SEND_PIECES;
+            send->phase = CW_SEND_PIECES;
             request->send = pieces_go_on;
             cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_PIECES, 0, send->cursor.length);
         }
@@ -386,7 +386,7 @@ static ucs_status_t pieces_go_on(struct cw_request *request)
 static ucs_status_t pieces_start(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    ucs_status_t status  = (send->force == CW_FORCE_EAGER) ? CW_AGAIN : cw_put_admit(request);
+    ucs_status_t status = (send->force == CW_FORCE_EAGER) ? CW_AGAIN : cw_put_admit(request);
 
     status = (status == UCS_OK) ? cw_dt_keep(&send->cursor) : status; /* a put of which a piece was sent must not fail
                                                                        * any more */

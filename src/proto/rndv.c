@@ -30,8 +30,8 @@ static int is_staged(const struct cw_protocol_ask *ask)
 static size_t least(const struct cw_protocol_ask *ask)
 {
     const struct cw_protocol_plan *plan = ask->lanes->plan;
-    size_t min                          = ask->fast ? plan->rndv_fast_min : plan->rndv_min;
-    const int is_list                   = ask->data == CW_DATA_LIST || ask->data == CW_DATA_SCATTERED;
+    size_t min = ask->fast ? plan->rndv_fast_min : plan->rndv_min;
+    const int is_list = ask->data == CW_DATA_LIST || ask->data == CW_DATA_SCATTERED;
 
     if ((is_list || (ask->used_in_place && min == plan->rndv_min)) && min < plan->rndv_late_min) {
         min = plan->rndv_late_min;
@@ -57,31 +57,31 @@ static const char *why(const struct cw_protocol_ask *ask)
 static int announce_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const struct cw_protocol_input *input = &ask->lanes->input;
-    const size_t min                      = (ask->force == CW_FORCE_RNDV) ? 0 : least(ask);
-    const int is_long                     = min == CW_PLAN_NEVER;
+    const size_t min = (ask->force == CW_FORCE_RNDV) ? 0 : least(ask);
+    const int is_long = min == CW_PLAN_NEVER;
 
     if (ask->force == CW_FORCE_EAGER || (is_long && !is_staged(ask))) {
         return 0;
     }
     row->first = is_long ? CW_PLAN_NEVER : (min > ask->extra) ? min - ask->extra : 0;
-    row->cost  = cw_protocol_cost(ask->lanes, 3);
+    row->cost = cw_protocol_cost(ask->lanes, 3);
     row->fixed = 1;
-    row->way   = input->memory             ? "rendezvous, copied from memory to memory by both sides"
-                 : (input->max_placed > 0) ? "rendezvous, received in place"
-                                           : "rendezvous, in pieces";
-    row->why   = why(ask);
+    row->way = input->memory             ? "rendezvous, copied from memory to memory by both sides"
+               : (input->max_placed > 0) ? "rendezvous, received in place"
+                                         : "rendezvous, in pieces";
+    row->why = why(ask);
     if (is_staged(ask) && row->first >= CW_STAGE_LEAST) {
         row->first = CW_STAGE_LEAST;
-        row->way   = "rendezvous, copied from and to the devices";
-        row->why   = "both ends copy while packets travel";
+        row->way = "rendezvous, copied from and to the devices";
+        row->why = "both ends copy while packets travel";
     }
     return 1;
 }
 
 static ucs_status_t announce_start(struct cw_request *request)
 {
-    struct cw_send *send                = cw_request_state(request);
-    struct cw_conn *conn                = request->ep->conn;
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
     const struct cw_protocol_plan *plan = conn->iface->plan;
 
     if (cw_iface_grows(conn->iface) && send->force == CW_FORCE_NONE && !plan->rndv_forced &&
@@ -101,13 +101,13 @@ const struct cw_protocol cw_proto_rendezvous = {.query = announce_query, .start 
 static int read_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const struct cw_protocol_input *input = &ask->lanes->input;
-    const int is_set                      = input->rndv_scheme == CW_RNDV_GET_ZCOPY;
+    const int is_set = input->rndv_scheme == CW_RNDV_GET_ZCOPY;
 
     row->first = 1;
-    row->cost  = cw_protocol_cost(ask->lanes, 3);
+    row->cost = cw_protocol_cost(ask->lanes, 3);
     row->fixed = is_set;
-    row->way   = "read by the receiver's device";
-    row->why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte";
+    row->way = "read by the receiver's device";
+    row->why = is_set ? "RNDV_SCHEME" : "no processor copies a byte";
     if (!ask->registered) {
         row->cost.fixed_ns += input->register_ns;
         row->cost.byte_ns += input->register_byte_ns;
@@ -119,8 +119,8 @@ static int read_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
 static ucs_status_t read_on(struct cw_request *request)
 {
     struct cw_rndv_recv_device *receive = cw_request_state(request);
-    struct cw_access *access            = receive->access;
-    size_t length                       = 0;
+    struct cw_access *access = receive->access;
+    size_t length = 0;
     ucs_status_t status;
 
     while (receive->offset < receive->length && access->status == UCS_OK) {
@@ -141,8 +141,8 @@ static ucs_status_t read_on(struct cw_request *request)
 static ucs_status_t read_start(struct cw_request *request)
 {
     struct cw_rndv_recv_device *receive = cw_request_state(request);
-    const struct cw_mem_part part       = cw_rndv_recv_device_part(receive);
-    ucs_status_t status                 = cw_rndv_recv_device_register(request, CW_RIGHT_LOCAL_WRITE);
+    const struct cw_mem_part part = cw_rndv_recv_device_part(receive);
+    ucs_status_t status = cw_rndv_recv_device_register(request, CW_RIGHT_LOCAL_WRITE);
 
     if (status != UCS_OK) {
         return status;
@@ -165,13 +165,13 @@ const struct cw_protocol cw_proto_rndv_read = {.query = read_query, .start = rea
 static int write_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const struct cw_protocol_input *input = &ask->lanes->input;
-    const int is_set                      = input->rndv_scheme == CW_RNDV_PUT_ZCOPY;
+    const int is_set = input->rndv_scheme == CW_RNDV_PUT_ZCOPY;
 
     row->first = 1;
-    row->cost  = cw_protocol_cost(ask->lanes, 5);
+    row->cost = cw_protocol_cost(ask->lanes, 5);
     row->fixed = is_set;
-    row->way   = "written by the sender's device";
-    row->why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte";
+    row->way = "written by the sender's device";
+    row->why = is_set ? "RNDV_SCHEME" : "no processor copies a byte";
     row->cost.fixed_ns += 2 * input->register_ns; /* on each side */
     row->cost.byte_ns += 2 * input->register_byte_ns;
     return ask->data == CW_DATA_CONTIG && input->access &&
@@ -202,8 +202,8 @@ const struct cw_protocol cw_proto_rndv_write = {.query = write_query, .start = w
 static int packets_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->cost = cw_protocol_cost(ask->lanes, 2);
-    row->way  = "in packets";
-    row->why  = "copies cost less than to register the memory, or no device takes it";
+    row->way = "in packets";
+    row->why = "copies cost less than to register the memory, or no device takes it";
     row->cost.byte_ns += 2 * CW_COST_COPY_BYTE_NS;
     return 1;
 }

@@ -87,25 +87,25 @@ static void fill(const struct ucp_ep *ep, unsigned operation, const struct cw_pr
 
     count = cw_protocol_rows(ep->worker->handlers->protocols[operation], ask, all);
     for (i = 0; i < count; i++) {
-        rows->last[i]      = all[i].last;
+        rows->last[i] = all[i].last;
         rows->protocols[i] = all[i].protocol;
     }
 }
 
 static void make(const struct ucp_ep *ep, const struct cw_send *send, struct choice *choice)
 {
-    const unsigned operation           = (send != NULL) ? send->kind->operation : CW_PROTO_STREAM;
+    const unsigned operation = (send != NULL) ? send->kind->operation : CW_PROTO_STREAM;
     const struct cw_protocol_lane lane = cw_worker_protocol_lane(ep->worker, choice->key.iface, ep->conn);
-    const struct cw_protocol_ask ask   = {.lanes         = &lane,
-                                          .num_lanes     = 1,
-                                          .header        = header_of(send),
-                                          .extra         = choice->key.extra,
-                                          .data          = choice->key.bits & 3,
-                                          .force         = choice->key.bits >> 2 & 3,
-                                          .fast          = choice->key.bits >> 4 & 1,
-                                          .registered    = choice->key.bits >> 5 & 1,
-                                          .on_device     = choice->key.bits >> 6 & 1,
-                                          .used_in_place = operation == CW_PROTO_AM};
+    const struct cw_protocol_ask ask = {.lanes = &lane,
+                                .num_lanes = 1,
+                                .header = header_of(send),
+                                .extra = choice->key.extra,
+                                .data = choice->key.bits & 3,
+                                .force = choice->key.bits >> 2 & 3,
+                                .fast = choice->key.bits >> 4 & 1,
+                                .registered = choice->key.bits >> 5 & 1,
+                                .on_device = choice->key.bits >> 6 & 1,
+                                .used_in_place = operation == CW_PROTO_AM};
 
     fill(ep, operation, &ask, &choice->rows);
 }
@@ -130,7 +130,7 @@ static inline int is_of(const struct key *a, const struct key *b)
 static CW_COLD const struct cw_protocol *choose(const struct ucp_ep *ep, const struct cw_send *send,
                                                 const struct key *key, struct choice *slot, size_t length)
 {
-    struct choice here    = {.key = *key};
+    struct choice here = {.key = *key};
     struct choice *choice = (slot == NULL) ? &here : slot;
 
     choice->key = *key;
@@ -153,20 +153,20 @@ static inline struct choice *slots_of(struct cw_msg_state *state)
 static inline const struct cw_protocol *look_up(const struct ucp_ep *ep, const struct cw_send *send,
                                                 const struct cw_dt_cursor *cursor, unsigned force)
 {
-    const struct cw_conn *conn   = ep->conn;
+    const struct cw_conn *conn = ep->conn;
     const struct cw_iface *iface = conn->iface;
-    const uint32_t fast          = (send != NULL) ? send->fast : 0;
-    const uint32_t registered    = send != NULL && cw_unlikely(send->has_mem) && cw_send_memh(send, iface) != NULL;
-    const struct key key         = {.iface     = iface,
-                                    .kind      = (send != NULL) ? send->kind : NULL,
-                                    .max_piece = conn->max_piece,
-                                    .max_whole = conn->max_whole,
-                                    .eager_end = conn->eager_end,
-                                    .extra     = (send != NULL) ? send->extra : 0,
-                                    .bits      = bits_of(ep, send, cursor, force) | fast << 4 | registered << 5};
-    const unsigned in_place      = (send != NULL) ? send->kind->used_in_place : 1;
-    const unsigned at            = in_place | (key.eager_end != 0) << 1 | ((iface->counted ^ registered) & 1) << 2;
-    struct choice *slots         = slots_of(ep->worker->msg);
+    const uint32_t fast = (send != NULL) ? send->fast : 0;
+    const uint32_t registered = send != NULL && cw_unlikely(send->has_mem) && cw_send_memh(send, iface) != NULL;
+    const struct key key = {.iface = iface,
+                        .kind = (send != NULL) ? send->kind : NULL,
+                        .max_piece = conn->max_piece,
+                        .max_whole = conn->max_whole,
+                        .eager_end = conn->eager_end,
+                        .extra = (send != NULL) ? send->extra : 0,
+                        .bits = bits_of(ep, send, cursor, force) | fast << 4 | registered << 5};
+    const unsigned in_place = (send != NULL) ? send->kind->used_in_place : 1;
+    const unsigned at = in_place | (key.eager_end != 0) << 1 | ((iface->counted ^ registered) & 1) << 2;
+    struct choice *slots = slots_of(ep->worker->msg);
 
     if (cw_likely(slots != NULL && is_of(&slots[at].key, &key))) {
         return find(&slots[at].rows, cursor->length);
@@ -199,17 +199,17 @@ int cw_choice_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cur
 static CW_APART const struct cw_protocol *choose_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits,
                                                      size_t length)
 {
-    struct cw_msg_state *state         = ep->worker->msg;
+    struct cw_msg_state *state = ep->worker->msg;
     const struct cw_protocol_lane lane = cw_worker_protocol_lane(ep->worker, ep->conn->iface, ep->conn);
-    const struct cw_protocol_ask ask   = {.lanes      = &lane,
-                                          .num_lanes  = 1,
-                                          .data       = bits & 3,
-                                          .force      = bits >> 2 & 3,
-                                          .fast       = bits >> 4 & 1,
-                                          .registered = bits >> 5 & 1,
-                                          .on_device  = bits >> 6 & 1,
-                                          .remote     = table % CW_REMOTE_ALL};
-    struct choice_rma made             = {.iface = ep->conn->iface, .max_piece = ep->conn->max_piece, .bits = bits};
+    const struct cw_protocol_ask ask = {.lanes = &lane,
+                                   .num_lanes = 1,
+                                   .data = bits & 3,
+                                   .force = bits >> 2 & 3,
+                                   .fast = bits >> 4 & 1,
+                                   .registered = bits >> 5 & 1,
+                                   .on_device = bits >> 6 & 1,
+                                   .remote = table % CW_REMOTE_ALL};
+    struct choice_rma made = {.iface = ep->conn->iface, .max_piece = ep->conn->max_piece, .bits = bits};
 
     fill(ep, CW_PROTO_PUT + table / CW_REMOTE_ALL, &ask, &made.rows);
     if (state->choices_rma == NULL) {
@@ -224,7 +224,7 @@ static CW_APART const struct cw_protocol *choose_rma(const struct ucp_ep *ep, un
 const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits, size_t length)
 {
     const struct cw_choices_rma *choices = ep->worker->msg->choices_rma;
-    const struct choice_rma *slot        = (choices != NULL) ? &choices->slots[table] : NULL;
+    const struct choice_rma *slot = (choices != NULL) ? &choices->slots[table] : NULL;
 
     if (cw_likely(slot != NULL && slot->iface == ep->conn->iface && slot->max_piece == ep->conn->max_piece &&
                   slot->bits == bits)) {

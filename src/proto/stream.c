@@ -16,8 +16,8 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
         return 0;
     }
     row->last = ask->lanes->input.max_short;
-    row->way  = "short";
-    row->why  = "copied into the packet by the call itself";
+    row->way = "short";
+    row->why = "copied into the packet by the call itself";
     return 1;
 }
 
@@ -37,8 +37,8 @@ static int zcopy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
     }
     row->first = input->max_bcopy - ask->header + 1;
     row->fixed = 1;
-    row->way   = "eager zero copy";
-    row->why   = "more than one copied packet takes";
+    row->way = "eager zero copy";
+    row->why = "more than one copied packet takes";
     return 1;
 }
 
@@ -56,8 +56,8 @@ const struct cw_protocol cw_proto_stream_zcopy = {.query = zcopy_query, .start =
 static int copy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->last = cw_stream_max_piece(ask->lanes->max_piece - ask->header, CW_STREAM_WINDOW);
-    row->way  = "eager copy";
-    row->why  = "fits one packet";
+    row->way = "eager copy";
+    row->why = "fits one packet";
     return 1;
 }
 

@@ -93,8 +93,8 @@ void cw_amo_carry_out(const struct cw_amo *amo, void *word)
 static CW_INLINE const struct cw_protocol *choose(const struct ucp_ep *ep, const struct cw_amo *amo)
 {
     const enum cw_proto_operation operation = (amo->reply == NULL) ? CW_PROTO_AMO_POST : CW_PROTO_AMO_FETCH;
-    const unsigned size                     = amo->packet.size;
-    unsigned remote                         = 0;
+    const unsigned size = amo->packet.size;
+    unsigned remote = 0;
 
     if (cw_amo_word(amo->rkey, cw_amo_address(amo), size) != NULL) {
         remote = CW_REMOTE_MAPPED;
@@ -166,13 +166,13 @@ static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct cw_amo *amo
         free(amo->device);
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
-    state             = cw_request_state(request);
-    *state            = *amo;
+    state = cw_request_state(request);
+    *state = *amo;
     state->generation = cw_rma_begin(cw_op_ep(ep)->rma);
     cw_rkey_hold(state->rkey);
     cw_count_message(ep->worker, CW_COUNT_AMO_SENT, amo->packet.size);
-    request->ep      = ep;
-    request->send    = attempt;
+    request->ep = ep;
+    request->send = attempt;
     request->release = amo_release;
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_AMO_SENT, 0, amo->packet.size);
     return (param == NULL) ? cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL)
@@ -182,7 +182,7 @@ static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct cw_amo *amo
 static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_amo *amo, const ucp_request_param_t *param)
 {
     const uint32_t attr_mask = param->op_attr_mask;
-    const int forced         = (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) != 0;
+    const int forced = (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) != 0;
     ucs_status_ptr_t result;
     ucs_status_t status;
 
@@ -211,7 +211,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_amo *amo, const ucp_r
 /* Copies from the key what the owner's device needs to carry out the operation. Returns UCS_OK or UCS_ERR_NO_MEMORY. */
 static CW_COLD ucs_status_t name_device(struct cw_amo *amo, const struct ucp_rkey *rkey)
 {
-    size_t length       = 0;
+    size_t length = 0;
     const uint8_t *part = cw_key_find_part(&rkey->parts, rkey->key.executor, &length);
 
     assert(part != NULL && length <= sizeof(amo->device->part)); /* cw_key_decode has checked this */
@@ -219,16 +219,16 @@ static CW_COLD ucs_status_t name_device(struct cw_amo *amo, const struct ucp_rke
     if (amo->device == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *amo->device = (struct cw_amo_device){.region      = {.address = rkey->key.address, .length = rkey->key.length},
-                                          .part_length = (uint8_t)length,
-                                          .number      = rkey->key.executor};
+    *amo->device = (struct cw_amo_device){.region = {.address = rkey->key.address, .length = rkey->key.length},
+                                     .part_length = (uint8_t)length,
+                                     .number = rkey->key.executor};
     cw_bytes_copy_any(amo->device->part, part, length);
     return UCS_OK;
 }
 
 static CW_COLD ucs_status_ptr_t start_device(struct ucp_ep *ep, struct cw_amo *amo, const ucp_request_param_t *param)
 {
-    const int forced    = (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) != 0;
+    const int forced = (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) != 0;
     ucs_status_t status = forced ? UCS_ERR_NO_RESOURCE : name_device(amo, amo->rkey);
 
     return (status == UCS_OK) ? start(ep, amo, param) : UCS_STATUS_PTR(status);
@@ -240,14 +240,14 @@ static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_o
                                            void *reply, unsigned size, uint64_t address, struct ucp_rkey *rkey,
                                            const ucp_request_param_t *param)
 {
-    struct cw_amo amo = {.packet = {.token   = htole64(rkey->key.token),
-                                    .address = htole64(address),
-                                    .operand = htole64(value),
-                                    .swap    = htole64(swap),
-                                    .op      = (uint8_t)op,
-                                    .size    = (uint8_t)size},
-                         .rkey   = rkey,
-                         .reply  = reply};
+    struct cw_amo amo = {.packet = {.token = htole64(rkey->key.token),
+                                  .address = htole64(address),
+                                  .operand = htole64(value),
+                                  .swap = htole64(swap),
+                                  .op = (uint8_t)op,
+                                  .size = (uint8_t)size},
+                       .rkey = rkey,
+                       .reply = reply};
 
     return cw_unlikely(rkey->key.executor != 0 && size == sizeof(uint64_t)) ? start_device(ep, &amo, param)
                                                                             : start(ep, &amo, param);
@@ -256,9 +256,9 @@ static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_o
 ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *operand, void *reply, unsigned size,
                         uint64_t address, struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
-    char *word                 = cw_amo_word(rkey, address, size);
-    const uint64_t value       = load(operand, size);
-    const uint64_t swap        = (op == CW_WIRE_AMO_CSWAP) ? load(reply, size) : 0;
+    char *word = cw_amo_word(rkey, address, size);
+    const uint64_t value = load(operand, size);
+    const uint64_t swap = (op == CW_WIRE_AMO_CSWAP) ? load(reply, size) : 0;
     struct cw_request *request = NULL;
     uint64_t before;
 
@@ -294,13 +294,13 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length 
     int32_t told; /* ucs_status_t has one byte only */
 
     memcpy(&packet, data, sizeof(packet));
-    told    = (int32_t)le32toh((uint32_t)packet.status);
+    told = (int32_t)le32toh((uint32_t)packet.status);
     request = cw_idmap_get(&ep->worker->ids, le64toh(packet.reply_id));
     if (request == NULL || request->ep != ep || request->send != attempt || told > 0 || told <= UCS_ERR_LAST) {
         return UCS_ERR_IO_ERROR;
     }
     status = (ucs_status_t)told;
-    amo    = cw_request_state(request);
+    amo = cw_request_state(request);
     if (status == UCS_OK) {
         store(amo->reply, amo->packet.size, le64toh(packet.value));
     } else {
@@ -320,7 +320,7 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length 
 static ucs_status_t carry_out(const struct ucp_ep *ep, const struct cw_wire_amo *packet, uint64_t *before_p)
 {
     struct ucp_context *context = ep->worker->context;
-    const unsigned words        = (packet->size == sizeof(uint64_t)) ? CW_MEM_WORDS : 0;
+    const unsigned words = (packet->size == sizeof(uint64_t)) ? CW_MEM_WORDS : 0;
     ucs_status_t status;
     void *word;
 
@@ -349,11 +349,11 @@ ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t lengt
     if (packet.op >= CW_WIRE_AMO_OPS || (packet.size != sizeof(uint32_t) && packet.size != sizeof(uint64_t))) {
         return UCS_ERR_IO_ERROR;
     }
-    packet.token   = le64toh(packet.token);
+    packet.token = le64toh(packet.token);
     packet.address = le64toh(packet.address);
     packet.operand = le64toh(packet.operand);
-    packet.swap    = le64toh(packet.swap);
-    status         = carry_out(ep, &packet, &before);
+    packet.swap = le64toh(packet.swap);
+    status = carry_out(ep, &packet, &before);
     if (status == UCS_OK) {
         cw_count_message(ep->worker, CW_COUNT_AMO_RECEIVED, packet.size);
     }
@@ -364,7 +364,7 @@ ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t lengt
         return UCS_OK;
     }
     reply.reply_id = packet.reply_id;
-    reply.value    = htole64(before);
-    reply.status   = (int32_t)htole32((uint32_t)status);
+    reply.value = htole64(before);
+    reply.status = (int32_t)htole32((uint32_t)status);
     return cw_rma_answer(ep, CW_PACKET_AMO_REPLY, &reply, sizeof(reply));
 }

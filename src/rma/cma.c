@@ -24,8 +24,8 @@ ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t a
     size_t part;
 
     while (cursor->offset < cursor->length) {
-        part   = cursor->length - cursor->offset;
-        count  = cw_dt_window(cursor, (part < PART_BYTES) ? part : PART_BYTES, iov, CW_PLACE_MAX_IOV, &part);
+        part = cursor->length - cursor->offset;
+        count = cw_dt_window(cursor, (part < PART_BYTES) ? part : PART_BYTES, iov, CW_PLACE_MAX_IOV, &part);
         status = (way == CW_CMA_PUT) ? cw_lane_copy_to(ep->conn, iov, count, address + cursor->offset, &validity)
                                      : cw_lane_copy_from(ep->conn, iov, count, address + cursor->offset, &validity);
         if (status != UCS_OK) {

@@ -20,7 +20,7 @@ static void draw_line(struct cw_rma *rma)
     }
     if (rma->num_late > 0) {
         rma->late_first = 0;
-        rma->late_end   = UINT64_MAX;
+        rma->late_end = UINT64_MAX;
     }
     rma->fence_mark = rma->sent_mark;
 }
@@ -71,8 +71,8 @@ static ucs_status_t post_barrier(struct cw_rma *rma, ucs_status_t (*send)(struct
         line->references++; /* dropped by `release` */
     }
     *(struct line **)cw_request_state(request) = line;
-    request->ep      = rma->ep;
-    request->send    = send;
+    request->ep = rma->ep;
+    request->send = send;
     request->release = release;
     cw_op_ep(rma->ep)->fences++;
     result = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
@@ -107,7 +107,7 @@ static void line_drop(struct line *line)
 
 static void line_done(struct cw_flush_wait *wait, ucs_status_t status)
 {
-    struct line *line       = cw_container_of(wait, struct line, wait);
+    struct line *line = cw_container_of(wait, struct line, wait);
     const struct ucp_ep *ep = cw_ep_find(line->worker, line->peer_uid, line->number);
     struct cw_rma *rma;
 
@@ -152,11 +152,11 @@ static struct line *line_new(struct cw_rma *rma, ucs_status_t *status_p)
         *status_p = is_under_way(rma) ? UCS_ERR_NO_MEMORY : *status_p;
         return NULL;
     }
-    *line = (struct line){.wait.done  = line_done,
-                          .worker     = rma->ep->worker,
-                          .peer_uid   = cw_ep_peer_uid(rma->ep),
-                          .number     = rma->ep->number,
-                          .references = 2}; /* the wait's, and the caller's */
+    *line = (struct line){.wait.done = line_done,
+                         .worker = rma->ep->worker,
+                         .peer_uid = cw_ep_peer_uid(rma->ep),
+                         .number = rma->ep->number,
+                         .references = 2}; /* the wait's, and the caller's */
     cw_list_init(&line->wait.link);
     status = cw_rma_flush(rma->ep, &line->wait, 1);
     if (status == UCS_INPROGRESS) {
@@ -171,8 +171,8 @@ static struct line *line_new(struct cw_rma *rma, ucs_status_t *status_p)
 static ucs_status_t hold_others(struct cw_rma *rma)
 {
     const struct ucp_ep *own = rma->ep;
-    ucs_status_t status      = UCS_OK;
-    struct line *line        = line_new(rma, &status);
+    ucs_status_t status = UCS_OK;
+    struct line *line = line_new(rma, &status);
     struct cw_rma *other;
     struct ucp_ep *ep;
 
@@ -183,7 +183,7 @@ static ucs_status_t hold_others(struct cw_rma *rma)
         if (ep == own || ep->peer != own->peer || ep->state == CW_EP_FAILED || status != UCS_OK) {
             continue;
         }
-        other  = cw_rma_get(ep);
+        other = cw_rma_get(ep);
         status = (other == NULL) ? UCS_ERR_NO_MEMORY : post_barrier(other, line_send, line_release, line);
     }
     line_drop(line);
@@ -210,8 +210,8 @@ ucs_status_t cw_rma_fence(struct ucp_worker *worker)
     cw_list_for_each(rma, &worker->rma->all, struct cw_rma, link) {
         if (cw_unlikely(rma->fencing)) {
             rma->fencing = 0;
-            status       = hold_others(rma);
-            result       = (result == UCS_OK) ? status : result;
+            status = hold_others(rma);
+            result = (result == UCS_OK) ? status : result;
         }
     }
     return result;

@@ -32,8 +32,8 @@ static void flush_op_release(struct cw_request *request)
 
 static ucs_status_t flush_op_send(struct cw_request *request)
 {
-    struct flush_op *op  = cw_request_state(request);
-    struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
+    struct flush_op *op = cw_request_state(request);
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
     struct cw_conn *conn = request->ep->conn;
     ucs_status_t status;
     uint64_t id;
@@ -54,7 +54,7 @@ static ucs_status_t flush_op_send(struct cw_request *request)
         cw_idmap_remove(&request->worker->ids, id);
         return status;
     }
-    op->id          = id;
+    op->id = id;
     rma->asked_mark = rma->sent_mark;
     rma->replies++;
     return UCS_INPROGRESS;
@@ -68,11 +68,11 @@ static struct cw_request *flush_op_new(struct cw_rma *rma)
     if (request == NULL) {
         return NULL;
     }
-    op               = cw_request_state(request);
-    op->id           = 0;
-    op->generation   = cw_rma_begin(rma);
-    request->ep      = rma->ep;
-    request->send    = flush_op_send;
+    op = cw_request_state(request);
+    op->id = 0;
+    op->generation = cw_rma_begin(rma);
+    request->ep = rma->ep;
+    request->send = flush_op_send;
     request->release = flush_op_release;
     return request;
 }
@@ -92,13 +92,13 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     int32_t told; /* ucs_status_t has only one byte */
 
     memcpy(&packet, data, sizeof(packet));
-    told    = (int32_t)le32toh((uint32_t)packet.status);
+    told = (int32_t)le32toh((uint32_t)packet.status);
     request = cw_idmap_get(&ep->worker->ids, le64toh(packet.flush_id));
     if (request == NULL || request->ep != ep || request->send != flush_op_send || told > 0 || told <= UCS_ERR_LAST ||
         cw_op_ep(ep)->rma == NULL) {
         return UCS_ERR_IO_ERROR;
     }
-    status                        = (ucs_status_t)told;
+    status = (ucs_status_t)told;
     cw_op_ep(ep)->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
     if (status != UCS_OK) {
         cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; %s",
@@ -186,14 +186,14 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
         }
     }
     if (rma->open == 0 && cw_list_empty(&rma->waits)) {
-        status     = rma->error;
+        status = rma->error;
         rma->error = UCS_OK;
         cw_rma_update(rma);
         return status;
     }
     wait->generation = rma->generation++;
-    wait->count      = rma->open;
-    rma->open        = 0;
+    wait->count = rma->open;
+    rma->open = 0;
     cw_list_add_tail(&rma->waits, &wait->link);
     if (wait->count == 0) {
         cw_rma_kick(rma); /* an older wait may be about to end */
@@ -210,7 +210,7 @@ ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length 
     memcpy(&flush, data, sizeof(flush));
     answer.flush_id = flush.flush_id;
     if (cw_op_ep(ep)->rma != NULL) {
-        answer.status              = (int32_t)htole32((uint32_t)cw_op_ep(ep)->rma->refused);
+        answer.status = (int32_t)htole32((uint32_t)cw_op_ep(ep)->rma->refused);
         cw_op_ep(ep)->rma->refused = UCS_OK;
     }
     return cw_rma_answer(ep, CW_PACKET_FLUSHED, &answer, sizeof(answer));

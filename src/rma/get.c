@@ -32,13 +32,13 @@ static void release(struct cw_request *request)
 
 ucs_status_t cw_get_send(struct cw_request *request, uint64_t id, uint32_t piece)
 {
-    const struct cw_get *get        = cw_request_state(request);
-    const struct cw_wire_get packet = {.token      = htole64(get->rkey->key.token),
-                                       .address    = htole64(get->address),
-                                       .length     = htole64(get->cursor.length),
-                                       .receive_id = htole64(id),
-                                       .piece      = htole32(piece),
-                                       .flags      = htole32(get->takes)};
+    const struct cw_get *get = cw_request_state(request);
+    const struct cw_wire_get packet = {.token = htole64(get->rkey->key.token),
+                                  .address = htole64(get->address),
+                                  .length = htole64(get->cursor.length),
+                                  .receive_id = htole64(id),
+                                  .piece = htole32(piece),
+                                  .flags = htole32(get->takes)};
 
     return cw_lane_send_packet(request->ep->conn, CW_PACKET_GET, &packet, sizeof(packet));
 }
@@ -117,7 +117,7 @@ static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t coun
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
-    get  = cw_request_state(request);
+    get = cw_request_state(request);
     *get = (struct cw_get){.rkey = rkey, .address = address};
     status = cw_dt_start(&get->cursor, cw_dt_of_param(param), buffer, count, CW_DT_RECV);
     if (status != UCS_OK) {
@@ -125,10 +125,10 @@ static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t coun
         return UCS_STATUS_PTR(status);
     }
     cw_rkey_hold(rkey);
-    get->no_copies   = !cw_dt_is_memory(&get->cursor);
-    get->generation  = cw_rma_begin(rma);
-    request->ep      = ep;
-    request->send    = attempt;
+    get->no_copies = !cw_dt_is_memory(&get->cursor);
+    get->generation = cw_rma_begin(rma);
+    request->ep = ep;
+    request->send = attempt;
     request->release = release;
     cw_rma_note_type(request, &get->cursor);
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_GET_RECEIVED, 0, get->cursor.length);
@@ -171,7 +171,7 @@ static ucs_status_ptr_t get_direct(struct ucp_ep *ep, void *buffer, size_t count
 ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t length, uint64_t address,
                         struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
-    const uint32_t plain    = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const uint32_t plain = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     ucs_status_ptr_t result = NULL;
     const char *from;
 

@@ -26,7 +26,7 @@ static void unpack(const void *data, size_t length, void *arg)
 
 static void done(struct cw_completion *completion, ucs_status_t status)
 {
-    struct short_get *get      = cw_container_of(completion, struct short_get, completion);
+    struct short_get *get = cw_container_of(completion, struct short_get, completion);
     struct cw_request *request = (struct cw_request *)(void *)get - 1;
 
     request->outstanding--;
@@ -37,7 +37,7 @@ static void done(struct cw_completion *completion, ucs_status_t status)
 static void release(struct cw_request *request)
 {
     const struct short_get *get = cw_request_state(request);
-    struct cw_rma *rma          = cw_op_ep(request->ep)->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     if (rma != NULL) {
         rma->num_fetching--;
@@ -70,15 +70,15 @@ ucs_status_ptr_t cw_get_short(struct ucp_ep *ep, void *buffer, size_t length, ui
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
-    get         = cw_request_state(request);
-    *get        = (struct short_get){.completion.done = done, .to = buffer};
+    get = cw_request_state(request);
+    *get = (struct short_get){.completion.done = done, .to = buffer};
     request->ep = ep;
-    status      = cw_lane_get_bcopy(ep->conn, length, unpack, get, &from, 0, &get->completion);
+    status = cw_lane_get_bcopy(ep->conn, length, unpack, get, &from, 0, &get->completion);
     if (status != UCS_INPROGRESS) { /* the general way waits, or tells what failed */
         cw_request_put(request);
         return NULL;
     }
-    get->generation  = cw_rma_begin(cw_op_ep(ep)->rma);
+    get->generation = cw_rma_begin(cw_op_ep(ep)->rma);
     request->release = release;
     request->flags |= CW_REQUEST_TYPED; /* of memory of the host */
     request->outstanding++;

@@ -19,12 +19,12 @@
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {
-    struct cw_wire_put_rts header = {.token   = htole64(send->put.rkey->key.token),
-                                     .address = htole64(send->put.address)};
+    struct cw_wire_put_rts header = {.token = htole64(send->put.rkey->key.token),
+                                   .address = htole64(send->put.address)};
 
     (void)part; /* msg/send.h asks only for headers of announcements */
     if (dest != NULL) {
-        header.rts         = cw_send_rts(send);
+        header.rts = cw_send_rts(send);
         header.rts.address = 0;
         memcpy(dest, &header, sizeof(header));
     }
@@ -35,28 +35,28 @@ static void release_put(struct cw_send *send);
 
 const struct cw_send_kind cw_put_kind = {
     .counter = CW_COUNT_PUT_SENT,
-    .header  = write_header,
+    .header = write_header,
     .release = release_put,
 };
 
 const struct cw_send_kind cw_put_announced_kind = {
-    .ids          = {[CW_SEND_RTS] = CW_PACKET_PUT_RTS},
+    .ids = {[CW_SEND_RTS] = CW_PACKET_PUT_RTS},
     .acknowledged = 1,
-    .confirmed    = 1,
-    .header       = write_header,
-    .release      = release_put,
+    .confirmed = 1,
+    .header = write_header,
+    .release = release_put,
 };
 
 /* Puts that the device of the lane writes. */
 const struct cw_send_kind cw_put_access_kind = {
     .counter = CW_COUNT_PUT_SENT,
-    .header  = write_header,
+    .header = write_header,
     .release = release_put,
 };
 
 static void release_put(struct cw_send *send)
 {
-    struct ucp_ep *ep  = cw_send_request(send)->ep;
+    struct ucp_ep *ep = cw_send_request(send)->ep;
     struct cw_rma *rma = cw_op_ep(ep)->rma;
 
     if (send->kind == &cw_put_access_kind) {
@@ -72,7 +72,7 @@ static void release_put(struct cw_send *send)
 
 size_t cw_put_pack(void *dest, size_t max, void *arg)
 {
-    struct cw_send *send            = arg;
+    struct cw_send *send = arg;
     const struct cw_wire_put header = cw_put_header(send);
 
     memcpy(dest, &header, sizeof(header));
@@ -168,12 +168,12 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
         return UCS_STATUS_PTR(status);
     }
     cw_rkey_hold(rkey);
-    send              = cw_request_state(request);
-    send->put.rkey    = rkey;
+    send = cw_request_state(request);
+    send->put.rkey = rkey;
     send->put.address = address;
-    send->no_copies   = !cw_dt_is_memory(&send->cursor);
-    send->message     = cw_rma_begin(rma);
-    request->send     = cw_put_attempt;
+    send->no_copies = !cw_dt_is_memory(&send->cursor);
+    send->message = cw_rma_begin(rma);
+    request->send = cw_put_attempt;
     cw_rma_note_type(request, &send->cursor);
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_PUT_SENT, 0, send->cursor.length);
     if (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) {
@@ -203,7 +203,7 @@ static int fits_short(const struct ucp_ep *ep, size_t length)
 static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, char *to,
                                    const ucp_request_param_t *param)
 {
-    const uint32_t attr_mask   = param->op_attr_mask;
+    const uint32_t attr_mask = param->op_attr_mask;
     struct cw_request *request = NULL;
     struct cw_dt_cursor cursor;
     ucs_status_t status;
@@ -233,10 +233,10 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
                         struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
     const uint32_t attributes = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    const int plain           = cw_likely(!(param->op_attr_mask & attributes));
-    const uint64_t at         = htole64(address);
+    const int plain = cw_likely(!(param->op_attr_mask & attributes));
+    const uint64_t at = htole64(address);
     char bytes[sizeof(at) + CW_PUT_SHORT];
-    ucs_status_t status       = CW_AGAIN;
+    ucs_status_t status = CW_AGAIN;
     char *to;
 
     if (cw_unlikely(ep->state == CW_EP_FAILED)) {

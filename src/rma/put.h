@@ -28,8 +28,8 @@ ucs_status_t cw_put_short(struct ucp_ep *ep, const void *buffer, size_t length, 
 /* The header of the packet that carries the next piece. */
 static inline struct cw_wire_put cw_put_header(const struct cw_send *send)
 {
-    return (struct cw_wire_put){.token   = htole64(send->put.rkey->key.token),
-                                .address = htole64(send->put.address + send->cursor.offset)};
+    return (struct cw_wire_put){.token = htole64(send->put.rkey->key.token),
+                              .address = htole64(send->put.address + send->cursor.offset)};
 }
 
 /* Packs the header and as many bytes as fit; `arg` is the send (cw_pack_fn). */

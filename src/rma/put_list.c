@@ -43,14 +43,14 @@ static int read_elements(struct cw_put_places *places, const char *data, unsigne
 
         memcpy(element, data + i * sizeof(*element), sizeof(*element));
         element->address = le64toh(element->address);
-        element->length  = le64toh(element->length);
+        element->length = le64toh(element->length);
         if (element->length == 0 || element->length > CW_WIRE_PUT_LIST_TOTAL - places->length ||
             __builtin_add_overflow(element->address, element->length - 1, &end)) {
             return 0;
         }
         places->length += element->length;
         first = (element->address < first) ? element->address : first;
-        last  = (end > last) ? end : last;
+        last = (end > last) ? end : last;
     }
     places->first_byte = first;
     return !__builtin_add_overflow(last - first, 1, &places->span);
@@ -92,10 +92,10 @@ unsigned cw_put_list_place(struct ucp_ep *ep, const void *header, size_t length,
         le64toh(data.token) != places->token) {
         return 0;
     }
-    status          = cw_mem_pin(ep->worker->context, places->token, places->first_byte, places->span,
-                                 cw_rma_rights(ep, places->token, CW_KEY_WRITE), ep, &places->pin, &memory);
+    status = cw_mem_pin(ep->worker->context, places->token, places->first_byte, places->span,
+                        cw_rma_rights(ep, places->token, CW_KEY_WRITE), ep, &places->pin, &memory);
     places->refused = status != UCS_OK;
-    places->memory  = memory;
+    places->memory = memory;
     if (status != UCS_OK) {
         cw_rma_refuse(ep, places->first_byte, places->span, status);
     }
@@ -106,7 +106,7 @@ unsigned cw_put_list_place(struct ucp_ep *ep, const void *header, size_t length,
             return 0;
         }
         places->placing = 1;
-        *iov            = (struct iovec){places->scratch, length};
+        *iov = (struct iovec){places->scratch, length};
         return 1;
     }
     places->placing = 1;
@@ -120,7 +120,7 @@ unsigned cw_put_list_place(struct ucp_ep *ep, const void *header, size_t length,
 /* Copies the pieces from `scratch` to memory of a device, which the processor may not access. */
 static ucs_status_t pass_on(const struct cw_put_places *places)
 {
-    const char *from    = places->scratch;
+    const char *from = places->scratch;
     ucs_status_t status = UCS_OK;
 
     for (unsigned i = 0; i < places->count && status == UCS_OK; i++) {
@@ -137,13 +137,13 @@ static void let_go(struct ucp_context *context, struct cw_put_places *places)
     free(places->scratch);
     places->scratch = NULL;
     places->placing = 0;
-    places->count   = 0;
+    places->count = 0;
 }
 
 void cw_put_list_placed(struct ucp_ep *ep, const void *header CW_UNUSED, size_t length)
 {
     struct cw_put_places *places = (cw_op_ep(ep)->rma != NULL) ? cw_op_ep(ep)->rma->places : NULL;
-    ucs_status_t status          = UCS_OK;
+    ucs_status_t status = UCS_OK;
 
     if (places == NULL || !places->placing) {
         return; /* the endpoint failed meanwhile */

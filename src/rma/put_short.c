@@ -19,7 +19,7 @@ ucs_status_t cw_put_short(struct ucp_ep *ep, const void *buffer, size_t length, 
                           const struct ucp_rkey *rkey)
 {
     const struct cw_access_limits *limits = &ep->conn->iface->limits.access;
-    struct cw_rma *rma                    = cw_op_ep(ep)->rma;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
     struct cw_access_target to;
     ucs_status_t status;
 
@@ -39,7 +39,7 @@ ucs_status_t cw_put_short(struct ucp_ep *ep, const void *buffer, size_t length, 
 static void release(struct cw_request *request)
 {
     struct device_flush *flush = cw_request_state(request);
-    struct cw_rma *rma         = cw_op_ep(request->ep)->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     if (flush->access != NULL) {
         cw_access_free(flush->access);
@@ -65,7 +65,7 @@ static void ended(struct cw_request *request, ucs_status_t status)
 static ucs_status_t attempt(struct cw_request *request)
 {
     struct device_flush *flush = cw_request_state(request);
-    struct cw_rma *rma         = cw_op_ep(request->ep)->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
     ucs_status_t status;
 
     if (flush->access == NULL) {
@@ -93,12 +93,12 @@ ucs_status_t cw_put_short_flush(struct cw_rma *rma)
     if (request == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    flush            = cw_request_state(request);
-    *flush           = (struct device_flush){.generation = cw_rma_begin(rma)};
-    request->ep      = rma->ep;
-    request->send    = attempt;
+    flush = cw_request_state(request);
+    *flush = (struct device_flush){.generation = cw_rma_begin(rma)};
+    request->ep = rma->ep;
+    request->send = attempt;
     request->release = release;
-    result           = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
+    result = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
     if (UCS_PTR_IS_ERR(result)) {
         return UCS_PTR_STATUS(result);
     }

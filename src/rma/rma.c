@@ -76,7 +76,7 @@ static ucs_status_t run_some(struct cw_rma *rma)
     rma->running = 1;
     while (result == UCS_OK && rma->ep->state == CW_EP_OPEN && (link = cw_list_pop_head(&rma->queue)) != NULL) {
         request = cw_container_of(link, struct cw_request, link);
-        status  = request->send(request);
+        status = request->send(request);
         if (status == CW_AGAIN || status == CW_LATER || status == CW_HOLD) {
             cw_list_add_head(&rma->queue, link);
             if (status == CW_HOLD) {
@@ -139,10 +139,10 @@ static ucs_status_t start_pump(struct cw_rma *rma)
     if (request == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    request->ep      = rma->ep;
-    request->send    = pump_send;
+    request->ep = rma->ep;
+    request->send = pump_send;
     request->release = pump_release;
-    rma->pump        = request;
+    rma->pump = request;
     cw_request_release(request, 0);
     cw_ep_queue(rma->ep, request);
     return UCS_OK;
@@ -150,7 +150,7 @@ static ucs_status_t start_pump(struct cw_rma *rma)
 
 static void go_on(struct cw_rma *rma)
 {
-    struct ucp_ep *ep   = rma->ep;
+    struct ucp_ep *ep = rma->ep;
     ucs_status_t status = CW_AGAIN;
 
     if (cw_list_empty(&rma->queue) || rma->pump != NULL || rma->running || ep->state == CW_EP_FAILED) {
@@ -177,7 +177,7 @@ static void end_waits(struct cw_rma *rma)
         if (wait->count > 0) {
             return;
         }
-        status     = rma->error;
+        status = rma->error;
         rma->error = UCS_OK;
         cw_list_remove(&wait->link);
         cw_rma_update(rma);
@@ -188,7 +188,7 @@ static void end_waits(struct cw_rma *rma)
 static bool run_job(struct cw_job *job)
 {
     struct cw_rma *rma = cw_container_of(job, struct cw_rma, job);
-    struct ucp_ep *ep  = rma->ep;
+    struct ucp_ep *ep = rma->ep;
 
     if (ep->state == CW_EP_FAILED) {
         return true;
@@ -211,7 +211,7 @@ static bool run_job(struct cw_job *job)
 /* `why`: the answer of the attempt. CW_HOLD: the queue will be looked at without a pump. */
 static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, ucs_status_t (*keep)(struct cw_request *))
 {
-    struct cw_rma *rma  = cw_op_ep(request->ep)->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
     ucs_status_t status = (keep == NULL) ? UCS_OK : keep(request);
 
     if (status == UCS_OK && why != CW_HOLD) {
@@ -233,7 +233,7 @@ static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, uc
 static ucs_status_t first_attempt(struct cw_request *request, enum cw_rma_haste haste)
 {
     struct ucp_ep *ep = request->ep;
-    const int ready   = cw_ep_ready(ep);
+    const int ready = cw_ep_ready(ep);
     ucs_status_t status;
 
     if (!ready && !cw_ep_gathers(ep)) {
@@ -264,8 +264,8 @@ CW_COLD ucs_status_t cw_rma_refuse_packets(const struct ucp_ep *ep, const struct
 ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enum cw_rma_haste haste,
                              ucs_status_t (*keep)(struct cw_request *))
 {
-    struct ucp_ep *ep   = request->ep;
-    struct cw_rma *rma  = cw_op_ep(ep)->rma;
+    struct ucp_ep *ep = request->ep;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
     ucs_status_t status;
 
     if (!cw_list_empty(&rma->queue) || rma->running) {
@@ -288,9 +288,9 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
 
 ucs_status_ptr_t cw_rma_post_forced(struct cw_request *request)
 {
-    const struct ucp_ep *ep  = request->ep;
+    const struct ucp_ep *ep = request->ep;
     const struct cw_rma *rma = cw_op_ep(request->ep)->rma;
-    ucs_status_t status      = CW_AGAIN;
+    ucs_status_t status = CW_AGAIN;
 
     if (cw_ep_ready(ep) && cw_list_empty(&rma->queue) && !rma->running) {
         status = request->send(request);
@@ -355,7 +355,7 @@ void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_sta
 {
     static struct cw_log_limit limit;
     struct cw_rma *rma = cw_rma_get(ep);
-    const char *why    = cw_rma_why_refused(status);
+    const char *why = cw_rma_why_refused(status);
 
     if (status == UCS_ERR_INVALID_ADDR) {
         why = "no such memory is registered";
@@ -393,8 +393,8 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
     if (rma == NULL) {
         return NULL;
     }
-    rma->ep      = ep;
-    rma->error   = UCS_OK;
+    rma->ep = ep;
+    rma->error = UCS_OK;
     rma->refused = UCS_OK;
     rma->job.run = run_job;
     rma->no_packets = !ep->worker->context->config->proto_emulation_enable;

@@ -115,11 +115,11 @@ static inline void cw_rma_late_add(struct cw_rma *rma, uint64_t address, uint64_
 {
     if (rma->num_late++ == 0) {
         rma->late_first = address;
-        rma->late_end   = address + length;
+        rma->late_end = address + length;
         return;
     }
     rma->late_first = (address < rma->late_first) ? address : rma->late_first;
-    rma->late_end   = (address + length > rma->late_end) ? address + length : rma->late_end;
+    rma->late_end = (address + length > rma->late_end) ? address + length : rma->late_end;
 }
 
 static inline void cw_rma_late_remove(struct cw_rma *rma)

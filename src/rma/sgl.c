@@ -22,7 +22,7 @@ static void note(struct pieces *pieces, ucs_status_t status)
 static void piece_done(void *request CW_UNUSED, ucs_status_t status, void *user_data)
 {
     struct cw_request *whole = user_data;
-    struct pieces *pieces    = cw_request_state(whole);
+    struct pieces *pieces = cw_request_state(whole);
 
     note(pieces, status);
     if (--pieces->left == 0) {
@@ -74,8 +74,8 @@ static int goes_on(const struct post *post)
 static size_t move_direct(const struct post *post, const struct cw_sgl *sgl, size_t i)
 {
     const struct ucp_rkey *rkey = sgl->rkeys[i];
-    const size_t end            = (sgl->count - i < MOST_DIRECT) ? sgl->count : i + MOST_DIRECT;
-    const enum cw_counter kind  = post->is_get ? CW_COUNT_GET_RECEIVED : CW_COUNT_PUT_SENT;
+    const size_t end = (sgl->count - i < MOST_DIRECT) ? sgl->count : i + MOST_DIRECT;
+    const enum cw_counter kind = post->is_get ? CW_COUNT_GET_RECEIVED : CW_COUNT_PUT_SENT;
     size_t k, num, length, total = 0;
     char *there;
 
@@ -123,8 +123,8 @@ static ucs_status_ptr_t post_all(struct ucp_ep *ep, const struct cw_sgl *sgl, co
                                  int is_get)
 {
     const struct cw_dt_device device = {.datatype = ucp_dt_make_contig(1), .memory_type = sgl->memory_type};
-    struct post post                 = {.ep = ep, .is_get = (uint8_t)is_get};
-    struct cw_conn *conn             = NULL;
+    struct post post = {.ep = ep, .is_get = (uint8_t)is_get};
+    struct cw_conn *conn = NULL;
     struct pieces *pieces;
     ucs_status_t status;
 
@@ -137,13 +137,13 @@ static ucs_status_ptr_t post_all(struct ucp_ep *ep, const struct cw_sgl *sgl, co
     }
     post.param = (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                        (param->op_attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL),
-                                       .cb.send   = piece_done,
+                                       .cb.send = piece_done,
                                        .user_data = post.whole};
     if (sgl->memory_type != UCS_MEMORY_TYPE_HOST) {
         post.param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
         post.param.datatype = cw_dt_make_device(&device);
     }
-    pieces  = cw_request_state(post.whole);
+    pieces = cw_request_state(post.whole);
     *pieces = (struct pieces){.left = 1, .status = UCS_OK};
     cw_trace_note(post.whole, CW_TRACE_BEGIN, is_get ? CW_COUNT_GET_RECEIVED : CW_COUNT_PUT_SENT, 0, 0);
     cw_trace_note(post.whole, CW_TRACE_WAY, CW_TRACE_PARTS, 0, 0);

@@ -55,8 +55,8 @@ ucs_status_t cw_rma_target_on_put(struct ucp_ep *ep, const void *data, size_t le
 
     memcpy(&header, data, sizeof(header));
     length -= sizeof(header);
-    status  = cw_mem_enter(ep->worker->context, le64toh(header.token), le64toh(header.address), length,
-                           cw_rma_rights(ep, header.token, CW_KEY_WRITE), &to);
+    status = cw_mem_enter(ep->worker->context, le64toh(header.token), le64toh(header.address), length,
+                          cw_rma_rights(ep, header.token, CW_KEY_WRITE), &to);
     if (cw_unlikely(status == UCS_ERR_UNSUPPORTED)) {
         put_to_device(ep, &header, (const char *)data + sizeof(header), length);
         return UCS_OK;
@@ -101,7 +101,7 @@ static void put_release(struct cw_request *request)
 static void put_ended(void *handle, ucs_status_t status, void *user_data CW_UNUSED)
 {
     struct cw_request *request = cw_request_of(handle);
-    const struct put *put      = cw_request_state(request);
+    const struct put *put = cw_request_state(request);
 
     if (status == UCS_OK) {
         status = answer_put(request->ep, put->send_id, UCS_OK);
@@ -115,8 +115,8 @@ static void put_ended(void *handle, ucs_status_t status, void *user_data CW_UNUS
 static ucs_status_t receive_put(struct ucp_ep *ep, uint64_t token, uint64_t address, const struct cw_offer *offer)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = put_ended};
-    struct ucp_context *context     = ep->worker->context;
-    struct cw_request *request      = cw_request_get(ep->worker, &param, CW_REQUEST_SEND);
+    struct ucp_context *context = ep->worker->context;
+    struct cw_request *request = cw_request_get(ep->worker, &param, CW_REQUEST_SEND);
     struct cw_dt_device device;
     ucs_status_t status;
     struct put *put;
@@ -125,16 +125,16 @@ static ucs_status_t receive_put(struct ucp_ep *ep, uint64_t token, uint64_t addr
     if (request == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    put    = cw_request_state(request);
-    *put   = (struct put){.send_id = offer->send_id};
+    put = cw_request_state(request);
+    *put = (struct put){.send_id = offer->send_id};
     status = cw_mem_pin(context, token, address, offer->length, cw_rma_rights(ep, token, CW_KEY_WRITE), ep, &put->pin,
                         &to);
     if (status == UCS_OK) {
         device = (struct cw_dt_device){.datatype = ucp_dt_make_contig(1), .memory_type = put->pin.memory_type};
         (void)cw_dt_start(&put->cursor, datatype_of(&device), to, offer->length, CW_DT_RECV); /* cannot fail */
-        request->ep      = ep;
+        request->ep = ep;
         request->release = put_release;
-        status           = cw_rndv_recv_receive(ep, offer, request, &put->cursor);
+        status = cw_rndv_recv_receive(ep, offer, request, &put->cursor);
         if (status == UCS_OK) {
             cw_request_release(request, 1);
             return UCS_OK;
@@ -152,7 +152,7 @@ ucs_status_t cw_rma_target_on_put_rts(struct ucp_ep *ep, const void *data, size_
     ucs_status_t status;
 
     memcpy(&header, data, sizeof(header));
-    offer         = cw_offer_decode(&header.rts);
+    offer = cw_offer_decode(&header.rts);
     offer.address = 0;
     if (offer.length == 0) {
         return UCS_ERR_IO_ERROR;
@@ -207,7 +207,7 @@ static size_t pack_part(void *dest, size_t max CW_UNUSED, void *arg)
 static size_t pack_whole(void *dest, size_t max CW_UNUSED, void *arg)
 {
     const struct cw_wire_get_data header = {.receive_id = ((const struct part *)arg)->header.receive_id};
-    const struct part *part              = arg;
+    const struct part *part = arg;
 
     memcpy(dest, &header, sizeof(header));
     cw_nt_copy(part->nt, (char *)dest + sizeof(header), part->from, part->length);
@@ -238,8 +238,8 @@ static int fits_now(const struct ucp_ep *ep, const struct get *get)
 /* CW_AGAIN: the transport took only *sent_p bytes. Other errors: the get is refused. */
 static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t *sent_p)
 {
-    const size_t max    = cw_conn_max_piece(ep->conn) - sizeof(struct cw_wire_rndv_data);
-    struct part part    = {.header.receive_id = htole64(get->receive_id), .nt = ep->conn->nt};
+    const size_t max = cw_conn_max_piece(ep->conn) - sizeof(struct cw_wire_rndv_data);
+    struct part part = {.header.receive_id = htole64(get->receive_id), .nt = ep->conn->nt};
     ucs_status_t status;
     void *from;
 
@@ -249,11 +249,11 @@ static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t 
         return status;
     }
     while (status == UCS_OK && *sent_p < get->length) {
-        part.length        = (get->length - *sent_p < max) ? (size_t)get->length - *sent_p : max;
-        part.from          = (char *)from + *sent_p;
+        part.length = (get->length - *sent_p < max) ? (size_t)get->length - *sent_p : max;
+        part.from = (char *)from + *sent_p;
         part.header.offset = htole64(*sent_p);
-        status             = send_part(ep->conn, &part, part.length == get->length);
-        *sent_p           += (status == UCS_OK) ? part.length : 0;
+        status = send_part(ep->conn, &part, part.length == get->length);
+        *sent_p += (status == UCS_OK) ? part.length : 0;
     }
     cw_mem_leave(ep->worker->context);
     if (status == UCS_OK) {
@@ -282,7 +282,7 @@ static void release_get(struct cw_send *send)
 /* The answer is sent as the data of a rendezvous. It was not announced, so no packet of the peer names it ... */
 static const struct cw_send_kind get_kind = {
     .counter = CW_COUNT_GET_SENT,
-    .header  = no_header,
+    .header = no_header,
     .release = release_get,
 };
 
@@ -290,7 +290,7 @@ static const struct cw_send_kind get_kind = {
  * here. */
 static void release_named_get(struct cw_send *send)
 {
-    struct ucp_ep *ep                       = cw_send_request(send)->ep;
+    struct ucp_ep *ep = cw_send_request(send)->ep;
     const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->receive_id)};
     const int is_copied =
         (send->phase == CW_SEND_ANNOUNCED || send->phase == CW_SEND_CHUNKS) && ep->state == CW_EP_OPEN;
@@ -303,9 +303,9 @@ static void release_named_get(struct cw_send *send)
 
 /* ... but one for which this side tells where the memory lies. */
 static const struct cw_send_kind get_named_kind = {
-    .ids     = {[CW_SEND_RTS] = CW_PACKET_RNDV_NAME},
+    .ids = {[CW_SEND_RTS] = CW_PACKET_RNDV_NAME},
     .counter = CW_COUNT_GET_SENT,
-    .header  = no_header,
+    .header = no_header,
     .release = release_named_get,
 };
 
@@ -320,20 +320,20 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
                           const struct get *get, size_t sent)
 {
     const struct cw_dt_device device = {.datatype = ucp_dt_make_contig(1), .memory_type = pin->memory_type};
-    const ucp_request_param_t param  = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = datatype_of(&device)};
-    struct cw_send *send             = cw_request_state(request);
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = datatype_of(&device)};
+    struct cw_send *send = cw_request_state(request);
 
     (void)cw_send_init(request, ep, &get_kind, from, (size_t)get->length, &param); /* contiguous: cannot fail */
     cw_dt_skip(&send->cursor, sent);
-    send->phase      = CW_SEND_DATA;
-    request->send    = cw_send_data;
-    send->pin        = pin;
+    send->phase = CW_SEND_DATA;
+    request->send = cw_send_data;
+    send->pin = pin;
     send->receive_id = get->receive_id;
-    send->piece      = get->piece;
+    send->piece = get->piece;
     if (cw_unlikely(get->takes) && may_tell(ep, send, get) &&
         cw_idmap_add(&ep->worker->ids, request, &send->id) == UCS_OK) {
-        send->kind   = &get_named_kind;
-        send->named  = 1;
+        send->kind = &get_named_kind;
+        send->named = 1;
         send->chunks = (get->takes & CW_WIRE_GET_CHUNKS) != 0;
         cw_request_release(request, 0);
         cw_send_by_devices(request, (get->takes & CW_WIRE_GET_NAME) != 0);
@@ -364,18 +364,18 @@ static ucs_status_t read_short(struct ucp_ep *ep, const struct get *get, void *t
 /* Called after cw_rma_target_begin has counted the answer. */
 static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size_t sent)
 {
-    const size_t kept          = (get->length <= KEPT_BYTES) ? (size_t)get->length : 0;
-    struct cw_mem_pin *pin     = calloc(1, sizeof(*pin) + kept);
+    const size_t kept = (get->length <= KEPT_BYTES) ? (size_t)get->length : 0;
+    struct cw_mem_pin *pin = calloc(1, sizeof(*pin) + kept);
     struct cw_request *request = (pin == NULL) ? NULL : cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
-    ucs_status_t status        = UCS_ERR_NO_MEMORY;
+    ucs_status_t status = UCS_ERR_NO_MEMORY;
     void *from;
 
     if (request != NULL && kept > 0) {
         status = read_short(ep, get, pin + 1);
-        from   = pin + 1; /* pin->memory_type stays 0, which is the host's */
+        from = pin + 1; /* pin->memory_type stays 0, which is the host's */
     } else if (request != NULL) {
-        status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length,
-                            cw_rma_rights(ep, get->token, CW_KEY_READ), ep, pin, &from);
+      status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length,
+                          cw_rma_rights(ep, get->token, CW_KEY_READ), ep, pin, &from);
     }
     if (status == UCS_OK) {
         start_sending(ep, request, pin, from, get, sent);
@@ -391,7 +391,7 @@ static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size
 static ucs_status_t refuse_get(struct ucp_ep *ep, uint64_t receive_id, ucs_status_t status)
 {
     const struct cw_wire_get_refused packet = {.receive_id = htole64(receive_id),
-                                               .status     = (int32_t)htole32((uint32_t)status)};
+                                               .status = (int32_t)htole32((uint32_t)status)};
 
     return cw_rma_answer(ep, CW_PACKET_GET_REFUSED, &packet, sizeof(packet));
 }
@@ -404,12 +404,12 @@ ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t le
     size_t sent = 0;
 
     memcpy(&packet, data, sizeof(packet));
-    get = (struct get){.token      = le64toh(packet.token),
-                       .address    = le64toh(packet.address),
-                       .length     = le64toh(packet.length),
-                       .receive_id = le64toh(packet.receive_id),
-                       .piece      = le32toh(packet.piece),
-                       .takes      = le32toh(packet.flags)};
+    get = (struct get){.token = le64toh(packet.token),
+                  .address = le64toh(packet.address),
+                  .length = le64toh(packet.length),
+                  .receive_id = le64toh(packet.receive_id),
+                  .piece = le32toh(packet.piece),
+                  .takes = le32toh(packet.flags)};
     if (get.length == 0 || get.piece < CW_WIRE_LEAST_PIECE || get.takes > (CW_WIRE_GET_NAME | CW_WIRE_GET_CHUNKS)) {
         return UCS_ERR_IO_ERROR;
     }

@@ -117,8 +117,8 @@ static int are_too_many(void)
 static void put_into(struct cw_chunk_table *table, struct cw_chunk **places, unsigned place, struct cw_chunk *chunk)
 {
     places[place] = chunk;
-    chunk->table  = table;
-    chunk->place  = (uint8_t)place;
+    chunk->table = table;
+    chunk->place = (uint8_t)place;
 }
 
 static void drop(struct cw_chunk **place)
@@ -126,7 +126,7 @@ static void drop(struct cw_chunk **place)
     struct cw_chunk *chunk = *place;
 
     if (chunk != NULL) {
-        *place       = NULL;
+        *place = NULL;
         chunk->table = NULL;
         let_go(chunk);
     }
@@ -217,7 +217,7 @@ struct cw_chunk *cw_chunk_take(struct ucp_ep *ep, const struct cw_md *md, const 
                                int *wait_p)
 {
     struct cw_chunk_table *table = table_of(ep);
-    struct cw_chunk *chunk       = NULL;
+    struct cw_chunk *chunk = NULL;
     unsigned place;
 
     *wait_p = 0;
@@ -290,9 +290,9 @@ static void refuse(struct cw_chunk_table *table)
 static void map(struct ucp_ep *ep, const struct cw_wire_rndv_chunk *packet, const struct cw_md *md, const void *device)
 {
     struct cw_chunk_table *table = cw_op_ep(ep)->chunks;
-    const unsigned place         = (unsigned)packet->chunk;
-    int fd                       = cw_lane_take(ep->conn, packet->passed);
-    struct cw_chunk *chunk       = NULL;
+    const unsigned place = (unsigned)packet->chunk;
+    int fd = cw_lane_take(ep->conn, packet->passed);
+    struct cw_chunk *chunk = NULL;
     struct cw_memory memory;
 
     drop(&table->in[place]);

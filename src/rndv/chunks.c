@@ -57,12 +57,12 @@ void cw_chunks_decode(const void *data, struct cw_wire_rndv_chunk *packet)
 {
     memcpy(packet, data, sizeof(*packet));
     packet->receive_id = le64toh(packet->receive_id);
-    packet->send_id    = le64toh(packet->send_id);
-    packet->offset     = le64toh(packet->offset);
-    packet->chunk      = le64toh(packet->chunk);
-    packet->passed     = le64toh(packet->passed);
-    packet->length     = le32toh(packet->length);
-    packet->size       = le32toh(packet->size);
+    packet->send_id = le64toh(packet->send_id);
+    packet->offset = le64toh(packet->offset);
+    packet->chunk = le64toh(packet->chunk);
+    packet->passed = le64toh(packet->passed);
+    packet->length = le32toh(packet->length);
+    packet->size = le32toh(packet->size);
 }
 
 static void look_at(struct cw_chunks *chunks, uint64_t at_ns)
@@ -73,8 +73,8 @@ static void look_at(struct cw_chunks *chunks, uint64_t at_ns)
 /* The copy from the first part has ended. */
 static void take_first(struct cw_chunks *chunks, ucs_status_t status)
 {
-    struct part *part                = &chunks->parts[chunks->first];
-    const int keeps                  = cw_chunk_close(part->chunk);
+    struct part *part = &chunks->parts[chunks->first];
+    const int keeps = cw_chunk_close(part->chunk);
     struct cw_wire_rndv_taken packet = {
         .send_id = htole64(chunks->send_id), .offset = htole64(part->offset), .keeps = htole32((uint32_t)keeps)};
 
@@ -95,12 +95,12 @@ static int is_over(const struct cw_chunks *chunks)
 static unsigned fire(struct cw_alarm *alarm)
 {
     struct cw_chunks *chunks = cw_container_of(alarm, struct cw_chunks, alarm);
-    unsigned done            = 0;
-    ucs_status_t status      = UCS_OK;
+    unsigned done = 0;
+    ucs_status_t status = UCS_OK;
     struct part *part;
 
     while (chunks->count > 0 && status != UCS_INPROGRESS) {
-        part   = &chunks->parts[chunks->first];
+        part = &chunks->parts[chunks->first];
         status = part->is_busy ? chunks->md->poll(chunks->md, &part->copy) : UCS_OK;
         if (status != UCS_INPROGRESS) {
             take_first(chunks, status);
@@ -123,15 +123,15 @@ struct cw_chunks *cw_chunks_begin(struct ucp_ep *ep, uint64_t send_id, const str
     struct cw_chunks *chunks = calloc(1, sizeof(*chunks));
 
     if (chunks != NULL) {
-        *chunks = (struct cw_chunks){.alarm   = {.fire = fire},
-                                     .ep      = ep,
-                                     .md      = cw_md_of_type((ucs_memory_type_t)cursor->memory_type),
-                                     .send_id = send_id,
-                                     .device  = cursor->contig,
-                                     .length  = length,
-                                     .status  = UCS_OK,
-                                     .ended   = ended,
-                                     .arg     = arg};
+        *chunks = (struct cw_chunks){.alarm = {.fire = fire},
+                                   .ep = ep,
+                                   .md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type),
+                                   .send_id = send_id,
+                                   .device = cursor->contig,
+                                   .length = length,
+                                   .status = UCS_OK,
+                                   .ended = ended,
+                                   .arg = arg};
     }
     return chunks;
 }
@@ -148,7 +148,7 @@ static void begin_copy(struct cw_chunks *chunks, struct cw_chunk *chunk, const s
     struct part *part = &chunks->parts[(chunks->first + chunks->count) % CW_WIRE_CHUNKS_OUT];
     ucs_status_t status;
 
-    *part  = (struct part){.chunk = chunk, .offset = packet->offset};
+    *part = (struct part){.chunk = chunk, .offset = packet->offset};
     status = chunks->md->start(chunks->md, chunks->device + packet->offset, chunk->memory.ptr, packet->length,
                                &part->copy);
     chunks->count++;
@@ -210,21 +210,21 @@ void cw_chunks_end(struct cw_chunks *chunks)
 /* Tells the receiver of the next chunk. */
 static ucs_status_t show(struct cw_request *request)
 {
-    struct cw_send *send   = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     struct cw_stage *stage = send->cursor.stage;
-    const size_t offset    = send->cursor.offset;
+    const size_t offset = send->cursor.offset;
     size_t length;
     const struct cw_chunk *chunk = cw_stage_chunk(stage, offset, &length);
     struct cw_wire_rndv_chunk packet;
     ucs_status_t status;
 
     packet = (struct cw_wire_rndv_chunk){.receive_id = htole64(send->receive_id),
-                                         .send_id    = htole64(send->id),
-                                         .offset     = htole64(offset),
+                                         .send_id = htole64(send->id),
+                                         .offset = htole64(offset),
                                          .chunk = htole64(cw_chunk_is_here(request->ep) ? chunk->number : chunk->place),
                                          .passed = htole64(chunk->passed),
                                          .length = htole32((uint32_t)length),
-                                         .size   = htole32((uint32_t)chunk->memory.length)};
+                                         .size = htole32((uint32_t)chunk->memory.length)};
     status = cw_lane_send_packet(request->ep->conn, CW_PACKET_RNDV_CHUNK, &packet, sizeof(packet));
     if (status == UCS_OK) {
         cw_stage_shown(stage, offset);
@@ -275,7 +275,7 @@ static ucs_status_t in_pieces(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
 
-    send->phase   = CW_SEND_DATA;
+    send->phase = CW_SEND_DATA;
     request->send = cw_send_data;
     return cw_send_data(request);
 }
@@ -305,7 +305,7 @@ ucs_status_t cw_chunks_or_data(struct cw_request *request)
         !cw_stage_open(&send->cursor, request->ep, send->cursor.length)) {
         return in_pieces(request);
     }
-    send->phase   = CW_SEND_CHUNKS;
+    send->phase = CW_SEND_CHUNKS;
     request->send = begin;
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, send->cursor.length);
     return begin(request);

@@ -104,13 +104,13 @@ ucs_status_t cw_near_decode(struct ucp_ep *ep, const struct cw_wire_rndv_name *p
     struct passed passed;
     unsigned count;
 
-    *name = (struct cw_md_name){.form    = packet->form,
-                                .type    = packet->type,
-                                .process = le64toh(packet->process),
-                                .buffer  = le64toh(packet->buffer),
-                                .start   = le64toh(packet->start),
-                                .size    = le64toh(packet->size),
-                                .address = le64toh(packet->address)};
+    *name = (struct cw_md_name){.form = packet->form,
+                             .type = packet->type,
+                             .process = le64toh(packet->process),
+                             .buffer = le64toh(packet->buffer),
+                             .start = le64toh(packet->start),
+                             .size = le64toh(packet->size),
+                             .address = le64toh(packet->address)};
     if (!is_possible(name, length)) {
         return UCS_ERR_IO_ERROR;
     }
@@ -152,8 +152,8 @@ struct cw_near *cw_near_begin(struct ucp_ep *ep, struct cw_md_name *name, const 
                               size_t length, void (*ended)(void *arg, ucs_status_t status), void *arg)
 {
     const struct cw_md *md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
-    const uint32_t peer    = cw_lane_process(ep->conn);
-    struct cw_near *near   = (md == NULL || md->open == NULL || peer == 0) ? NULL : calloc(1, sizeof(*near));
+    const uint32_t peer = cw_lane_process(ep->conn);
+    struct cw_near *near = (md == NULL || md->open == NULL || peer == 0) ? NULL : calloc(1, sizeof(*near));
     ucs_status_t status;
 
     if (near == NULL) {
@@ -169,8 +169,8 @@ struct cw_near *cw_near_begin(struct ucp_ep *ep, struct cw_md_name *name, const 
         return NULL;
     }
     cw_op_ep(ep)->near_process = peer;
-    near->status               = md->start(md, cursor->contig, near->window.ptr, length, &near->copy);
-    near->is_busy              = near->status == UCS_INPROGRESS;
+    near->status = md->start(md, cursor->contig, near->window.ptr, length, &near->copy);
+    near->is_busy = near->status == UCS_INPROGRESS;
     look_later(near);
     return near;
 }
@@ -213,7 +213,7 @@ uint64_t cw_near_next_number(void)
 static int pass_fds(struct ucp_ep *ep, struct cw_md_name *name)
 {
     struct passed passed = {.number = htole64(cw_near_next_number()), .count = htole32(name->num_fds)};
-    int is_passed        = 1;
+    int is_passed = 1;
     unsigned i;
 
     if (name->num_fds == 0) {
@@ -230,14 +230,14 @@ static int pass_fds(struct ucp_ep *ep, struct cw_md_name *name)
 static struct cw_wire_rndv_name packet_of(const struct cw_send *send, const struct cw_md_name *name)
 {
     struct cw_wire_rndv_name packet = {.receive_id = htole64(send->receive_id),
-                                       .send_id    = htole64(send->id),
-                                       .form       = name->form,
-                                       .type       = name->type,
-                                       .process    = htole64(name->process),
-                                       .buffer     = htole64(name->buffer),
-                                       .start      = htole64(name->start),
-                                       .size       = htole64(name->size),
-                                       .address    = htole64(name->address)};
+                                       .send_id = htole64(send->id),
+                                       .form = name->form,
+                                       .type = name->type,
+                                       .process = htole64(name->process),
+                                       .buffer = htole64(name->buffer),
+                                       .start = htole64(name->start),
+                                       .size = htole64(name->size),
+                                       .address = htole64(name->address)};
 
     memcpy(packet.handle, name->handle, sizeof(packet.handle));
     return packet;
@@ -245,9 +245,9 @@ static struct cw_wire_rndv_name packet_of(const struct cw_send *send, const stru
 
 ucs_status_t cw_near_send_name(struct cw_request *request)
 {
-    struct cw_send *send   = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     const struct cw_md *md = cw_md_of_type((ucs_memory_type_t)send->cursor.memory_type);
-    const uint32_t peer    = cw_lane_process(request->ep->conn);
+    const uint32_t peer = cw_lane_process(request->ep->conn);
     struct cw_md_name name = {0};
     struct cw_wire_rndv_name packet;
     ucs_status_t status;

@@ -121,14 +121,14 @@ static const struct cw_incoming_kind receive_kind = {.lost = lost};
 
 static void send_ready(struct cw_rndv_recv *receive, enum cw_wire_rndv_mode mode, uint64_t address, uint32_t piece)
 {
-    const uint32_t pair                    = (mode == CW_WIRE_RNDV_COPY) ? receive->shares.pair : 0;
-    const struct cw_wire_rndv_ready packet = {.send_id    = htole64(receive->offer.send_id),
-                                              .receive_id = htole64(receive->id),
-                                              .address    = htole64(address),
-                                              .mode       = htole32((uint32_t)mode),
-                                              .piece      = htole32(piece),
-                                              .pair       = htole32(pair),
-                                              .generation = htole32(receive->shares.generation)};
+    const uint32_t pair = (mode == CW_WIRE_RNDV_COPY) ? receive->shares.pair : 0;
+    const struct cw_wire_rndv_ready packet = {.send_id = htole64(receive->offer.send_id),
+                                           .receive_id = htole64(receive->id),
+                                           .address = htole64(address),
+                                           .mode = htole32((uint32_t)mode),
+                                           .piece = htole32(piece),
+                                           .pair = htole32(pair),
+                                           .generation = htole32(receive->shares.generation)};
 
     cw_ep_send_control(receive->in.ep, CW_PACKET_RNDV_READY, &packet, sizeof(packet));
 }
@@ -166,8 +166,8 @@ static uint8_t what_it_takes(struct ucp_ep *ep, const struct cw_dt_cursor *curso
 static void ask_for_name(struct cw_rndv_recv *receive, unsigned takes)
 {
     static const enum cw_wire_rndv_mode modes[] = {
-        [CW_WIRE_GET_NAME]                      = CW_WIRE_RNDV_NAME,
-        [CW_WIRE_GET_CHUNKS]                    = CW_WIRE_RNDV_CHUNKS,
+        [CW_WIRE_GET_NAME] = CW_WIRE_RNDV_NAME,
+        [CW_WIRE_GET_CHUNKS] = CW_WIRE_RNDV_CHUNKS,
         [CW_WIRE_GET_NAME | CW_WIRE_GET_CHUNKS] = CW_WIRE_RNDV_EITHER,
     };
 
@@ -229,7 +229,7 @@ static ucs_status_t read_part(struct ucp_ep *ep, const struct cw_offer *offer, c
 static bool copy(struct cw_job *job)
 {
     struct cw_rndv_recv *receive = cw_container_of(job, struct cw_rndv_recv, job);
-    struct ucp_ep *ep            = receive->in.ep;
+    struct ucp_ep *ep = receive->in.ep;
     uint64_t offset, length;
     uint32_t share;
 
@@ -290,7 +290,7 @@ static void begin_copy(struct cw_rndv_recv *receive)
 static void begin_passive(struct cw_rndv_recv *receive)
 {
     const struct ucp_ep *ep = receive->in.ep;
-    int scheme              = scheme_of(ep);
+    int scheme = scheme_of(ep);
 
     if (receive->cursor->class_id == UCP_DATATYPE_CONTIG && cw_lane_has_copies(ep->conn) &&
         receive->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY)) {
@@ -353,18 +353,18 @@ static void moved(struct cw_rndv_recv *receive, ucs_status_t status)
 /* Returns 0 if no device moves the message. */
 static int begin_moving(struct cw_rndv_recv *receive)
 {
-    struct ucp_ep *ep                     = receive->in.ep;
-    const struct cw_rndv_recv_device what = {.memory     = receive->cursor->contig,
-                                             .length     = receive->offer.length,
-                                             .address    = receive->offer.address,
-                                             .keys       = &receive->offer.keys,
-                                             .num_keys   = (uint8_t)receive->offer.num_keys,
-                                             .type       = (uint8_t)cw_dt_memory_type(receive->cursor),
-                                             .send_id    = receive->offer.send_id,
-                                             .receive_id = receive->id,
-                                             .ended      = moved,
-                                             .receive    = receive};
-    const struct cw_protocol *protocol    = cw_rndv_recv_device_choose(ep, &receive->offer, receive->cursor);
+    struct ucp_ep *ep = receive->in.ep;
+    const struct cw_rndv_recv_device what = {.memory = receive->cursor->contig,
+                                         .length = receive->offer.length,
+                                         .address = receive->offer.address,
+                                         .keys = &receive->offer.keys,
+                                         .num_keys = (uint8_t)receive->offer.num_keys,
+                                         .type = (uint8_t)cw_dt_memory_type(receive->cursor),
+                                         .send_id = receive->offer.send_id,
+                                         .receive_id = receive->id,
+                                         .ended = moved,
+                                         .receive = receive};
+    const struct cw_protocol *protocol = cw_rndv_recv_device_choose(ep, &receive->offer, receive->cursor);
 
     if (protocol == NULL) {
         return 0;
@@ -394,13 +394,13 @@ static struct cw_rndv_recv *receive_new(struct ucp_ep *ep, const struct cw_offer
     if (receive == NULL) {
         return NULL;
     }
-    *receive = (struct cw_rndv_recv){.in      = {.kind = &receive_kind, .total = offer->length},
-                                     .request = request,
-                                     .cursor  = cursor,
-                                     .offer   = *offer,
-                                     .shares  = {.pair = CW_CLAIM_PAIRS},
-                                     .phase   = WAITING,
-                                     .status  = UCS_OK};
+    *receive = (struct cw_rndv_recv){.in = {.kind = &receive_kind, .total = offer->length},
+                                .request = request,
+                                .cursor = cursor,
+                                .offer = *offer,
+                                .shares = {.pair = CW_CLAIM_PAIRS},
+                                .phase = WAITING,
+                                .status = UCS_OK};
     if (cw_idmap_add(&ep->worker->msg->receives, receive, &receive->id) != UCS_OK) {
         free(receive);
         return NULL;
@@ -471,21 +471,21 @@ ucs_status_t cw_rndv_recv_receive(struct ucp_ep *ep, const struct cw_offer *offe
 ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor,
                                  uint64_t *id_p, uint32_t *piece_p, uint8_t *takes_p)
 {
-    const struct cw_offer offer  = {.length = cursor->length};
+    const struct cw_offer offer = {.length = cursor->length};
     struct cw_rndv_recv *receive = receive_new(ep, &offer, request, cursor);
 
     if (receive == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     receive->unannounced = 1;
-    receive->takes       = cursor->class_id == CW_DT_DEVICE ? what_it_takes(ep, cursor, cursor->length) : 0;
-    *takes_p             = receive->takes;
+    receive->takes = cursor->class_id == CW_DT_DEVICE ? what_it_takes(ep, cursor, cursor->length) : 0;
+    *takes_p = receive->takes;
     if (cw_unlikely(receive->takes != 0)) {
         set_phase(receive, NAMING);
     } else {
         begin_receiving(receive);
     }
-    *id_p    = receive->id;
+    *id_p = receive->id;
     *piece_p = piece_of(receive);
     return UCS_OK;
 }
@@ -606,7 +606,7 @@ unsigned cw_rndv_recv_place(struct ucp_ep *ep, const void *header, size_t length
 
     _Static_assert(sizeof(data) == CW_PLACE_HEADER, "the header of packets that are placed");
     memcpy(&data, header, sizeof(data));
-    offset  = le64toh(data.offset);
+    offset = le64toh(data.offset);
     receive = find(ep, le64toh(data.receive_id));
     if (!expects(receive, offset, length) || !receive->is_placeable) {
         return 0;
@@ -696,7 +696,7 @@ ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t l
     }
     if (receive->phase == NAMING) {
         receive->offer.send_id = chunk.send_id;
-        receive->chunked       = 1;
+        receive->chunked = 1;
         receive->chunks =
             cw_chunks_begin(ep, chunk.send_id, receive->cursor, receive->offer.length, near_ended, receive);
         set_phase(receive, CHUNKS);
@@ -716,7 +716,7 @@ ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t 
     int32_t status;
 
     memcpy(&packet, data, sizeof(packet));
-    status  = (int32_t)le32toh((uint32_t)packet.status);
+    status = (int32_t)le32toh((uint32_t)packet.status);
     receive = find(ep, le64toh(packet.receive_id));
     if (receive == NULL) {
         return UCS_OK; /* everything was copied before the sender noticed */

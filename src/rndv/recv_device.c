@@ -27,11 +27,11 @@ const struct cw_remote_key *cw_offer_key(const struct cw_offer_keys *keys, unsig
 static ucs_status_t take_key(const struct cw_conn *lane, const struct cw_key_memory *memory, struct cw_offer_keys *keys,
                              uint8_t *count_p)
 {
-    const unsigned number              = cw_lane_peer_domain(lane);
+    const unsigned number = cw_lane_peer_domain(lane);
     const struct cw_domain_range range = {.address = memory->address, .length = memory->length};
-    const struct cw_domain *domain     = lane->iface->domain;
-    size_t length                      = 0;
-    const uint8_t *part                = (number == 0) ? NULL : cw_key_find_part(&memory->parts, number, &length);
+    const struct cw_domain *domain = lane->iface->domain;
+    size_t length = 0;
+    const uint8_t *part = (number == 0) ? NULL : cw_key_find_part(&memory->parts, number, &length);
 
     if (part == NULL || *count_p == CW_KEY_MEMORY_PARTS || cw_offer_key(keys, *count_p, number) != NULL) {
         return UCS_OK;
@@ -50,7 +50,7 @@ ucs_status_t cw_offer_take_keys(const struct ucp_ep *ep, const struct cw_key_mem
     unsigned i;
 
     *count_p = 0;
-    status   = take_key(ep->conn, memory, keys, count_p);
+    status = take_key(ep->conn, memory, keys, count_p);
     for (i = 0; status == UCS_OK && *count_p > 0 && ep->lanes != NULL && i < ep->lanes->max; i++) {
         if (ep->lanes->further[i].state == CW_FURTHER_OPEN) {
             status = take_key(ep->lanes->further[i].conn, memory, keys, count_p);
@@ -78,7 +78,7 @@ const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const st
                                                      const struct cw_dt_cursor *cursor)
 {
     struct cw_domain *domain = ep->conn->iface->domain;
-    const unsigned table     = cw_choice_table(CW_PROTO_RNDV, (offer->num_keys > 0) ? CW_REMOTE_ACCESS : 0);
+    const unsigned table = cw_choice_table(CW_PROTO_RNDV, (offer->num_keys > 0) ? CW_REMOTE_ACCESS : 0);
     const struct cw_protocol *protocol;
     struct cw_mem_part part;
     uint32_t bits = CW_DATA_CONTIG;
@@ -105,7 +105,7 @@ static void release(struct cw_request *request)
 /* Callback of the transfer's request: the registration has ended. */
 static void over(void *handle, ucs_status_t status, void *user_data CW_UNUSED)
 {
-    struct cw_request *request                = cw_request_of(handle);
+    struct cw_request *request = cw_request_of(handle);
     const struct cw_rndv_recv_device *receive = cw_request_state(request);
 
     if (request->ep->state == CW_EP_OPEN) { /* otherwise the receive ends with the endpoint */
@@ -123,15 +123,15 @@ struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_
                                              const struct cw_rndv_recv_device *what)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = over};
-    struct cw_request *request      = cw_request_get(ep->worker, &param, CW_REQUEST_SEND);
+    struct cw_request *request = cw_request_get(ep->worker, &param, CW_REQUEST_SEND);
     struct cw_rndv_recv_device *receive;
 
     if (request == NULL) {
         return NULL;
     }
-    receive         = cw_request_state(request);
-    *receive        = *what;
-    request->ep     = ep;
+    receive = cw_request_state(request);
+    *receive = *what;
+    request->ep = ep;
     receive->access = cw_access_new(request, accesses_ended);
     if (receive->access == NULL) {
         cw_request_put(request);
@@ -142,7 +142,7 @@ struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_
         receive->access->key = receive->keys->key[0];
     }
     request->release = release;
-    request->send    = protocol->start;
+    request->send = protocol->start;
     cw_request_release(request, 1);
     cw_ep_queue(ep, request);
     cw_ep_reap_later(ep); /* which sends from the queue, outside of upcalls */
@@ -152,9 +152,9 @@ struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_
 ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned rights)
 {
     struct cw_rndv_recv_device *receive = cw_request_state(request);
-    struct cw_domain *domain            = request->ep->conn->iface->domain;
-    struct ucp_context *context         = request->ep->worker->context;
-    const struct cw_mem_part part       = cw_rndv_recv_device_part(receive);
+    struct cw_domain *domain = request->ep->conn->iface->domain;
+    struct ucp_context *context = request->ep->worker->context;
+    const struct cw_mem_part part = cw_rndv_recv_device_part(receive);
 
     return cw_mem_use_begin(context, domain, &part, rights, &receive->access->use);
 }
@@ -166,7 +166,7 @@ struct counted_keys {
 
 static int find_key(const void *arg, const struct cw_conn *lane, struct cw_remote_key *key)
 {
-    const struct counted_keys *all    = arg;
+    const struct counted_keys *all = arg;
     const struct cw_remote_key *found = cw_offer_key(all->keys, all->count, cw_lane_peer_domain(lane));
 
     *key = (found == NULL) ? *key : *found;
@@ -187,16 +187,16 @@ void cw_offer_share(struct cw_access *access, const struct cw_mem_part *part, un
 ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
 {
     const struct cw_rndv_recv_device *receive = cw_request_state(request);
-    struct cw_access *access                  = receive->access;
-    const struct cw_access_limits *limits     = &request->ep->conn->iface->limits.access;
-    const struct cw_mem_part part             = cw_rndv_recv_device_part(receive);
-    const unsigned rails                      = cw_lanes_for_rndv(request->worker);
+    struct cw_access *access = receive->access;
+    const struct cw_access_limits *limits = &request->ep->conn->iface->limits.access;
+    const struct cw_mem_part part = cw_rndv_recv_device_part(receive);
+    const unsigned rails = cw_lanes_for_rndv(request->worker);
     uint8_t packet[CW_CONTROL_MAX], parts[CW_KEY_PARTS_MAX];
-    const struct cw_wire_rndv_ready ready = {.send_id    = htole64(receive->send_id),
-                                             .receive_id = htole64(receive->receive_id),
-                                             .address    = htole64((uint64_t)(uintptr_t)receive->memory),
-                                             .mode       = htole32(CW_WIRE_RNDV_WRITE),
-                                             .piece      = htole32(CW_WIRE_LEAST_PIECE)};
+    const struct cw_wire_rndv_ready ready = {.send_id = htole64(receive->send_id),
+                                          .receive_id = htole64(receive->receive_id),
+                                          .address = htole64((uint64_t)(uintptr_t)receive->memory),
+                                          .mode = htole32(CW_WIRE_RNDV_WRITE),
+                                          .piece = htole32(CW_WIRE_LEAST_PIECE)};
     size_t length;
 
     _Static_assert(sizeof(ready) + 1 + CW_DOMAIN_PART_MAX <= sizeof(packet), "one part has room");
@@ -208,7 +208,7 @@ ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
     if (length > sizeof(packet) - sizeof(ready)) {
         cw_stripes_free(access->stripes);
         access->stripes = NULL;
-        length          = cw_stripes_parts(access, parts);
+        length = cw_stripes_parts(access, parts);
     }
     memcpy(packet, &ready, sizeof(ready));
     cw_bytes_copy_any(packet + sizeof(ready), parts, length);

@@ -33,16 +33,16 @@ struct cw_wire_rts cw_send_rts(const struct cw_send *send)
                   (cw_lane_has_copies(request->ep->conn) && send->cursor.class_id == UCP_DATATYPE_CONTIG)) &&
                  send->cursor.length > 0;
 
-    return (struct cw_wire_rts){.length  = htole64(send->cursor.length),
-                                .send_id = htole64(send->id),
-                                .address = useful ? htole64((uint64_t)(uintptr_t)send->cursor.contig) : 0};
+    return (struct cw_wire_rts){.length = htole64(send->cursor.length),
+                               .send_id = htole64(send->id),
+                               .address = useful ? htole64((uint64_t)(uintptr_t)send->cursor.contig) : 0};
 }
 
 static size_t pack_rts(void *dest, size_t max CW_UNUSED, void *arg)
 {
     const struct announcement *announcement = arg;
-    const struct cw_send *send              = announcement->send;
-    const size_t length                     = send->kind->header(send, CW_SEND_RTS, dest);
+    const struct cw_send *send = announcement->send;
+    const size_t length = send->kind->header(send, CW_SEND_RTS, dest);
 
     cw_bytes_copy_any((char *)dest + length, announcement->memory, announcement->memory_length);
     return length + announcement->memory_length;
@@ -52,7 +52,7 @@ static size_t pack_rts(void *dest, size_t max CW_UNUSED, void *arg)
 static void name_memory(struct cw_request *request, size_t header, struct announcement *announcement)
 {
     const struct cw_send *send = announcement->send;
-    const size_t max           = request->ep->conn->iface->limits.max_bcopy;
+    const size_t max = request->ep->conn->iface->limits.max_bcopy;
 
     if (cw_unlikely(request->ep->conn->iface->domain != NULL) && send->kind->names_memory &&
         header + CW_KEY_MEMORY_LEAST <= max) {
@@ -62,11 +62,11 @@ static void name_memory(struct cw_request *request, size_t header, struct announ
 
 ucs_status_t cw_send_announce(struct cw_request *request)
 {
-    struct cw_send *send             = cw_request_state(request);
-    struct cw_conn *conn             = request->ep->conn;
-    const size_t header              = send->kind->header(send, CW_SEND_RTS, NULL);
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
+    const size_t header = send->kind->header(send, CW_SEND_RTS, NULL);
     struct announcement announcement = {.send = send};
-    ucs_status_t status              = cw_dt_keep(&send->cursor);
+    ucs_status_t status = cw_dt_keep(&send->cursor);
 
     cw_send_drop_mem(send);
     if (status == UCS_OK && send->id == 0) {
@@ -90,12 +90,12 @@ ucs_status_t cw_send_announce(struct cw_request *request)
 static struct cw_wire_rndv_data data_header(const struct cw_send *send)
 {
     return (struct cw_wire_rndv_data){.receive_id = htole64(send->receive_id),
-                                      .offset     = htole64(send->cursor.offset)};
+                                      .offset = htole64(send->cursor.offset)};
 }
 
 static size_t pack_data(void *dest, size_t max, void *arg)
 {
-    struct cw_send *send                  = arg;
+    struct cw_send *send = arg;
     const struct cw_wire_rndv_data header = data_header(send);
 
     memcpy(dest, &header, sizeof(header));
@@ -106,9 +106,9 @@ static size_t pack_data(void *dest, size_t max, void *arg)
 /* Sends the next piece directly from the user's memory. */
 static ucs_status_t send_piece_zcopy(struct cw_request *request)
 {
-    const struct cw_send *send            = cw_request_state(request);
+    const struct cw_send *send = cw_request_state(request);
     const struct cw_wire_rndv_data header = data_header(send);
-    const size_t max                      = request->ep->conn->iface->limits.max_zcopy - sizeof(header);
+    const size_t max = request->ep->conn->iface->limits.max_zcopy - sizeof(header);
 
     return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), cw_smaller(max, send->piece),
                           CW_SEND_ZCOPY);
@@ -118,10 +118,10 @@ static ucs_status_t send_piece_zcopy(struct cw_request *request)
  */
 static ucs_status_t send_piece_placed(struct cw_request *request)
 {
-    const struct cw_send *send            = cw_request_state(request);
-    struct ucp_ep *ep                     = request->ep;
+    const struct cw_send *send = cw_request_state(request);
+    struct ucp_ep *ep = request->ep;
     const struct cw_wire_rndv_data header = data_header(send);
-    const int one_sided                   = send->kind->confirmed || send->kind->counter == CW_COUNT_GET_SENT;
+    const int one_sided = send->kind->confirmed || send->kind->counter == CW_COUNT_GET_SENT;
     struct cw_conn *lane;
     size_t piece;
 
@@ -136,11 +136,11 @@ static ucs_status_t send_piece_placed(struct cw_request *request)
  * may be longer than those that are copied. */
 static ucs_status_t send_piece_packed(struct cw_request *request)
 {
-    const struct cw_send *send            = cw_request_state(request);
-    const struct cw_limits *limits        = &request->ep->conn->iface->limits;
+    const struct cw_send *send = cw_request_state(request);
+    const struct cw_limits *limits = &request->ep->conn->iface->limits;
     const struct cw_wire_rndv_data header = data_header(send);
-    const int placed                      = send->piece > limits->max_bcopy;
-    const size_t max                      = placed ? cw_smaller(send->piece, limits->max_placed) : CW_DT_PIECE / 2;
+    const int placed = send->piece > limits->max_bcopy;
+    const size_t max = placed ? cw_smaller(send->piece, limits->max_placed) : CW_DT_PIECE / 2;
 
     return cw_send_packed(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), max,
                           placed ? CW_SEND_IN_PLACE : CW_SEND_ZCOPY);
@@ -148,10 +148,10 @@ static ucs_status_t send_piece_packed(struct cw_request *request)
 
 static ucs_status_t send_piece(struct cw_request *request)
 {
-    struct cw_send *send           = cw_request_state(request);
-    struct cw_conn *conn           = request->ep->conn;
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
     const struct cw_limits *limits = &conn->iface->limits;
-    size_t left                    = send->cursor.length - send->cursor.offset;
+    size_t left = send->cursor.length - send->cursor.offset;
     ucs_status_t status;
 
     if (cw_dt_is_memory(&send->cursor)) {
@@ -211,8 +211,8 @@ static ucs_status_t look_at_stage(struct cw_request *request)
 ucs_status_t cw_send_data(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    size_t turn_end      = send->cursor.offset + TURN_BYTES, begin;
-    unsigned packets     = 0;
+    size_t turn_end = send->cursor.offset + TURN_BYTES, begin;
+    unsigned packets = 0;
     ucs_status_t status;
 
     if (cw_ep_must_pause(request->ep)) {
@@ -222,7 +222,7 @@ ucs_status_t cw_send_data(struct cw_request *request)
         cw_stage_begin(&send->cursor, request->worker, send->cursor.length);
     }
     while (send->cursor.offset < send->cursor.length) {
-        begin  = send->cursor.offset;
+        begin = send->cursor.offset;
         status = cw_unlikely(send->cursor.class_id == CW_DT_STAGED) ? look_at_stage(request) : UCS_OK;
         if (status == UCS_OK) {
             status = send_piece(request);
@@ -236,7 +236,7 @@ ucs_status_t cw_send_data(struct cw_request *request)
             return CW_LATER;
         }
     }
-    send->phase        = CW_SEND_SENT;
+    send->phase = CW_SEND_SENT;
     send->acknowledged = !send->kind->confirmed;
     return (request->outstanding == 0 && send->acknowledged) ? UCS_OK : UCS_INPROGRESS;
 }
@@ -253,9 +253,9 @@ static void leave_pair(struct cw_request *request)
 
 static void stop_copying(struct cw_request *request, ucs_status_t status)
 {
-    struct cw_send *send                    = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->receive_id),
-                                               .status     = (int32_t)htole32((uint32_t)status)};
+                                               .status = (int32_t)htole32((uint32_t)status)};
 
     leave_pair(request);
     send->phase = CW_SEND_COPIED;
@@ -267,7 +267,7 @@ static void stop_copying(struct cw_request *request, ucs_status_t status)
 static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
 {
     struct cw_send *send = cw_request_state(request);
-    size_t length        = cw_smaller(send->cursor.length - offset, send->piece), part;
+    size_t length = cw_smaller(send->cursor.length - offset, send->piece), part;
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_t status;
     unsigned count;
@@ -278,7 +278,7 @@ static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
         return UCS_ERR_IO_ERROR;
     }
     while (length > 0) {
-        count  = cw_dt_window(&send->cursor, length, iov, CW_PLACE_MAX_IOV, &part);
+        count = cw_dt_window(&send->cursor, length, iov, CW_PLACE_MAX_IOV, &part);
         status = cw_lane_copy_to(request->ep->conn, iov, count, send->address + send->cursor.offset, NULL);
         if (status != UCS_OK) {
             return status;
@@ -292,9 +292,9 @@ static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
 /* Copies one share. */
 static bool copy(struct cw_job *job)
 {
-    struct cw_send *send       = cw_container_of(job, struct cw_send, job);
+    struct cw_send *send = cw_container_of(job, struct cw_send, job);
     struct cw_request *request = cw_send_request(send);
-    struct cw_conn *conn       = request->ep->conn;
+    struct cw_conn *conn = request->ep->conn;
     struct cw_claim_pair *pair;
     ucs_status_t status;
     uint32_t share;
@@ -331,7 +331,7 @@ void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
 {
     struct cw_send *send = cw_request_state(request);
 
-    send->phase   = (uint8_t)phase;
+    send->phase = (uint8_t)phase;
     request->send = attempt;
     cw_dt_rewind(&send->cursor);
     cw_list_remove(&request->link);
@@ -343,7 +343,7 @@ void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
 static ucs_status_t begin_naming(struct cw_request *request, enum cw_wire_rndv_mode mode)
 {
     struct cw_send *send = cw_request_state(request);
-    const int names      = mode != CW_WIRE_RNDV_CHUNKS;
+    const int names = mode != CW_WIRE_RNDV_CHUNKS;
 
     if (send->phase != CW_SEND_ANNOUNCED || (names && send->named)) {
         return UCS_ERR_IO_ERROR;
@@ -390,10 +390,10 @@ static ucs_status_t begin_copy(struct cw_request *request, const struct cw_wire_
         return UCS_OK;
     }
     cw_op_ep(request->ep)->pairs_shared |= (uint16_t)(1u << ready->pair);
-    send->phase      = CW_SEND_COPYING;
-    send->pair       = ready->pair & 0x3f;
+    send->phase = CW_SEND_COPYING;
+    send->pair = ready->pair & 0x3f;
     send->generation = ready->generation & CW_CLAIM_MAX_GENERATION;
-    send->job.run    = copy;
+    send->job.run = copy;
     cw_worker_add_job(request->worker, &send->job);
     return UCS_OK;
 }
@@ -405,18 +405,18 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     struct cw_send *send;
 
     memcpy(&ready, data, sizeof(ready));
-    ready.address    = le64toh(ready.address);
-    ready.mode       = le32toh(ready.mode);
-    ready.piece      = le32toh(ready.piece);
-    ready.pair       = le32toh(ready.pair);
+    ready.address = le64toh(ready.address);
+    ready.mode = le32toh(ready.mode);
+    ready.piece = le32toh(ready.piece);
+    ready.pair = le32toh(ready.pair);
     ready.generation = le32toh(ready.generation);
-    request          = cw_send_find(ep, le64toh(ready.send_id));
+    request = cw_send_find(ep, le64toh(ready.send_id));
     if (request == NULL || ready.piece < CW_WIRE_LEAST_PIECE ||
         (ready.mode != CW_WIRE_RNDV_WRITE && length != sizeof(ready))) {
         return UCS_ERR_IO_ERROR;
     }
     cw_trace_note(request, CW_TRACE_ANSWER, CW_PACKET_RNDV_READY, 0, 0);
-    send             = cw_request_state(request);
+    send = cw_request_state(request);
     if (cw_unlikely(send->phase == CW_SEND_CHUNKS)) {
         send->piece = ready.piece;
         return end_chunks(request, ready.mode);
@@ -429,8 +429,8 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     }
     cw_send_device_end(send);
     send->receive_id = le64toh(ready.receive_id);
-    send->address    = ready.address;
-    send->piece      = ready.piece;
+    send->address = ready.address;
+    send->piece = ready.piece;
     if (ready.mode == CW_WIRE_RNDV_COPY) {
         return begin_copy(request, &ready);
     }
@@ -469,7 +469,7 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length 
     int32_t status;
 
     memcpy(&done, data, sizeof(done));
-    status  = (int32_t)le32toh((uint32_t)done.status);
+    status = (int32_t)le32toh((uint32_t)done.status);
     request = cw_send_find(ep, le64toh(done.send_id));
     if (request == NULL || status > 0 || status <= UCS_ERR_LAST) {
         return UCS_ERR_IO_ERROR;

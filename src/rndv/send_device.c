@@ -20,11 +20,11 @@ static void ended(struct cw_request *request, ucs_status_t status);
 
 static int begin(struct cw_request *request)
 {
-    struct cw_send *send     = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     struct cw_access *access = cw_access_new(request, ended);
 
     if (access != NULL) {
-        send->access    = access;
+        send->access = access;
         send->on_device = 1;
     }
     return access != NULL;
@@ -43,8 +43,8 @@ void cw_send_device_end(struct cw_send *send)
 static int is_to_be_read(const struct cw_request *request, const struct cw_send *send)
 {
     const struct ucp_ep *ep = request->ep;
-    const int is_hosts      = send->cursor.class_id == UCP_DATATYPE_CONTIG;
-    const uint32_t bits     = CW_DATA_CONTIG | (is_hosts ? 0 : CW_CHOICE_REGISTERED);
+    const int is_hosts = send->cursor.class_id == UCP_DATATYPE_CONTIG;
+    const uint32_t bits = CW_DATA_CONTIG | (is_hosts ? 0 : CW_CHOICE_REGISTERED);
 
     /* A processor of the peer must not read memory of a GPU. */
     return send->cursor.length > 0 && cw_lane_peer_domain(ep->conn) != 0 &&
@@ -71,7 +71,7 @@ static int begin_to_be_read(struct cw_request *request)
         return 0;
     }
     part = part_of(send);
-    use  = &send->access->use;
+    use = &send->access->use;
     if (cw_mem_use_begin(request->worker->context, lane->iface->domain, &part, CW_RIGHT_REMOTE_READ, use) != UCS_OK) {
         cw_send_device_end(send);
         return 0;
@@ -99,8 +99,8 @@ size_t cw_send_device_name(struct cw_request *request, size_t room, uint8_t byte
         cw_stripes_free(send->access->stripes);
         send->access->stripes = NULL;
     }
-    memory.address      = send->access->use.range.address;
-    memory.length       = send->access->use.range.length;
+    memory.address = send->access->use.range.address;
+    memory.length = send->access->use.range.length;
     memory.parts.length = cw_stripes_parts(send->access, parts);
     return cw_key_memory_encode(&memory, bytes);
 }
@@ -111,9 +111,9 @@ size_t cw_send_device_name(struct cw_request *request, size_t room, uint8_t byte
  * on. */
 static void tell(struct cw_request *request, ucs_status_t status)
 {
-    struct cw_send *send                    = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->access->receive_id),
-                                               .status     = (int32_t)htole32((uint32_t)status)};
+                                               .status = (int32_t)htole32((uint32_t)status)};
 
     send->phase = CW_SEND_COPIED;
     cw_send_device_end(send);
@@ -131,9 +131,9 @@ static void ended(struct cw_request *request, ucs_status_t status)
 /* The attempt of the request (request->send), in the endpoint's queue. */
 static ucs_status_t go_on(struct cw_request *request)
 {
-    struct cw_send *send     = cw_request_state(request);
+    struct cw_send *send = cw_request_state(request);
     struct cw_access *access = send->access;
-    ucs_status_t status      = UCS_OK;
+    ucs_status_t status = UCS_OK;
 
     if (cw_ep_must_pause(request->ep)) {
         return CW_AGAIN;
@@ -158,7 +158,7 @@ static ucs_status_t go_on(struct cw_request *request)
 static int take_keys(const struct cw_request *request, const struct cw_wire_rndv_ready *ready, const void *bytes,
                      size_t length, struct cw_offer_keys *keys, uint8_t *count_p)
 {
-    const struct cw_send *send        = (const void *)(request + 1);
+    const struct cw_send *send = (const void *)(request + 1);
     const struct cw_key_memory memory = {
         .address = ready->address, .length = send->cursor.length, .parts = {.bytes = bytes, .length = length}};
 
@@ -183,11 +183,11 @@ ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wi
     if (!begin(request)) {
         return UCS_ERR_NO_MEMORY;
     }
-    access             = send->access;
+    access = send->access;
     access->receive_id = le64toh(ready->receive_id);
-    access->address    = ready->address;
-    access->key        = keys.key[0];
-    part               = part_of(send);
+    access->address = ready->address;
+    access->key = keys.key[0];
+    part = part_of(send);
     if (cw_choice_is_flat(request->ep->conn, &send->cursor)) {
         cw_access_use(access, &part, 0);
     }

@@ -13,18 +13,18 @@ void cw_shares_begin(struct ucp_ep *ep, struct cw_shares *shares, int shared)
     unsigned index = 0;
 
     cw_op_ep(ep)->pair_generation = (cw_op_ep(ep)->pair_generation % CW_CLAIM_MAX_GENERATION) + 1;
-    shares->generation            = cw_op_ep(ep)->pair_generation;
-    shares->claim                 = &shares->alone[0];
-    shares->done                  = &shares->alone[1];
-    shares->pair                  = CW_CLAIM_PAIRS;
+    shares->generation = cw_op_ep(ep)->pair_generation;
+    shares->claim = &shares->alone[0];
+    shares->done = &shares->alone[1];
+    shares->pair = CW_CLAIM_PAIRS;
     while (index < CW_CLAIM_PAIRS && (cw_op_ep(ep)->pairs_used & (1u << index))) {
         index++;
     }
     if (shared && index < CW_CLAIM_PAIRS) {
-        pair          = cw_lane_claim_pair(ep->conn, 1, index);
+        pair = cw_lane_claim_pair(ep->conn, 1, index);
         shares->claim = &pair->claim;
-        shares->done  = &pair->done;
-        shares->pair  = (uint8_t)index;
+        shares->done = &pair->done;
+        shares->pair = (uint8_t)index;
         cw_op_ep(ep)->pairs_used |= (uint16_t)(1u << index);
     }
     cw_claim_begin(shares->claim, shares->done, shares->generation);

@@ -92,7 +92,7 @@ static void take_memory(const struct cw_stage *stage, struct slot *slot)
     } else if (slot->memory != NULL) {
         stage->md->unstage(stage->md, slot->memory);
     }
-    slot->chunk  = NULL;
+    slot->chunk = NULL;
     slot->memory = NULL;
 }
 
@@ -106,7 +106,7 @@ static struct slot *take_slot(struct cw_stage *stage, unsigned count, size_t num
             if (slot->memory == NULL) {
                 slot->memory = give_memory(stage, slot);
             }
-            slot->state  = (slot->memory == NULL) ? FREE : FULL;
+            slot->state = (slot->memory == NULL) ? FREE : FULL;
             slot->number = number;
             return (slot->memory == NULL) ? NULL : slot;
         }
@@ -159,21 +159,21 @@ static int begin(struct cw_dt_cursor *cursor, struct ucp_worker *worker, struct 
     if (stage == NULL) {
         return 0;
     }
-    *stage = (struct cw_stage){.alarm  = {.fire = fire},
-                               .worker = worker,
-                               .ep     = ep,
-                               .md     = md,
-                               .device = cursor->contig,
-                               .length = length,
-                               .chunk  = chunk,
-                               .status = UCS_OK};
+    *stage = (struct cw_stage){.alarm = {.fire = fire},
+                              .worker = worker,
+                              .ep = ep,
+                              .md = md,
+                              .device = cursor->contig,
+                              .length = length,
+                              .chunk = chunk,
+                              .status = UCS_OK};
     /* The first slot has memory from the beginning, so that there is always a copy to wait for. */
     stage->slots[0].memory = give_memory(stage, &stage->slots[0]);
     if (stage->slots[0].memory == NULL && !stage->waits) {
         free(stage);
         return 0;
     }
-    cursor->stage    = stage;
+    cursor->stage = stage;
     cursor->by_stage = &by_stage;
     cursor->class_id = CW_DT_STAGED;
     return 1;
@@ -189,7 +189,7 @@ void cw_stage_begin(struct cw_dt_cursor *cursor, struct ucp_worker *worker, size
 int cw_stage_open(struct cw_dt_cursor *cursor, struct ucp_ep *ep, size_t length)
 {
     const size_t *sizes = ep->worker->context->config->rndv_frag_size.sizes;
-    const size_t wish   = sizes[cursor->memory_type] ? sizes[cursor->memory_type] : sizes[UCS_MEMORY_TYPE_CUDA];
+    const size_t wish = sizes[cursor->memory_type] ? sizes[cursor->memory_type] : sizes[UCS_MEMORY_TYPE_CUDA];
 
     return begin(cursor, ep->worker, ep, chunk_size(wish, LEAST_OPEN, CW_WIRE_CHUNK_MOST, length), length);
 }
@@ -202,7 +202,7 @@ static uint64_t look_ns(const struct cw_stage *stage)
 void cw_stage_await(struct cw_stage *stage, void (*wake)(void *arg), void *arg)
 {
     stage->wake = wake;
-    stage->arg  = arg;
+    stage->arg = arg;
     cw_poller_alarm_set(stage->worker->poller, &stage->alarm, cw_clock_ns() + look_ns(stage));
 }
 
@@ -339,9 +339,9 @@ static void stage_pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t o
     size_t within, part;
 
     for (; length > 0; offset += part, dest += part, length -= part) {
-        slot   = slot_of(stage, offset / stage->chunk);
+        slot = slot_of(stage, offset / stage->chunk);
         within = offset % stage->chunk;
-        part   = cw_smaller(length, chunk_length(stage, slot->number) - within);
+        part = cw_smaller(length, chunk_length(stage, slot->number) - within);
         cw_nt_copy(nt, dest, slot->memory + within, part);
         if (within + part == chunk_length(stage, slot->number)) {
             slot->state = FREE;
@@ -366,7 +366,7 @@ void cw_stage_shown(struct cw_stage *stage, size_t offset)
 {
     struct slot *slot = slot_of(stage, offset / stage->chunk);
 
-    slot->state         = SHOWN;
+    slot->state = SHOWN;
     slot->chunk->passed = 0;
 }
 
@@ -407,9 +407,9 @@ void cw_stage_undo(struct cw_dt_cursor *cursor)
 {
     struct cw_stage *stage = cursor->stage;
 
-    cursor->contig   = stage->device;
+    cursor->contig = stage->device;
     cursor->class_id = CW_DT_DEVICE;
-    cursor->offset   = 0;
+    cursor->offset = 0;
     cw_poller_alarm_cancel(stage->worker->poller, &stage->alarm);
     give_back(stage);
 }
@@ -450,8 +450,8 @@ static ucs_status_t stage_unpack(struct cw_stage *stage, size_t offset, const ch
 
     for (; length > 0; offset += part, src += part, length -= part) {
         within = offset % stage->chunk;
-        slot   = (within == 0) ? next_slot(stage, offset / stage->chunk) : slot_of(stage, offset / stage->chunk);
-        part   = cw_smaller(length, chunk_length(stage, slot->number) - within);
+        slot = (within == 0) ? next_slot(stage, offset / stage->chunk) : slot_of(stage, offset / stage->chunk);
+        part = cw_smaller(length, chunk_length(stage, slot->number) - within);
         cw_bytes_copy_any(slot->memory + within, src, part);
         if (within + part == chunk_length(stage, slot->number)) {
             start(stage, slot, FREE, stage->device + slot->number * stage->chunk, slot->memory);

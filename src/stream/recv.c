@@ -68,9 +68,9 @@ static void finish(struct cw_request *request)
 static size_t feed(struct cw_stream *stream, const char *data, size_t length)
 {
     struct cw_request *request = cw_list_head(&stream->receives, struct cw_request, link);
-    struct recv_state *state   = cw_request_state(request);
-    size_t part                = share(state->granule, state->cursor.offset,
-                                       state->cursor.length - state->cursor.offset, length);
+    struct recv_state *state = cw_request_state(request);
+    size_t part = share(state->granule, state->cursor.offset,
+                        state->cursor.length - state->cursor.offset, length);
 
     store(state, data, part);
     cw_stream_consume(stream, part);
@@ -99,9 +99,9 @@ static inline struct cw_stream_segment *segment_new(size_t size)
 
     if (cw_likely(segment != NULL)) {
         segment->length = (uint32_t)size;
-        segment->taken  = 0;
-        segment->size   = 0;
-        segment->state  = CW_STREAM_PLAIN;
+        segment->taken = 0;
+        segment->size = 0;
+        segment->state = CW_STREAM_PLAIN;
     }
     return segment;
 }
@@ -129,7 +129,7 @@ static CW_APART struct cw_stream_segment *new_short_segment(struct cw_stream *st
 
     if (segment != NULL) {
         segment->state = (stream->spare == NULL) ? CW_STREAM_USED : CW_STREAM_PLAIN;
-        stream->spare  = (stream->spare == NULL) ? segment : stream->spare;
+        stream->spare = (stream->spare == NULL) ? segment : stream->spare;
     }
     return segment;
 }
@@ -151,7 +151,7 @@ static CW_INLINE struct cw_stream_segment *get_short_segment(struct cw_stream *s
 static char *share_last(struct cw_stream *stream, size_t length)
 {
     struct cw_stream_segment *segment = stream->last;
-    const uint16_t piece              = (uint16_t)length;
+    const uint16_t piece = (uint16_t)length;
     char *to;
 
     if (segment->size == 0 || segment->size - segment->end_at < sizeof(piece) + length) {
@@ -159,10 +159,10 @@ static char *share_last(struct cw_stream *stream, size_t length)
         if (segment == NULL) {
             return NULL;
         }
-        segment->length   = 0;
-        segment->size     = SHARED_SEGMENT;
+        segment->length = 0;
+        segment->size = SHARED_SEGMENT;
         segment->first_at = 0;
-        segment->end_at   = 0;
+        segment->end_at = 0;
     }
     to = segment->data + segment->end_at;
     memcpy(to, &piece, sizeof(piece));
@@ -175,7 +175,7 @@ static char *share_last(struct cw_stream *stream, size_t length)
 static CW_APART struct cw_stream_segment *take_apart(struct cw_stream *stream)
 {
     struct cw_stream_segment *shared = stream->first, *segment;
-    const char *from                 = shared->data + shared->first_at;
+    const char *from = shared->data + shared->first_at;
     uint16_t length;
 
     memcpy(&length, from, sizeof(length));
@@ -185,13 +185,13 @@ static CW_APART struct cw_stream_segment *take_apart(struct cw_stream *stream)
     }
     cw_bytes_copy_any(segment->data, from + sizeof(length), length);
     shared->first_at += (uint32_t)sizeof(length) + length;
-    shared->length   -= length;
-    segment->next     = shared;
-    stream->first     = segment;
+    shared->length -= length;
+    segment->next = shared;
+    stream->first = segment;
     stream->segments++;
     if (shared->length == 0) {
         segment->next = shared->next;
-        stream->last  = (stream->last == shared) ? segment : stream->last;
+        stream->last = (stream->last == shared) ? segment : stream->last;
         stream->segments--;
         free(shared);
     }
@@ -206,7 +206,7 @@ static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t leng
 
     if (cw_likely(stream->segments < CW_STREAM_SEGMENTS) || length > MAX_SHARED) {
         segment = append(stream, length);
-        to      = (segment == NULL) ? NULL : segment->data + segment->taken;
+        to = (segment == NULL) ? NULL : segment->data + segment->taken;
     } else {
         to = share_last(stream, length);
     }
@@ -215,7 +215,7 @@ static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t leng
     }
     cw_bytes_copy_any(to, data, length);
     stream->unread += length;
-    ep->unread      = 1;
+    ep->unread = 1;
     if (cw_ep_has_user(ep) && cw_list_empty(&stream->ready_link)) {
         cw_list_add_tail(&ep->worker->stream->ready, &stream->ready_link);
     }
@@ -224,7 +224,7 @@ static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t leng
 
 ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t length)
 {
-    const char *payload      = (const char *)data + sizeof(struct cw_wire_stream_data);
+    const char *payload = (const char *)data + sizeof(struct cw_wire_stream_data);
     struct cw_stream *stream = cw_stream_get(ep);
     struct cw_wire_stream_data header;
     size_t part;
@@ -240,9 +240,9 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
     stream->arrived += length;
     cw_count_message(ep->worker, CW_COUNT_STREAM_RECEIVED, length);
     while (length > 0 && !cw_list_empty(&stream->receives)) { /* callbacks may post more, or close the endpoint */
-        part     = feed(stream, payload, length);
+        part = feed(stream, payload, length);
         payload += part;
-        length  -= part;
+        length -= part;
     }
     if (length == 0) {
         return UCS_OK;
@@ -267,7 +267,7 @@ static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, s
 
 void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
-    struct cw_stream *stream  = cw_op_ep(ep)->stream;
+    struct cw_stream *stream = cw_op_ep(ep)->stream;
     struct ucp_worker *worker = ep->worker;
     struct cw_wire_stream_data header;
     struct cw_stream_segment *segment;
@@ -280,13 +280,13 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
                       stream->segments < CW_STREAM_SEGMENTS && cw_worker_has(worker, UCP_FEATURE_STREAM))) {
             segment = get_short_segment(stream);
             if (cw_likely(segment != NULL)) {
-                length           -= sizeof(header);
-                segment->length   = (uint32_t)length;
-                segment->taken    = 0;
+                length -= sizeof(header);
+                segment->length = (uint32_t)length;
+                segment->taken = 0;
                 add_last(stream, segment);
-                stream->arrived  += length;
-                stream->unread   += length;
-                ep->unread        = 1;
+                stream->arrived += length;
+                stream->unread += length;
+                ep->unread = 1;
                 if (cw_list_empty(&stream->ready_link)) {
                     cw_list_add_tail(&worker->stream->ready, &stream->ready_link);
                 }
@@ -304,7 +304,7 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
 static CW_APART size_t take_from_shared(struct cw_stream *stream, struct recv_state *state, size_t most)
 {
     struct cw_stream_segment *shared = stream->first;
-    char *from                       = shared->data + shared->first_at;
+    char *from = shared->data + shared->first_at;
     uint16_t length, left;
     size_t part;
 
@@ -316,8 +316,8 @@ static CW_APART size_t take_from_shared(struct cw_stream *stream, struct recv_st
         memcpy(from + part, &left, sizeof(left));
     }
     shared->first_at += (uint32_t)(part + ((left > 0) ? 0 : sizeof(length)));
-    shared->length   -= (uint32_t)part;
-    stream->unread   -= part;
+    shared->length -= (uint32_t)part;
+    stream->unread -= part;
     if (shared->length == 0) {
         cw_stream_segment_free(cw_stream_pop(stream));
     }
@@ -327,7 +327,7 @@ static CW_APART size_t take_from_shared(struct cw_stream *stream, struct recv_st
 static size_t take_from_first(struct cw_stream *stream, struct recv_state *state, size_t most)
 {
     struct cw_stream_segment *segment = stream->first;
-    size_t part                       = segment->length - segment->taken;
+    size_t part = segment->length - segment->taken;
 
     part = (part < most) ? part : most;
     store(state, segment->data + segment->taken, part);
@@ -354,9 +354,9 @@ static size_t first_length(const struct cw_stream_segment *segment)
 static void take(struct cw_stream *stream, struct recv_state *state, int one)
 {
     const size_t available = (one && stream->unread > 0) ? first_length(stream->first) : stream->unread;
-    const size_t most      = share(state->granule, state->cursor.offset, state->cursor.length - state->cursor.offset,
-                                   available);
-    size_t taken           = 0;
+    const size_t most = share(state->granule, state->cursor.offset, state->cursor.length - state->cursor.offset,
+                              available);
+    size_t taken = 0;
 
     while (taken < most) {
         taken += cw_likely(stream->first->size == 0) ? take_from_first(stream, state, most - taken) :
@@ -410,10 +410,10 @@ static ucs_status_ptr_t recv_request(struct cw_stream *stream, ucp_datatype_t da
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
-    state            = cw_request_state(request);
-    state->status    = UCS_OK;
+    state = cw_request_state(request);
+    state->status = UCS_OK;
     request->release = recv_release;
-    request->info    = (ucp_tag_recv_info_t){0};
+    request->info = (ucp_tag_recv_info_t){0};
     if (cw_likely(cw_dt_is_contig(datatype))) {
         cw_dt_start_contig(&state->cursor, buffer, cw_dt_contig_length(datatype, count));
     } else {
@@ -487,9 +487,9 @@ ucs_status_ptr_t cw_stream_recv_data(struct ucp_ep *ep, size_t *length)
     if (cw_unlikely(stream->first->size != 0)) {
         return recv_shared(ep, length);
     }
-    segment       = cw_stream_pop(stream);
-    data          = segment->data + segment->taken;
-    *length       = segment->length - segment->taken;
+    segment = cw_stream_pop(stream);
+    data = segment->data + segment->taken;
+    *length = segment->length - segment->taken;
     segment->back = (size_t)(data - (char *)segment);
     memmove(data - sizeof(segment->back), &segment->back, sizeof(segment->back));
     cw_stream_consume(stream, *length);

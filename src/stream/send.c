@@ -25,7 +25,7 @@ _Static_assert(sizeof(struct send_state) <= CW_REQUEST_STATE_SIZE, "state fits t
 
 static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
 {
-    struct send_state *state   = cw_container_of(completion, struct send_state, completion);
+    struct send_state *state = cw_container_of(completion, struct send_state, completion);
     struct cw_request *request = (struct cw_request *)(void *)state - 1;
 
     request->outstanding--;
@@ -37,8 +37,8 @@ static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
 
 static size_t pack_piece(void *dest, size_t max CW_UNUSED, void *arg)
 {
-    struct send_state *state                = arg;
-    const struct cw_request *request        = (struct cw_request *)arg - 1;
+    struct send_state *state = arg;
+    const struct cw_request *request = (struct cw_request *)arg - 1;
     const struct cw_wire_stream_data header = {.offset = htole64(state->position)};
 
     memcpy(dest, &header, sizeof(header));
@@ -48,19 +48,19 @@ static size_t pack_piece(void *dest, size_t max CW_UNUSED, void *arg)
 
 static ucs_status_t send_zcopy(struct cw_request *request)
 {
-    struct send_state *state          = cw_request_state(request);
-    struct cw_conn *conn              = request->ep->conn;
+    struct send_state *state = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
     struct cw_wire_stream_data header = {.offset = htole64(state->position)};
-    struct iovec iov                  = {.iov_base = state->cursor.contig + state->cursor.offset,
-                                         .iov_len  = state->piece};
+    struct iovec iov = {.iov_base = state->cursor.contig + state->cursor.offset,
+                        .iov_len = state->piece};
     ucs_status_t status;
 
     status = cw_lane_send_zcopy(conn, CW_PACKET_STREAM_DATA, &header, sizeof(header), &iov, 1, &state->completion);
     if (status == UCS_OK || status == UCS_INPROGRESS) {
         state->cursor.offset += state->piece;
-        request->ep->turn    += (uint32_t)state->piece;
+        request->ep->turn += (uint32_t)state->piece;
         request->outstanding += (status == UCS_INPROGRESS);
-        status                = UCS_OK;
+        status = UCS_OK;
     }
     return status;
 }
@@ -69,8 +69,8 @@ static ucs_status_t send_zcopy(struct cw_request *request)
 static CW_COLD void note_way(const struct cw_request *request, int zcopy)
 {
     const struct send_state *state = (const void *)(request + 1);
-    const size_t length            = state->cursor.length;
-    enum cw_trace_way way          = CW_TRACE_PIECES;
+    const size_t length = state->cursor.length;
+    enum cw_trace_way way = CW_TRACE_PIECES;
 
     if (state->piece == length) {
         way = zcopy ? CW_TRACE_WITHOUT_COPY : CW_TRACE_COPIED;
@@ -80,25 +80,25 @@ static CW_COLD void note_way(const struct cw_request *request, int zcopy)
 
 static ucs_status_t send_piece(struct cw_request *request)
 {
-    struct send_state *state       = cw_request_state(request);
-    struct cw_stream *stream       = cw_op_ep(request->ep)->stream;
-    struct cw_conn *conn           = request->ep->conn;
+    struct send_state *state = cw_request_state(request);
+    struct cw_stream *stream = cw_op_ep(request->ep)->stream;
+    struct cw_conn *conn = request->ep->conn;
     const struct cw_limits *limits = &conn->iface->limits;
-    size_t left                    = state->cursor.length - state->cursor.offset;
-    size_t window                  = cw_stream_window(stream);
-    size_t header                  = sizeof(struct cw_wire_stream_data);
-    int zcopy                      = state->zcopy && left + header > limits->max_bcopy;
-    size_t max                     = (zcopy ? limits->max_zcopy : cw_conn_max_piece(conn)) - header;
+    size_t left = state->cursor.length - state->cursor.offset;
+    size_t window = cw_stream_window(stream);
+    size_t header = sizeof(struct cw_wire_stream_data);
+    int zcopy = state->zcopy && left + header > limits->max_bcopy;
+    size_t max = (zcopy ? limits->max_zcopy : cw_conn_max_piece(conn)) - header;
     ucs_status_t status;
 
     if (window == 0) {
         return CW_HOLD;
     }
-    max             = cw_stream_max_piece(max, window);
-    state->piece    = (left < max) ? left : max;
+    max = cw_stream_max_piece(max, window);
+    state->piece = (left < max) ? left : max;
     state->position = stream->sent;
-    status          = zcopy ? send_zcopy(request)
-                            : cw_lane_send_bcopy(conn, CW_PACKET_STREAM_DATA, header + state->piece, pack_piece, state);
+    status = zcopy ? send_zcopy(request)
+                   : cw_lane_send_bcopy(conn, CW_PACKET_STREAM_DATA, header + state->piece, pack_piece, state);
     if (status == UCS_OK) {
         stream->sent += state->piece;
         if (cw_unlikely(request->worker->trace != NULL) && left == state->cursor.length) {
@@ -115,7 +115,7 @@ static void use_credit(const struct cw_request *request)
     struct cw_stream *stream = cw_op_ep(request->ep)->stream;
 
     if (stream->credit_later != 0 && (request->flags & CW_REQUEST_WAITING) && !request->ep->tries_held) {
-        stream->credited     = stream->credit_later;
+        stream->credited = stream->credit_later;
         stream->credit_later = 0;
     }
 }
@@ -142,7 +142,7 @@ ucs_status_t cw_stream_send_begin(struct cw_request *request, int zcopy)
     ucs_status_t status;
 
     state->zcopy = (uint8_t)zcopy;
-    status       = send_pieces(request);
+    status = send_pieces(request);
     if (state->cursor.offset > 0) {
         request->send = send_pieces;
     }
@@ -174,7 +174,7 @@ static int takes_all_now(const struct ucp_ep *ep, size_t length)
 static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, ucs_status_t why)
 {
     struct send_state *state = cw_request_state(request);
-    ucs_status_t status      = cw_dt_keep(&state->cursor);
+    ucs_status_t status = cw_dt_keep(&state->cursor);
 
     if (status != UCS_OK && request->outstanding == 0) {
         if (state->cursor.offset > 0) {
@@ -199,7 +199,7 @@ static int may_wait(uint32_t attr_mask)
 static ucs_status_t first_attempt(struct ucp_ep *ep, struct cw_request *request, uint32_t attr_mask)
 {
     const struct send_state *state = cw_request_state(request);
-    const int ready                = cw_ep_ready(ep);
+    const int ready = cw_ep_ready(ep);
     ucs_status_t status;
 
     if (!ready && !cw_ep_gathers(ep)) {
@@ -224,7 +224,7 @@ static ucs_status_t first_attempt(struct ucp_ep *ep, struct cw_request *request,
 static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uint32_t attr_mask)
 {
     struct send_state *state = cw_request_state(request);
-    ucs_status_t status      = (state->cursor.length == 0) ? UCS_OK : CW_AGAIN;
+    ucs_status_t status = (state->cursor.length == 0) ? UCS_OK : CW_AGAIN;
 
     if ((attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) && status != UCS_OK &&
         !takes_all_now(ep, state->cursor.length)) {
@@ -244,8 +244,8 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uin
 static ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size_t count,
                                      const ucp_request_param_t *param)
 {
-    uint32_t attr_mask         = param->op_attr_mask;
-    ucp_datatype_t datatype    = cw_dt_of_param(param);
+    uint32_t attr_mask = param->op_attr_mask;
+    ucp_datatype_t datatype = cw_dt_of_param(param);
     struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
     struct send_state *state;
     ucs_status_t status;
@@ -253,13 +253,13 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
-    state                  = cw_request_state(request);
+    state = cw_request_state(request);
     state->completion.done = zcopy_done;
-    state->sent            = 0;
-    request->ep            = ep;
-    request->send          = stream_send;
-    request->release       = release;
-    status                 = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_SEND);
+    state->sent = 0;
+    request->ep = ep;
+    request->send = stream_send;
+    request->release = release;
+    status = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_SEND);
     if (status != UCS_OK) {
         cw_request_put(request);
         return UCS_STATUS_PTR(status);

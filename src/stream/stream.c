@@ -43,7 +43,7 @@ static struct cw_stream_segment *new_long_segment(void)
     struct cw_stream_segment *segment = aligned_alloc(CW_CACHE_LINE, size);
 
     if (segment != NULL) {
-        segment->size  = 0;
+        segment->size = 0;
         segment->state = CW_STREAM_SPARE;
     }
     return segment;
@@ -51,7 +51,7 @@ static struct cw_stream_segment *new_long_segment(void)
 
 struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t length)
 {
-    struct cw_stream_slots *slots      = &worker->stream->slots;
+    struct cw_stream_slots *slots = &worker->stream->slots;
     struct cw_stream_segment **segment = &slots->segments[slots->next];
 
     if (*segment == NULL) {
@@ -61,9 +61,9 @@ struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t l
         return NULL; /* the program holds it, or it is unread */
     }
     __atomic_store_n(&(*segment)->state, CW_STREAM_USED, __ATOMIC_RELAXED);
-    (*segment)->taken  = LEAD;
+    (*segment)->taken = LEAD;
     (*segment)->length = (uint32_t)(LEAD + length);
-    slots->next        = (slots->next + 1) % CW_STREAM_SLOTS;
+    slots->next = (slots->next + 1) % CW_STREAM_SLOTS;
     return *segment;
 }
 
@@ -96,7 +96,7 @@ ssize_t cw_stream_poll(struct ucp_worker *worker, ucp_stream_poll_ep_t *eps, siz
     for (count = 0; count < max && !cw_list_empty(ready); count++) {
         stream = cw_list_head(ready, struct cw_stream, ready_link);
         cw_list_remove(&stream->ready_link);
-        eps[count].ep        = stream->ep;
+        eps[count].ep = stream->ep;
         eps[count].user_data = stream->ep->user_data;
     }
     return (ssize_t)count;
@@ -125,7 +125,7 @@ static void drop_unread(struct cw_stream *stream)
 static int is_left(struct cw_stream *stream)
 {
     const struct ucp_ep *ep = stream->ep;
-    const uint64_t bytes    = stream->unread + sizeof(*stream) + sizeof(*ep);
+    const uint64_t bytes = stream->unread + sizeof(*stream) + sizeof(*ep);
 
     if (!ep->unread || cw_ep_was_closed(ep) ||
         !((ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ||

@@ -51,7 +51,7 @@ static inline void take_whole(struct cw_request *request, ucp_tag_t tag, const v
 
     if (cw_likely(state->cursor.class_id == UCP_DATATYPE_CONTIG && length <= state->cursor.length)) {
         request->info.sender_tag = tag;
-        request->info.length     = length;
+        request->info.length = length;
         cw_count_message(request->worker, CW_COUNT_TAG_RECEIVED, length);
         cw_bytes_copy_short(state->cursor.contig, data, length);
         return;
@@ -84,13 +84,13 @@ void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc)
 
 ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request)
 {
-    struct cw_offer offer           = {.length   = desc->in.total,
-                                       .send_id  = desc->id,
-                                       .address  = desc->address,
-                                       .num_keys = desc->num_keys};
+    struct cw_offer offer = {.length = desc->in.total,
+                           .send_id = desc->id,
+                           .address = desc->address,
+                           .num_keys = desc->num_keys};
     struct cw_tag_recv_state *state = cw_request_state(request);
-    struct ucp_ep *ep               = desc->in.ep;
-    struct ucp_worker *worker       = ep->worker;
+    struct ucp_ep *ep = desc->in.ep;
+    struct ucp_worker *worker = ep->worker;
     ucs_status_t status;
 
     if (offer.num_keys > 0) {
@@ -183,16 +183,16 @@ static const struct cw_incoming_kind message_kind = {
 
 static inline void fill_desc(const struct ucp_ep *ep, struct ucp_recv_desc *desc, uint64_t total, uint64_t id)
 {
-    desc->in        = (struct cw_incoming){.kind = &message_kind, .total = total};
-    desc->request   = NULL; /* each member alone: clearing the whole struct takes a slow instruction */
-    desc->id        = id;
+    desc->in = (struct cw_incoming){.kind = &message_kind, .total = total};
+    desc->request = NULL; /* each member alone: clearing the whole struct takes a slow instruction */
+    desc->id = id;
     desc->announced = 0;
-    desc->queued    = 0;
-    desc->lost      = 0;
-    desc->left      = 0;
+    desc->queued = 0;
+    desc->lost = 0;
+    desc->left = 0;
     desc->revocable = 0;
-    desc->is_lent   = 0;
-    desc->since     = ep->worker->moment;
+    desc->is_lent = 0;
+    desc->since = ep->worker->moment;
 }
 
 /* Makes the descriptor of a message that cannot be completed at once, with room for `room` bytes; it is on no list of
@@ -357,7 +357,7 @@ static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, 
         memcpy(&header, data, sizeof(header));
         match = cw_tag_matcher_first(&ep->worker->tag->matcher, le64toh(header.tag));
         if (cw_likely(match != NULL)) {
-            state   = cw_container_of(match->recv, struct cw_tag_recv_state, match);
+            state = cw_container_of(match->recv, struct cw_tag_recv_state, match);
             request = cw_tag_request_of(match->recv);
             if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
@@ -375,9 +375,9 @@ static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, 
 
 void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
-    struct ucp_worker *worker      = ep->worker;
+    struct ucp_worker *worker = ep->worker;
     struct cw_tag_matcher *matcher = &worker->tag->matcher;
-    const size_t payload           = length - sizeof(struct cw_wire_tag);
+    const size_t payload = length - sizeof(struct cw_wire_tag);
     struct cw_tag_recv_state *state;
     const struct cw_tag_few *match;
     struct cw_wire_tag header;
@@ -390,9 +390,9 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
         if (cw_likely(match != NULL)) {
             request = cw_tag_request_of(match->recv);
             CW_FORGET(request);
-            state   = cw_request_state(request);
+            state = cw_request_state(request);
             request->info.sender_tag = le64toh(header.tag); /* written here, so that no register has to hold the tag */
-            request->info.length     = payload;
+            request->info.length = payload;
             if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
                 cw_tag_matcher_take_first(matcher);
@@ -413,7 +413,7 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
 static CW_APART bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t tag, const void *payload,
                           size_t length)
 {
-    struct cw_request *request      = cw_tag_request_of(recv);
+    struct cw_request *request = cw_tag_request_of(recv);
     struct cw_tag_recv_state *state = cw_request_state(request);
 
     if (!(request->flags & CW_REQUEST_PLAIN) || length > state->cursor.length) {
@@ -422,7 +422,7 @@ static CW_APART bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t
     CW_PROBE(packet, ep, CW_PACKET_TAG_EAGER, sizeof(tag) + length);
     cw_tag_matcher_take_first(&ep->worker->tag->matcher);
     request->info.sender_tag = tag;
-    request->info.length     = length;
+    request->info.length = length;
     cw_count_message(ep->worker, CW_COUNT_TAG_RECEIVED, length);
     if (length == sizeof(uint64_t)) {
         memcpy(state->cursor.contig, payload, sizeof(uint64_t));
@@ -436,8 +436,8 @@ static CW_APART bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t
 
 bool cw_tag_take(struct cw_conn *conn, uint64_t header, const void *payload, size_t length)
 {
-    struct ucp_ep *ep              = conn->user;
-    const ucp_tag_t tag            = le64toh(header);
+    struct ucp_ep *ep = conn->user;
+    const ucp_tag_t tag = le64toh(header);
     const struct cw_tag_few *match = cw_tag_matcher_first(&ep->worker->tag->matcher, tag);
 
     return match != NULL && ep->state == CW_EP_OPEN && take(ep, match->recv, tag, payload, length);
@@ -446,15 +446,15 @@ bool cw_tag_take(struct cw_conn *conn, uint64_t header, const void *payload, siz
 /* Receives that callbacks add wait for the next round, so a progress ends. */
 unsigned cw_tag_finish_taken(void *owner)
 {
-    struct ucp_worker *worker  = owner;
-    struct cw_list *taken      = &worker->tag->taken;
+    struct ucp_worker *worker = owner;
+    struct cw_list *taken = &worker->tag->taken;
     const struct cw_list *last = taken->prev;
     struct cw_list *link;
     struct cw_request *request;
     unsigned count = 0;
 
     do {
-        link    = cw_list_pop_head(taken);
+        link = cw_list_pop_head(taken);
         request = cw_container_of(link, struct cw_request, link);
         count++;
         if ((uint8_t)request->flags == PLAIN) {
@@ -488,8 +488,8 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
 
     memcpy(&header, data, sizeof(header));
     length -= sizeof(header);
-    tag     = le64toh(header.tag);
-    total   = le64toh(header.total);
+    tag = le64toh(header.tag);
+    total = le64toh(header.total);
     sync_id = le64toh(header.sync_id);
     if (total <= length || !cw_incoming_may_begin(ep, le32toh(header.message)) || !cw_credit_arrived(ep, total)) {
         return UCS_ERR_IO_ERROR;
@@ -498,8 +498,8 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
         return cw_tag_swallow(ep, total, length, le32toh(header.message));
     }
     match = cw_tag_matcher_arrive(&ep->worker->tag->matcher, tag);
-    room  = (match != NULL) ? 0 : (sync_id == 0) ? total : total + CW_TAG_REVOCABLE;
-    desc  = make_desc(ep, total, room, sync_id);
+    room = (match != NULL) ? 0 : (sync_id == 0) ? total : total + CW_TAG_REVOCABLE;
+    desc = make_desc(ep, total, room, sync_id);
     if (desc == NULL) {
         if (match != NULL) {
             cw_request_complete(cw_tag_request_full(match), UCS_ERR_NO_MEMORY);
@@ -510,9 +510,9 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
         cw_tag_desc_free(ep->worker, desc);
         return UCS_ERR_IO_ERROR;
     }
-    desc->in.number    = le32toh(header.message);
+    desc->in.number = le32toh(header.message);
     desc->in.in_pieces = 1;
-    desc->in.received  = length;
+    desc->in.received = length;
     cw_incoming_add_partial(&desc->in, ep);
     if (match == NULL) {
         cw_bytes_copy_any(desc->data, payload, length);
@@ -543,8 +543,8 @@ static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct
         return UCS_ERR_NO_MEMORY;
     }
     desc->announced = 1;
-    desc->address   = offer->address;
-    desc->num_keys  = offer->num_keys & 7u;
+    desc->address = offer->address;
+    desc->num_keys = offer->num_keys & 7u;
     cw_bytes_copy_any(desc->data, &offer->keys, keys);
     if (!cw_tag_desc_revocable(ep, desc)) {
         cw_tag_desc_free(ep->worker, desc);
@@ -567,7 +567,7 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     ucs_status_t status;
 
     memcpy(&header, data, sizeof(header));
-    offer  = cw_offer_decode(&header.rts);
+    offer = cw_offer_decode(&header.rts);
     status = cw_offer_take_memory(ep, &offer, (const char *)data + sizeof(header), length - sizeof(header));
     if (offer.send_id == 0 || status != UCS_OK) {
         return UCS_ERR_IO_ERROR;
@@ -580,7 +580,7 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
         return keep_announced(ep, le64toh(header.tag), &offer);
     }
     request = cw_tag_request_full(match);
-    state   = cw_request_state(request);
+    state = cw_request_state(request);
     cw_tag_begin(request, le64toh(header.tag), offer.length);
     status = cw_rndv_recv_start(ep, &offer, request, &state->cursor);
     if (status != UCS_INPROGRESS) {

@@ -154,8 +154,8 @@ static int take_back(struct ucp_ep *ep, uint64_t send_id)
 int cw_tag_take_back(struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
-    const int is_whole         = send->phase == CW_SEND_ANNOUNCED ||
-                                 (send->phase == CW_SEND_SENT && send->kind->acknowledged && !send->acknowledged);
+    const int is_whole = send->phase == CW_SEND_ANNOUNCED ||
+                         (send->phase == CW_SEND_SENT && send->kind->acknowledged && !send->acknowledged);
 
     if (!cw_tag_is_own(request->ep) || !is_whole || request->outstanding > 0 ||
         !(send->landed ? take_back(request->ep, send->id) : drop(request->ep, send->id))) {
@@ -173,7 +173,7 @@ ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length
 
     memcpy(&packet, data, sizeof(packet));
     offer.send_id = le64toh(packet.send_id);
-    desc          = cw_tag_desc_find(ep, offer.send_id);
+    desc = cw_tag_desc_find(ep, offer.send_id);
     if (desc == NULL || desc->in.in_pieces) {
         return UCS_OK; /* matched meanwhile, or not all pieces arrived yet */
     }

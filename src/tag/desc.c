@@ -19,7 +19,7 @@ _Static_assert(sizeof(struct revocable) + sizeof(uint64_t) - 1 <= CW_TAG_REVOCAB
 
 struct ucp_recv_desc *cw_tag_desc_lend(struct ucp_ep *ep, const char *data)
 {
-    const size_t header  = sizeof(struct cw_wire_tag);
+    const size_t header = sizeof(struct cw_wire_tag);
     struct cw_conn *lane = ep->conn;
     struct ucp_recv_desc *desc =
         (struct ucp_recv_desc *)(void *)((uintptr_t)data - offsetof(struct ucp_recv_desc, data));
@@ -33,8 +33,8 @@ struct ucp_recv_desc *cw_tag_desc_lend(struct ucp_ep *ep, const char *data)
     if (packet == NULL) {
         return NULL;
     }
-    desc->lender     = lane->iface;
-    desc->packet     = packet;
+    desc->lender = lane->iface;
+    desc->packet = packet;
     desc->size_class = CW_TAG_NO_CLASS;
     return desc;
 }
@@ -48,7 +48,7 @@ static uint64_t key_of(const struct ucp_ep *ep, uint64_t id)
 static struct revocable *revocable_of(struct ucp_recv_desc *desc)
 {
     const uint64_t length = desc->announced ? sizeof(struct cw_remote_key) : desc->in.total;
-    const uintptr_t end   = (uintptr_t)desc->data + length;
+    const uintptr_t end = (uintptr_t)desc->data + length;
 
     return (struct revocable *)((end + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t));
 }

@@ -213,10 +213,10 @@ static inline void cw_tag_matcher_post_few(struct cw_tag_matcher *matcher, struc
     struct cw_tag_few *few = matcher->last;
 
     recv->node.place = 0;
-    few->key         = tag & mask;
-    few->mask        = mask;
-    few->recv        = recv;
-    matcher->last    = few + 1;
+    few->key = tag & mask;
+    few->mask = mask;
+    few->recv = recv;
+    matcher->last = few + 1;
 }
 
 /* Queues a new receive that no unexpected message matches. The matcher uses `recv` until it is matched, cancelled or
@@ -265,7 +265,7 @@ static inline struct cw_tag_recv *cw_tag_matcher_arrive(struct cw_tag_matcher *m
 static inline void cw_tag_matcher_add_unexpected(struct cw_tag_matcher *matcher, struct cw_tag_message *message,
                                                  uint64_t tag)
 {
-    message->tag     = tag;
+    message->tag = tag;
     message->entries = NULL;
     cw_list_add_tail(&matcher->unexpected, &message->order);
     matcher->num_unexpected++;

@@ -18,7 +18,7 @@ static CW_APART ucs_status_t start_other(struct cw_request *request, ucp_datatyp
                                          size_t count)
 {
     struct cw_dt_cursor *cursor = cw_tag_cursor(request);
-    ucs_status_t status         = cw_dt_start(cursor, datatype, buffer, count, CW_DT_RECV);
+    ucs_status_t status = cw_dt_start(cursor, datatype, buffer, count, CW_DT_RECV);
 
     request->release = tag_recv_release;
     if (status == UCS_OK) {
@@ -43,19 +43,19 @@ static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void 
                                                 const ucp_request_param_t *param, ucs_status_t *status_p)
 {
     const ucp_datatype_t datatype = cw_dt_of_param(param);
-    struct cw_request *request    = cw_request_get_inline(worker, param, CW_REQUEST_TAG_RECV);
+    struct cw_request *request = cw_request_get_inline(worker, param, CW_REQUEST_TAG_RECV);
     struct cw_tag_recv_state *state;
 
     if (cw_unlikely(request == NULL)) {
         *status_p = UCS_ERR_NO_MEMORY;
         return NULL;
     }
-    state                    = cw_request_state(request);
-    state->status            = UCS_OK;
-    state->since             = worker->moment;
-    request->flags          |= (cw_dt_is_contig(datatype) && worker->trace == NULL) ? plain_flags(worker) : 0;
+    state = cw_request_state(request);
+    state->status = UCS_OK;
+    state->since = worker->moment;
+    request->flags |= (cw_dt_is_contig(datatype) && worker->trace == NULL) ? plain_flags(worker) : 0;
     request->info.sender_tag = 0;
-    request->info.length     = 0;
+    request->info.length = 0;
     cw_tag_recv_init(&state->match);
     if (cw_likely(cw_dt_is_contig(datatype))) { /* nothing to release */
         cw_dt_start_contig(&state->cursor, buffer, cw_dt_contig_length(datatype, count));
@@ -70,7 +70,7 @@ static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void 
 static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param)
 {
     struct cw_tag_recv_state *state = cw_request_state(request);
-    ucs_status_t status             = state->status;
+    ucs_status_t status = state->status;
 
     if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
         cw_request_complete(request, status);
@@ -89,7 +89,7 @@ static ucs_status_ptr_t take_announced(struct cw_request *request, struct ucp_re
                                        const ucp_request_param_t *param)
 {
     struct cw_tag_recv_state *state = cw_request_state(request);
-    ucs_status_t status             = cw_tag_fetch(desc, request);
+    ucs_status_t status = cw_tag_fetch(desc, request);
 
     if (status == UCS_INPROGRESS) {
         return cw_request_handle(request);
@@ -190,12 +190,12 @@ static CW_INLINE ucs_status_ptr_t take_here(struct ucp_worker *worker, void *buf
 static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
                                              ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
 {
-    struct cw_request *request      = cw_request_pool_take(worker);
+    struct cw_request *request = cw_request_pool_take(worker);
     struct cw_tag_recv_state *state = cw_request_state(request);
 
     state->cursor.length = length; /* cw_tag_request_full sets the other members */
     state->cursor.contig = buffer;
-    state->since         = worker->moment;
+    state->since = worker->moment;
     cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, flags);
     cw_tag_matcher_post_few(&worker->tag->matcher, &state->match, tag, mask);
     return cw_request_handle(request);
@@ -214,7 +214,7 @@ static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, vo
         return post_plain(worker, buffer, length, tag, mask, param, plain_flags(worker));
     }
     message = cw_tag_matcher_probe(matcher, tag, mask, false);
-    desc    = (message == NULL) ? NULL : cw_container_of(message, struct ucp_recv_desc, match);
+    desc = (message == NULL) ? NULL : cw_container_of(message, struct ucp_recv_desc, match);
     if (desc == NULL || !is_here(desc, length, param)) {
         return receive(worker, buffer, length, tag, mask, message, param);
     }
@@ -272,9 +272,9 @@ struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp
     if (message == NULL) {
         return NULL;
     }
-    desc             = cw_container_of(message, struct ucp_recv_desc, match);
+    desc = cw_container_of(message, struct ucp_recv_desc, match);
     info->sender_tag = desc->match.tag;
-    info->length     = desc->in.total;
+    info->length = desc->in.total;
     if (remove) {
         cw_tag_dequeued(worker, desc);
     }

@@ -12,11 +12,11 @@
 /* A send without acknowledgement may have an id, too: its announcement found no room, and then credit arrived. */
 static size_t write_first(const struct cw_send *send, void *dest)
 {
-    const uint64_t sync_id                = send->kind->acknowledged ? send->id : 0;
-    const struct cw_wire_tag_first header = {.tag     = htole64(send->tag),
-                                             .total   = htole64(send->cursor.length),
-                                             .sync_id = htole64(sync_id),
-                                             .message = htole32(send->message)};
+    const uint64_t sync_id = send->kind->acknowledged ? send->id : 0;
+    const struct cw_wire_tag_first header = {.tag = htole64(send->tag),
+                                         .total = htole64(send->cursor.length),
+                                         .sync_id = htole64(sync_id),
+                                         .message = htole32(send->message)};
 
     if (dest != NULL) {
         memcpy(dest, &header, sizeof(header));
@@ -38,7 +38,7 @@ static size_t write_rts(const struct cw_send *send, void *dest)
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {
     const struct cw_wire_tag_sync header = {.tag = htole64(send->tag), .sync_id = htole64(send->id)};
-    size_t length                        = send->kind->acknowledged ? sizeof(header) : sizeof(struct cw_wire_tag);
+    size_t length = send->kind->acknowledged ? sizeof(header) : sizeof(struct cw_wire_tag);
 
     if (part == CW_SEND_FIRST) {
         return write_first(send, dest);
@@ -53,24 +53,24 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
 }
 
 static const struct cw_send_kind tag_kind = {
-    .ids          = {CW_PACKET_TAG_EAGER, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
-    .counter      = CW_COUNT_TAG_SENT,
-    .operation    = CW_PROTO_TAG,
+    .ids = {CW_PACKET_TAG_EAGER, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
+    .counter = CW_COUNT_TAG_SENT,
+    .operation = CW_PROTO_TAG,
     .names_memory = 1,
-    .credited     = 1,
-    .header       = write_header,
-    .take_back    = cw_tag_take_back,
+    .credited = 1,
+    .header = write_header,
+    .take_back = cw_tag_take_back,
 };
 
 static const struct cw_send_kind tag_sync_kind = {
-    .ids          = {CW_PACKET_TAG_SYNC, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
-    .counter      = CW_COUNT_TAG_SENT,
-    .operation    = CW_PROTO_TAG,
+    .ids = {CW_PACKET_TAG_SYNC, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
+    .counter = CW_COUNT_TAG_SENT,
+    .operation = CW_PROTO_TAG,
     .names_memory = 1,
-    .credited     = 1,
+    .credited = 1,
     .acknowledged = 1,
-    .header       = write_header,
-    .take_back    = cw_tag_take_back,
+    .header = write_header,
+    .take_back = cw_tag_take_back,
 };
 
 /* Whether the message is contiguous, goes to the worker itself, and was received at once. */
@@ -78,7 +78,7 @@ static bool send_own(struct ucp_ep *ep, const void *buffer, size_t count, ucp_ta
                      const ucp_request_param_t *param)
 {
     const ucp_datatype_t datatype = cw_dt_of_param(param);
-    const size_t length           = cw_dt_contig_length(datatype, count);
+    const size_t length = cw_dt_contig_length(datatype, count);
 
     if (!cw_ep_ready(ep) || !cw_dt_is_contig(datatype) || (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) ||
         !cw_credit_has(ep, length) ||
@@ -129,7 +129,7 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
                              const ucp_request_param_t *param, int sync)
 {
     const uint32_t attr_mask = param->op_attr_mask;
-    size_t length            = count;
+    size_t length = count;
 
     if (cw_likely(!sync && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
         if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
@@ -156,7 +156,7 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length CW
 
     memcpy(&header, data, sizeof(header));
     request = cw_send_find(ep, le64toh(header.sync_id));
-    send    = (request == NULL) ? NULL : cw_request_state(request);
+    send = (request == NULL) ? NULL : cw_request_state(request);
     /* TAG_ACK names no send, a send that waits for no answer, or a send that did not leave yet */
     if (send == NULL || !send->kind->acknowledged || send->acknowledged ||
         (send->phase != CW_SEND_PIECES && send->phase != CW_SEND_SENT)) {

@@ -11,7 +11,7 @@ void cw_tag_gauges(struct ucp_worker *worker)
 {
     const struct cw_tag_matcher *matcher = &worker->tag->matcher;
 
-    worker->counts.values[CW_COUNT_POSTED]     = cw_tag_matcher_num_posted(matcher);
+    worker->counts.values[CW_COUNT_POSTED] = cw_tag_matcher_num_posted(matcher);
     worker->counts.values[CW_COUNT_UNEXPECTED] = matcher->num_unexpected;
 }
 
@@ -24,18 +24,18 @@ static struct cw_queues_item show_recv(const struct ucp_worker *worker, const st
 {
     const struct cw_tag_recv_state *state = cw_container_of(posted->recv, struct cw_tag_recv_state, match);
 
-    return (struct cw_queues_item){.tag    = posted->key,
-                                   .mask   = posted->mask,
-                                   .length = state->cursor.length,
-                                   .age_ns = age_ns(worker, state->since)};
+    return (struct cw_queues_item){.tag = posted->key,
+                                .mask = posted->mask,
+                                .length = state->cursor.length,
+                                .age_ns = age_ns(worker, state->since)};
 }
 
 static struct cw_queues_item show_message(const struct ucp_worker *worker, const struct ucp_recv_desc *desc)
 {
-    struct cw_queues_item item = {.tag    = desc->match.tag,
-                                  .mask   = UINT64_MAX,
-                                  .length = desc->in.total,
-                                  .age_ns = age_ns(worker, desc->since)};
+    struct cw_queues_item item = {.tag = desc->match.tag,
+                               .mask = UINT64_MAX,
+                               .length = desc->in.total,
+                               .age_ns = age_ns(worker, desc->since)};
 
     if (desc->announced) {
         item.flags = CW_QUEUES_ANNOUNCED;
@@ -44,7 +44,7 @@ static struct cw_queues_item show_message(const struct ucp_worker *worker, const
         item.flags |= (desc->id != 0) ? CW_QUEUES_SYNC : 0;
     }
     if (desc->in.ep != NULL) {
-        item.peer     = cw_ep_peer_uid(desc->in.ep);
+        item.peer = cw_ep_peer_uid(desc->in.ep);
         item.endpoint = desc->in.ep->number;
     }
     return item;
@@ -53,10 +53,10 @@ static struct cw_queues_item show_message(const struct ucp_worker *worker, const
 void cw_tag_show(const struct ucp_worker *worker, struct cw_queues *queues)
 {
     const struct cw_tag_matcher *matcher = &worker->tag->matcher;
-    const size_t room                    = queues->listed_posted;
+    const size_t room = queues->listed_posted;
     const struct cw_tag_message *message = cw_tag_matcher_first_message(matcher);
-    struct cw_tag_few *posted            = (room == 0) ? NULL : malloc(room * sizeof(*posted));
-    struct cw_queues_item *item          = queues->items;
+    struct cw_tag_few *posted = (room == 0) ? NULL : malloc(room * sizeof(*posted));
+    struct cw_queues_item *item = queues->items;
     size_t i;
 
     queues->listed_posted = (posted == NULL) ? 0 : cw_tag_matcher_oldest(matcher, posted, room);

@@ -101,7 +101,7 @@ void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc
         free(desc);
         return;
     }
-    desc->next_spare     = spares->first[class];
+    desc->next_spare = spares->first[class];
     spares->first[class] = desc;
     spares->count[class]++;
     spares->bytes += class_size(class);

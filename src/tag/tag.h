@@ -131,7 +131,7 @@ static inline struct cw_request *cw_tag_request_of(struct cw_tag_recv *match)
 static inline struct cw_request *cw_tag_request_full(struct cw_tag_recv *match)
 {
     struct cw_tag_recv_state *state = cw_container_of(match, struct cw_tag_recv_state, match);
-    struct cw_request *request      = cw_tag_request_of(match);
+    struct cw_request *request = cw_tag_request_of(match);
 
     if (request->flags & CW_REQUEST_PLAIN) {
         state->status = UCS_OK;

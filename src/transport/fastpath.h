@@ -156,8 +156,8 @@ static CW_INLINE bool cw_tx_takes(const struct cw_tx *tx, size_t length)
 static CW_INLINE void cw_tx_put(struct cw_tx *tx, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     struct cw_line *line = tx->line;
-    const size_t slot    = tx->slot;
-    char *data           = line->slots[slot];
+    const size_t slot = tx->slot;
+    char *data = line->slots[slot];
 
     memcpy(data, &header, sizeof(header));
     cw_bytes_copy_few(data + sizeof(header), payload, length);
@@ -235,7 +235,7 @@ static inline uint8_t cw_rx_id(uint64_t word)
 static CW_INLINE const void *cw_rx_take(struct cw_rx *rx, uint64_t seen)
 {
     struct cw_line *line = rx->line;
-    const size_t slot    = rx->slot;
+    const size_t slot = rx->slot;
 
     if (cw_unlikely(!(seen & CW_LINE_OPEN) || seen > CW_LINE_MOST_IN_SLOT)) {
         rx->slot = 0;

@@ -37,15 +37,15 @@ ucs_status_t cw_iface_open(const struct cw_transport *transport, const struct cw
 
     if (status == UCS_OK && (*iface_p)->upcalls == NULL) {
         (*iface_p)->transport = transport;
-        (*iface_p)->upcalls   = params->upcalls;
-        (*iface_p)->owner     = params->owner;
+        (*iface_p)->upcalls = params->upcalls;
+        (*iface_p)->owner = params->owner;
     }
     if (status == UCS_OK) {
-        (*iface_p)->name       = transport->name;
-        (*iface_p)->packets    = transport->packets;
+        (*iface_p)->name = transport->name;
+        (*iface_p)->packets = transport->packets;
         (*iface_p)->worker_uid = params->worker_uid;
-        (*iface_p)->domain     = params->domain;
-        (*iface_p)->poller     = params->poller;
+        (*iface_p)->domain = params->domain;
+        (*iface_p)->poller = params->poller;
     }
     return status;
 }

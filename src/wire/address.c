@@ -56,16 +56,16 @@ uint8_t *cw_address_entry(struct cw_address_writer *writer, size_t *max_p)
     if (left <= 2 || writer->buffer[CW_ADDRESS_AT_ENTRIES] == CW_ADDRESS_MAX_ENTRIES) {
         return NULL;
     }
-    left  -= 2;
+    left -= 2;
     *max_p = (left < CW_ADDRESS_ENTRY_MAX) ? left : CW_ADDRESS_ENTRY_MAX;
     return writer->buffer + writer->length + 2;
 }
 
 void cw_address_entry_done(struct cw_address_writer *writer, uint8_t wire_id, size_t length)
 {
-    writer->buffer[writer->length]     = wire_id;
+    writer->buffer[writer->length] = wire_id;
     writer->buffer[writer->length + 1] = (uint8_t)length;
-    writer->length                    += 2 + length;
+    writer->length += 2 + length;
     writer->buffer[CW_ADDRESS_AT_ENTRIES]++;
 }
 

@@ -31,10 +31,10 @@ static const char client_magic[4] = {'C', 'W', 'M', '1'}, server_magic[4] = {'C'
 
 void cw_cm_request_encode(const struct cw_cm_request *asked, uint8_t bytes[CW_CM_REQUEST_LENGTH])
 {
-    struct client client = {.version   = htole16(VERSION),
-                            .err_mode  = asked->err_mode,
-                            .number    = htole64(asked->number),
-                            .client_id = htole64(asked->client_id)};
+    struct client client = {.version = htole16(VERSION),
+                          .err_mode = asked->err_mode,
+                          .number = htole64(asked->number),
+                          .client_id = htole64(asked->client_id)};
 
     memcpy(client.magic, client_magic, sizeof(client_magic));
     memcpy(bytes, &client, sizeof(client));
@@ -96,7 +96,7 @@ ucs_status_t cw_cm_reply_decode(const void *bytes, size_t length, enum cw_cm_ver
         server.zero[0] != 0 || server.zero[1] != 0 || server.zero[2] != 0) {
         return UCS_ERR_INVALID_PARAM;
     }
-    *answer  = (enum cw_cm_verdict)server.answer;
+    *answer = (enum cw_cm_verdict)server.answer;
     *address = (struct cw_address){.length = 0};
     length -= sizeof(server);
     return (length == 0) ? UCS_OK : decode_address((const uint8_t *)bytes + sizeof(server), length, address);

@@ -30,13 +30,13 @@ struct cw_cm_request {
 };
 
 enum cw_cm_verdict {
-    CW_CM_ACCEPTED   = 0,
-    CW_CM_REJECTED   = 1, /* the program refused */
+    CW_CM_ACCEPTED = 0,
+    CW_CM_REJECTED = 1, /* the program refused */
     CW_CM_IMPOSSIBLE = 2, /* the program accepted, but the endpoint could not be made: another error handling mode, no
-                             * memory */
-    CW_CM_MEETS      = 3, /* accepted, and the client has to dial another connection: the server's settings let no data
-                             * go by this one */
-    CW_CM_VERDICTS   = 4
+                           * memory */
+    CW_CM_MEETS = 3, /* accepted, and the client has to dial another connection: the server's settings let no data
+                           * go by this one */
+    CW_CM_VERDICTS = 4
 };
 
 void cw_cm_request_encode(const struct cw_cm_request *asked, uint8_t bytes[CW_CM_REQUEST_LENGTH]);

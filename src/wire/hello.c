@@ -34,12 +34,12 @@ static const char reply_magic[4] = {'C', 'W', 'R', '1'};
 
 void cw_hello_encode(const struct cw_hello *hello, uint8_t bytes[CW_HELLO_LENGTH])
 {
-    struct wire_hello wire = {.version    = htole16(VERSION),
-                              .err_mode   = hello->err_mode,
-                              .flags      = hello->flags,
-                              .source_uid = htole64(hello->source_uid),
-                              .target_uid = htole64(hello->target_uid),
-                              .number     = htole32(hello->number)};
+    struct wire_hello wire = {.version = htole16(VERSION),
+                           .err_mode = hello->err_mode,
+                           .flags = hello->flags,
+                           .source_uid = htole64(hello->source_uid),
+                           .target_uid = htole64(hello->target_uid),
+                           .number = htole32(hello->number)};
 
     memcpy(wire.magic, hello_magic, sizeof(wire.magic));
     memcpy(bytes, &wire, sizeof(wire));
@@ -59,9 +59,9 @@ ucs_status_t cw_hello_decode(const void *bytes, size_t length, struct cw_hello *
     }
     *hello = (struct cw_hello){.source_uid = le64toh(wire.source_uid),
                                .target_uid = le64toh(wire.target_uid),
-                               .number     = le32toh(wire.number),
-                               .err_mode   = wire.err_mode,
-                               .flags      = wire.flags};
+                               .number = le32toh(wire.number),
+                               .err_mode = wire.err_mode,
+                               .flags = wire.flags};
     return UCS_OK;
 }
 

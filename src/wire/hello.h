@@ -38,12 +38,12 @@ struct cw_hello {
 };
 
 enum cw_hello_answer {
-    CW_HELLO_ACCEPTED     = 0,
-    CW_HELLO_LOST         = 1, /* the acceptor dials for this endpoint, too, and its connection is used */
+    CW_HELLO_ACCEPTED = 0,
+    CW_HELLO_LOST = 1, /* the acceptor dials for this endpoint, too, and its connection is used */
     CW_HELLO_WRONG_WORKER = 2, /* the dialled worker does not live here any more */
-    CW_HELLO_REFUSED      = 3, /* the endpoint cannot be used: it failed, or the acceptor lacks memory */
-    CW_HELLO_COUNTED     = 4, /* as ACCEPTED, and packets are counted, as the dialler asked (wire/failover.h) */
-    CW_HELLO_ANSWERS      = 5
+    CW_HELLO_REFUSED = 3, /* the endpoint cannot be used: it failed, or the acceptor lacks memory */
+    CW_HELLO_COUNTED = 4, /* as ACCEPTED, and packets are counted, as the dialler asked (wire/failover.h) */
+    CW_HELLO_ANSWERS = 5
 };
 
 void cw_hello_encode(const struct cw_hello *hello, uint8_t bytes[CW_HELLO_LENGTH]);

@@ -152,11 +152,11 @@ static int take_host(struct cw_key *key, struct cw_key_parts *parts)
     if (parts->length < 1 + HOST_BYTES || part_length(bytes) != HOST_BYTES) {
         return 0;
     }
-    key->flags     = CW_KEY_SHARED;
-    key->system    = get64(bytes + 1);
-    key->pid       = get32(bytes + 9);
-    key->fd        = get32(bytes + 13);
-    parts->bytes  += 1 + HOST_BYTES;
+    key->flags = CW_KEY_SHARED;
+    key->system = get64(bytes + 1);
+    key->pid = get32(bytes + 9);
+    key->fd = get32(bytes + 13);
+    parts->bytes += 1 + HOST_BYTES;
     parts->length -= 1 + HOST_BYTES;
     return 1;
 }
@@ -173,18 +173,18 @@ static int holds(const struct cw_key *key, const struct cw_key_parts *parts)
 ucs_status_t cw_key_decode(const void *buffer, struct cw_key *key, struct cw_key_parts *parts_p)
 {
     const uint8_t *bytes = buffer;
-    const size_t length  = cw_key_length(buffer);
+    const size_t length = cw_key_length(buffer);
     struct cw_key_parts parts;
 
     if (length == 0) {
         return UCS_ERR_INVALID_PARAM;
     }
-    *key  = (struct cw_key){.token    = get64(bytes + 5),
-                            .address  = get64(bytes + 13),
-                            .length   = get64(bytes + 21),
-                            .validity = get_validity(bytes + 29),
-                            .rights   = bytes[4] & 15u,
-                            .executor = bytes[4] >> 4};
+    *key = (struct cw_key){.token = get64(bytes + 5),
+                        .address = get64(bytes + 13),
+                        .length = get64(bytes + 21),
+                        .validity = get_validity(bytes + 29),
+                        .rights = bytes[4] & 15u,
+                        .executor = bytes[4] >> 4};
     parts = (struct cw_key_parts){.bytes = bytes + CW_KEY_LEAST, .length = length - CW_KEY_LEAST};
     if (!take_host(key, &parts) || !holds(key, &parts)) {
         return UCS_ERR_INVALID_PARAM;
@@ -215,8 +215,8 @@ ucs_status_t cw_key_memory_decode(const void *buffer, size_t length, struct cw_k
     }
     *memory = (struct cw_key_memory){
         .address = get64(bytes),
-        .length  = get64(bytes + 8),
-        .parts   = {.bytes = bytes + CW_KEY_MEMORY_HEAD, .length = length - CW_KEY_MEMORY_HEAD}};
+        .length = get64(bytes + 8),
+        .parts = {.bytes = bytes + CW_KEY_MEMORY_HEAD, .length = length - CW_KEY_MEMORY_HEAD}};
     return (memory->length > 0 && memory->length <= UINT64_MAX - memory->address && cw_key_parts_hold(&memory->parts))
                ? UCS_OK
                : UCS_ERR_INVALID_PARAM;

@@ -24,11 +24,11 @@ static const char lane_magic[4] = {'C', 'W', 'L', '1'};
 
 void cw_lane_hello_encode(const struct cw_lane_hello *hello, uint8_t bytes[CW_LANE_HELLO_LENGTH])
 {
-    struct wire_lane_hello wire = {.lane       = hello->lane,
-                                   .generation = htole16(hello->generation),
-                                   .source_uid = htole64(hello->source_uid),
-                                   .target_uid = htole64(hello->target_uid),
-                                   .number     = htole32(hello->number)};
+    struct wire_lane_hello wire = {.lane = hello->lane,
+                             .generation = htole16(hello->generation),
+                             .source_uid = htole64(hello->source_uid),
+                             .target_uid = htole64(hello->target_uid),
+                             .number = htole32(hello->number)};
 
     memcpy(wire.magic, lane_magic, sizeof(wire.magic));
     memcpy(wire.token, hello->token, sizeof(wire.token));
@@ -53,9 +53,9 @@ ucs_status_t cw_lane_hello_decode(const void *bytes, size_t length, struct cw_la
     }
     *hello = (struct cw_lane_hello){.source_uid = le64toh(wire.source_uid),
                                     .target_uid = le64toh(wire.target_uid),
-                                    .number     = le32toh(wire.number),
+                                    .number = le32toh(wire.number),
                                     .generation = le16toh(wire.generation),
-                                    .lane       = wire.lane};
+                                    .lane = wire.lane};
     memcpy(hello->token, wire.token, sizeof(hello->token));
     return UCS_OK;
 }

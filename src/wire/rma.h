@@ -93,13 +93,13 @@ struct cw_wire_amo {
 };
 
 enum cw_wire_amo_op {
-    CW_WIRE_AMO_ADD   = 0,
-    CW_WIRE_AMO_SWAP  = 1,
+    CW_WIRE_AMO_ADD = 0,
+    CW_WIRE_AMO_SWAP = 1,
     CW_WIRE_AMO_CSWAP = 2,
-    CW_WIRE_AMO_AND   = 3,
-    CW_WIRE_AMO_OR    = 4,
-    CW_WIRE_AMO_XOR   = 5,
-    CW_WIRE_AMO_OPS   = 6
+    CW_WIRE_AMO_AND = 3,
+    CW_WIRE_AMO_OR = 4,
+    CW_WIRE_AMO_XOR = 5,
+    CW_WIRE_AMO_OPS = 6
 };
 
 /* Answers an AMO that has an id. 0/8: id; 8/8: the value before; 16/4: ucs_status_t; 20/4: zero. */

@@ -151,12 +151,12 @@ static void open_context(struct agent *agent)
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_REQUEST_SIZE |
                                          UCP_PARAM_FIELD_REQUEST_INIT,
-                           .features          = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 |
-                                       UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
-                           .mt_workers_shared = 1,
-                           .estimated_num_eps = 3,
-                           .request_size      = sizeof(struct area),
-                           .request_init      = request_init};
+                           .features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 |
+                              UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                  .mt_workers_shared = 1,
+                  .estimated_num_eps = 3,
+                  .request_size = sizeof(struct area),
+                  .request_init = request_init};
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES | UCP_ATTR_FIELD_THREAD_MODE};
     unsigned major, minor, release;
     ucp_config_t *config;
@@ -182,24 +182,24 @@ static void open_context(struct agent *agent)
 
 static void agent_open(struct agent *agent, struct metadata *data)
 {
-    ucp_worker_params_t params     = {.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                      .thread_mode = UCS_THREAD_MODE_MULTI};
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                 .thread_mode = UCS_THREAD_MODE_MULTI};
     ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                     UCP_AM_HANDLER_PARAM_FIELD_ARG,
-                                      .id         = AM_NOTIFY,
-                                      .cb         = on_notice,
-                                      .arg        = agent};
-    ucp_mem_map_params_t map       = {.field_mask  = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                                                    UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-                                      .length      = REGION,
-                                      .memory_type = UCS_MEMORY_TYPE_HOST};
-    ucp_mem_attr_t attr            = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
+                                      .id = AM_NOTIFY,
+                                      .cb = on_notice,
+                                      .arg = agent};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                             UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+                               .length = REGION,
+                               .memory_type = UCS_MEMORY_TYPE_HOST};
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
     ucp_address_t *address;
     size_t length, at = 0;
     void *key;
 
     *agent = (struct agent){.region = calloc(1, REGION)};
-    *data  = (struct metadata){.address = (uintptr_t)agent->region};
+    *data = (struct metadata){.address = (uintptr_t)agent->region};
     open_context(agent);
     must(pipe2(agent->control, O_CLOEXEC) == 0);
     for (int i = 0; i < WORKERS; i++) {
@@ -247,17 +247,17 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 
 static void remote_open(struct agent *agent, struct remote *remote)
 {
-    ucp_ep_evaluate_perf_param_t asked = {.field_mask   = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE,
-                                          .message_size = PIECE};
-    ucp_ep_evaluate_perf_attr_t cost   = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
-    const char *at                     = remote->data.bytes;
+    ucp_ep_evaluate_perf_param_t asked = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE,
+                                        .message_size = PIECE};
+    ucp_ep_evaluate_perf_attr_t cost = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
+    const char *at = remote->data.bytes;
     const char *key = at + remote->data.address_length[0] + remote->data.address_length[1];
 
     for (int i = 0; i < WORKERS; i++) {
         ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                                 UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                  .address     = (const ucp_address_t *)at,
-                                  .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                                  .address = (const ucp_address_t *)at,
+                                  .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                                   .err_handler = {.cb = on_failure, .arg = &remote->failures[i]}};
 
         atomic_store(&remote->failures[i], 0);
@@ -307,14 +307,14 @@ static ucs_status_t move(struct agent *agent, struct remote *remote, int index, 
                          const struct notice *notice, pid_t victim)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMH | UCP_OP_ATTR_FLAG_MULTI_SEND,
-                                 .memh         = agent->memory};
-    ucp_request_param_t none  = {.op_attr_mask = 0};
+                                 .memh = agent->memory};
+    ucp_request_param_t none = {.op_attr_mask = 0};
     ucp_request_param_t eager = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_EAGER};
     ucs_status_ptr_t requests[PIECES];
     ucs_status_t status = UCS_OK, one;
 
     for (size_t i = 0; i < PIECES; i++) {
-        char *here           = agent->region + i * PIECE;
+        char *here = agent->region + i * PIECE;
         const uint64_t there = remote->data.address + i * PIECE;
 
         requests[i] = writes ? ucp_put_nbx(remote->eps[index], here, PIECE, there, remote->keys[index], &param)
@@ -328,10 +328,10 @@ static ucs_status_t move(struct agent *agent, struct remote *remote, int index, 
             ucp_request_free(requests[i]);
             continue;
         }
-        one    = await(requests[i]);
+        one = await(requests[i]);
         status = (status == UCS_OK) ? one : status;
     }
-    one    = await(ucp_ep_flush_nbx(remote->eps[index], &none));
+    one = await(ucp_ep_flush_nbx(remote->eps[index], &none));
     status = (status == UCS_OK) ? one : status;
     if (status == UCS_OK) {
         status = await(ucp_am_send_nbx(remote->eps[index], AM_NOTIFY, notice, sizeof(*notice), "moved", 5, &eager));
@@ -360,8 +360,8 @@ static int peer_run(int fd)
             answered = notice.number;
             must(await(ucp_am_send_nbx(parent.eps[answered % WORKERS], AM_NOTIFY, &notice, sizeof(notice), "taken", 5,
                                        &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                                              .flags        = UCP_AM_SEND_FLAG_EAGER |
-                                                                       UCP_AM_SEND_FLAG_COPY_HEADER})) == UCS_OK);
+                                                              .flags = UCP_AM_SEND_FLAG_EAGER |
+                                                                UCP_AM_SEND_FLAG_COPY_HEADER})) == UCS_OK);
         }
         usleep(100);
     }
@@ -422,9 +422,9 @@ static void await_flag(const char *what, atomic_uint *word, unsigned value)
 
 static void die_and_return(struct agent *agent, struct peer *peer, const struct metadata *own, unsigned round)
 {
-    const int index            = (int)(round % WORKERS);
+    const int index = (int)(round % WORKERS);
     const struct notice notice = {.number = round};
-    const double end           = now_s() + DEADLINE_S;
+    const double end = now_s() + DEADLINE_S;
 
     (void)move(agent, &peer->remote, index, round % 3 != 0, &notice, peer->pid);
     while (atomic_load(&peer->remote.failures[0]) + atomic_load(&peer->remote.failures[1]) < WORKERS) {
@@ -451,7 +451,7 @@ int main(int argc, char **argv)
         peer_start(&peers[i], &agent, &own);
     }
     for (unsigned round = 1; round <= ROUNDS; round++) {
-        struct peer *peer    = &peers[round % PEERS];
+        struct peer *peer = &peers[round % PEERS];
         struct notice notice = {.number = round, .fill = round};
 
         memset(agent.region, (int)round, REGION);

@@ -42,12 +42,12 @@ static void open_agent(struct agent *agent, uint64_t features, const char *const
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED |
                                          UCP_PARAM_FIELD_REQUEST_SIZE,
-                           .features          = features,
+                           .features = features,
                            .mt_workers_shared = 1,
-                           .request_size      = request_size};
-    ucp_worker_params_t worker_params = {.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                         .thread_mode = UCS_THREAD_MODE_MULTI};
-    ucp_worker_attr_t attr            = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
+                           .request_size = request_size};
+    ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_MULTI};
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
     ucp_config_t *config;
 
     must(ucp_config_read(NULL, NULL, &config) == UCS_OK);
@@ -70,12 +70,12 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 static void connect_to(struct agent *agent, const struct agent *peer, ucp_err_handling_mode_t mode)
 {
     ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_ep_params_t params = {.field_mask  = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
-                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_USER_DATA,
-                              .err_mode    = mode,
-                              .err_handler = {.cb = on_error},
-                              .user_data   = agent};
-    ucp_ep_attr_t ep_attr  = {.field_mask = UCP_EP_ATTR_FIELD_USER_DATA};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_USER_DATA,
+                             .err_mode = mode,
+                             .err_handler = {.cb = on_error},
+                             .user_data = agent};
+    ucp_ep_attr_t ep_attr = {.field_mask = UCP_EP_ATTR_FIELD_USER_DATA};
 
     must(ucp_worker_query(peer->worker, &attr) == UCS_OK && attr.address_length < 1024);
     params.address = attr.address;
@@ -120,28 +120,28 @@ static ucs_status_ptr_t put_all(struct agent *agent, uint64_t *from, uint64_t to
                                 char *block)
 {
     enum { COUNT = 4, LENGTH = 256 * sizeof(uint64_t) };
-    void **buffers         = (void **)(void *)block;
-    size_t *lengths        = (size_t *)(void *)(buffers + COUNT);
-    ucp_mem_h *memhs       = (ucp_mem_h *)(void *)(lengths + COUNT);
-    uint64_t *addresses    = (uint64_t *)(void *)(memhs + COUNT);
-    ucp_rkey_h *rkeys      = (ucp_rkey_h *)(void *)(addresses + COUNT);
-    ucp_dt_local_sgl_t local   = {UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS |
-                                  UCP_DT_LOCAL_SGL_FIELD_MEMHS, buffers, lengths, memhs, NULL, NULL};
+    void **buffers = (void **)(void *)block;
+    size_t *lengths = (size_t *)(void *)(buffers + COUNT);
+    ucp_mem_h *memhs = (ucp_mem_h *)(void *)(lengths + COUNT);
+    uint64_t *addresses = (uint64_t *)(void *)(memhs + COUNT);
+    ucp_rkey_h *rkeys = (ucp_rkey_h *)(void *)(addresses + COUNT);
+    ucp_dt_local_sgl_t local = {UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS |
+                                UCP_DT_LOCAL_SGL_FIELD_MEMHS, buffers, lengths, memhs, NULL, NULL};
     ucp_dt_remote_sgl_t remote = {UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS | UCP_DT_REMOTE_SGL_FIELD_LENGTHS |
                                   UCP_DT_REMOTE_SGL_FIELD_RKEYS, addresses, lengths, rkeys};
-    ucp_request_param_t param  = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE_DATATYPE |
-                                                  UCP_OP_ATTR_FIELD_REMOTE | UCP_OP_ATTR_FIELD_REMOTE_COUNT,
-                                  .datatype        = ucp_dt_make_sgl(),
-                                  .remote_datatype = ucp_dt_make_sgl(),
-                                  .remote          = &remote,
-                                  .remote_count    = COUNT};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE_DATATYPE |
+                                                 UCP_OP_ATTR_FIELD_REMOTE | UCP_OP_ATTR_FIELD_REMOTE_COUNT,
+                                 .datatype = ucp_dt_make_sgl(),
+                                 .remote_datatype = ucp_dt_make_sgl(),
+                                 .remote = &remote,
+                                 .remote_count = COUNT};
 
     for (int i = 0; i < COUNT; i++) {
-        buffers[i]   = (char *)from + i * LENGTH;
-        lengths[i]   = LENGTH;
-        memhs[i]     = memh;
+        buffers[i] = (char *)from + i * LENGTH;
+        lengths[i] = LENGTH;
+        memhs[i] = memh;
         addresses[i] = to + (uint64_t)i * LENGTH;
-        rkeys[i]     = rkey;
+        rkeys[i] = rkey;
     }
     return ucp_put_nbx(agent->ep, &local, COUNT, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID, &param);
 }
@@ -154,12 +154,12 @@ static void transfer_agent(void)
                                               {"NET_DEVICES", "all"}, {NULL, NULL}};
     static uint64_t from[1024], to[1024];
     struct agent mine = {0}, theirs = {0};
-    ucp_mem_map_params_t map    = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = from, .length = sizeof(from)};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                .address = from, .length = sizeof(from)};
     ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                     UCP_AM_HANDLER_PARAM_FIELD_ARG,
                                       .id = 3, .cb = on_notice, .arg = to};
-    ucp_request_param_t note    = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_EAGER};
+    ucp_request_param_t note = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_EAGER};
     ucp_mem_h memh, their_memh;
     ucp_rkey_h rkey;
     Dl_info info;
@@ -262,7 +262,7 @@ static void python_endpoints(void)
     }
     must(done == 1 && memcmp(in, out, sizeof(in)) == 0);
     ucp_request_free(request);
-    done    = 0;
+    done = 0;
     request = ucp_tag_recv_nbx(other.worker, in, sizeof(in), 8, UINT64_MAX, &receive);
     ucp_request_cancel(other.worker, request);
     while (!done) {
@@ -314,18 +314,18 @@ static void progress_both(struct agent *one, struct agent *other)
 /* The endpoints of a client and of what its server accepted. */
 static void meet(struct agent *client, struct agent *server, ucp_listener_h *listener)
 {
-    struct sockaddr_in place        = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    ucp_listener_params_t listen_on = {.field_mask   = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
-                                                       UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-                                       .sockaddr     = {(struct sockaddr *)&place, sizeof(place)},
-                                       .conn_handler = {.cb = on_client}};
-    ucp_listener_attr_t attr        = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
-    ucp_ep_params_t params          = {.field_mask  = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
-                                                      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                                                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                                       .flags       = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-                                       .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
-                                       .err_handler = {.cb = on_error}};
+    struct sockaddr_in place = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ucp_listener_params_t listen_on = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                     UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+                                     .sockaddr = {(struct sockaddr *)&place, sizeof(place)},
+                                     .conn_handler = {.cb = on_client}};
+    ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                             .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+                             .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                             .err_handler = {.cb = on_error}};
 
     must(ucp_listener_create(server->worker, &listen_on, listener) == UCS_OK);
     must(ucp_listener_query(*listener, &attr) == UCS_OK);
@@ -334,8 +334,8 @@ static void meet(struct agent *client, struct agent *server, ucp_listener_h *lis
     while (asked == NULL) {
         progress_both(client, server);
     }
-    params.field_mask   = UCP_EP_PARAM_FIELD_CONN_REQUEST | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                          UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.conn_request = asked;
     must(ucp_ep_create(server->worker, &params, &server->ep) == UCS_OK);
 }
@@ -345,13 +345,13 @@ static void rpc(void)
     static const char *const settings[][2] = {{"TLS", "tcp,self"}, {"HANDLE_ERRORS", "none"}, {"LOG_LEVEL", "warn"},
                                               {"CM_REUSEADDR", "y"}, {"NET_DEVICES", "all"}, {NULL, NULL}};
     struct agent client = {0}, server = {0};
-    ucp_context_attr_t attr        = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE | UCP_ATTR_FIELD_THREAD_MODE};
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE | UCP_ATTR_FIELD_THREAD_MODE};
     ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                      .cb         = on_call};
+                                      .cb = on_call};
     ucp_request_param_t call = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_REPLY};
-    ucp_request_param_t own  = {.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK |
-                                                UCP_OP_ATTR_FIELD_USER_DATA,
-                                .cb.recv      = on_answer, .user_data = &answered};
+    ucp_request_param_t own = {.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK |
+                                               UCP_OP_ATTR_FIELD_USER_DATA,
+                               .cb.recv = on_answer, .user_data = &answered};
     ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     ucp_listener_h listener;
     char *memory, in[64];
@@ -402,7 +402,7 @@ static void java(void)
     connect_to(&one, &one, UCP_ERR_HANDLING_MODE_NONE);
     must(ucp_mem_map(one.context, &map, &memh) == UCS_OK);
     must(ucp_memh_pack(memh, &pack, &buffer, &size) == UCS_OK);
-    map.field_mask           = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER;
+    map.field_mask = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER;
     map.exported_memh_buffer = buffer;
     must(ucp_mem_map(one.context, &map, &imported) == UCS_OK);
     ucp_memh_buffer_release(buffer, &release);
@@ -411,7 +411,7 @@ static void java(void)
     let_go(ucp_stream_send_nbx(one.ep, "stream", 6, &none));
     for (size_t got = 0; got < 6;) {
         ucp_request_param_t param = none;
-        ucs_status_ptr_t request  = ucp_stream_recv_nbx(one.ep, in + got, 6 - got, &length, &param);
+        ucs_status_ptr_t request = ucp_stream_recv_nbx(one.ep, in + got, 6 - got, &length, &param);
 
         must(!UCS_PTR_IS_ERR(request));
         if (request != NULL) {

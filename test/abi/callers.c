@@ -72,7 +72,7 @@ static int mercury_component(uct_component_h component, const char *prefix)
     int found = 0;
 
     must(uct_component_query(component, &attr) == UCS_OK);
-    attr.field_mask   = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
+    attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
     attr.md_resources = calloc(attr.md_resource_count, sizeof(*attr.md_resources));
     must(uct_component_query(component, &attr) == UCS_OK);
     for (i = 0; i < attr.md_resource_count; i++) {
@@ -130,7 +130,7 @@ static void mpich(void) /* NB-50, NB-55, NB-56 */
     for (i = 0; i < num_components; i++) {
         attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
         must(uct_component_query(components[i], &attr) == UCS_OK);
-        attr.field_mask   = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES | UCT_COMPONENT_ATTR_FIELD_NAME;
+        attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES | UCT_COMPONENT_ATTR_FIELD_NAME;
         attr.md_resources = malloc(attr.md_resource_count * sizeof(*attr.md_resources));
         must(uct_component_query(components[i], &attr) == UCS_OK);
         for (j = 0; j < attr.md_resource_count; j++) {
@@ -155,7 +155,7 @@ static void mpich(void) /* NB-50, NB-55, NB-56 */
 static void open_mpi(void)
 {
     const size_t length = 1 << 16;
-    void *memory        = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     must(memory != MAP_FAILED);
     ucm_vm_munmap(memory, length);
@@ -175,7 +175,7 @@ static void open_mpi(void)
 static void open_mpi_btl_uct(void) /* NB-92 */
 {
     static const char *const wanted[] = {"mlx5_0", "mlx4_0", "rocep0s4", "irdma0"};
-    uct_component_attr_t attr         = {0};
+    uct_component_attr_t attr = {0};
     uct_component_h *components;
     uct_md_resource_desc_t domain;
     unsigned num_components, i, j;

@@ -52,16 +52,16 @@ static bool holds(FILE *file, const char *text)
     size_t length;
 
     rewind(file);
-    length        = fread(bytes, 1, sizeof(bytes) - 1, file);
+    length = fread(bytes, 1, sizeof(bytes) - 1, file);
     bytes[length] = '\0';
     return strstr(bytes, text) != NULL;
 }
 
 static void read_environment(FILE *output)
 {
-    ucp_params_t params         = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_worker_params_t nothing = {0};
-    FILE *printed               = tmpfile();
+    FILE *printed = tmpfile();
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_config_t *config;
@@ -80,7 +80,7 @@ static void read_environment(FILE *output)
 
 int main(int argc, char **argv)
 {
-    const int mode     = (argc > 2) ? 0 : RTLD_DEEPBIND;
+    const int mode = (argc > 2) ? 0 : RTLD_DEEPBIND;
     FILE *const before = stdout;
     char log[64];
     FILE *output;
@@ -102,8 +102,8 @@ int main(int argc, char **argv)
         log[0] = '\0';
     }
     must(output != NULL);
-    stdout  = (strcmp(getenv("UCX_LOG_FILE"), "stdout") == 0) ? output : before;
-    stderr  = (strcmp(getenv("UCX_LOG_FILE"), "stderr") == 0) ? output : stderr;
+    stdout = (strcmp(getenv("UCX_LOG_FILE"), "stdout") == 0) ? output : before;
+    stderr = (strcmp(getenv("UCX_LOG_FILE"), "stderr") == 0) ? output : stderr;
     library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL | mode);
     must(library != NULL);
     read_environment(output);

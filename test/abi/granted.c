@@ -46,7 +46,7 @@ static void *at_fence(size_t size)
 static void *granted(size_t mask_size, size_t size, uint64_t mask)
 {
     const uint32_t half = (uint32_t)mask;
-    void *structure     = at_fence(size);
+    void *structure = at_fence(size);
 
     memcpy(structure, mask_size == sizeof(half) ? (const void *)&half : &mask, mask_size);
     return structure;
@@ -54,8 +54,8 @@ static void *granted(size_t mask_size, size_t size, uint64_t mask)
 
 static void begin(void)
 {
-    ucp_params_t *params           = GRANTED(ucp_params_t, features, UCP_PARAM_FIELD_FEATURES);
-    ucp_lib_attr_t *library        = GRANTED(ucp_lib_attr_t, field_mask, 0);
+    ucp_params_t *params = GRANTED(ucp_params_t, features, UCP_PARAM_FIELD_FEATURES);
+    ucp_lib_attr_t *library = GRANTED(ucp_lib_attr_t, field_mask, 0);
     ucp_context_attr_t *attributes;
     ucp_worker_params_t *parameters;
     ucp_worker_attr_t *told;
@@ -71,14 +71,14 @@ static void begin(void)
     parameters = GRANTED(ucp_worker_params_t, field_mask, 0);
     must(ucp_worker_create(context, parameters, &worker) == UCS_OK);
     ucp_worker_destroy(worker);
-    parameters              = GRANTED(ucp_worker_params_t, thread_mode, UCP_WORKER_PARAM_FIELD_THREAD_MODE);
+    parameters = GRANTED(ucp_worker_params_t, thread_mode, UCP_WORKER_PARAM_FIELD_THREAD_MODE);
     parameters->thread_mode = UCS_THREAD_MODE_SINGLE;
     must(ucp_worker_create(context, parameters, &worker) == UCS_OK);
     told = GRANTED(ucp_worker_attr_t, field_mask, 0);
     must(ucp_worker_query(worker, told) == UCS_OK);
     told = GRANTED(ucp_worker_attr_t, address_length, UCP_WORKER_ATTR_FIELD_ADDRESS);
     must(ucp_worker_query(worker, told) == UCS_OK);
-    to          = GRANTED(ucp_ep_params_t, address, UCP_EP_PARAM_FIELD_REMOTE_ADDRESS);
+    to = GRANTED(ucp_ep_params_t, address, UCP_EP_PARAM_FIELD_REMOTE_ADDRESS);
     to->address = told->address;
     must(ucp_ep_create(worker, to, &ep) == UCS_OK);
     must(ucp_worker_address_query(told->address, GRANTED(ucp_worker_address_attr_t, field_mask, 0)) == UCS_OK);
@@ -112,10 +112,10 @@ static void exchange(void)
     receive = ucp_stream_recv_nbx(ep, other, PIECE, &length, OPERATION(flags, 0));
     must(finish(worker, ucp_stream_send_nbx(ep, memory, PIECE, OPERATION(flags, 0))) == UCS_OK);
     must(finish(worker, receive) == UCS_OK);
-    handler     = GRANTED(ucp_am_handler_param_t, arg, UCP_AM_HANDLER_PARAM_FIELD_ID |
-                          UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG);
-    handler->id  = 3;
-    handler->cb  = on_message;
+    handler = GRANTED(ucp_am_handler_param_t, arg, UCP_AM_HANDLER_PARAM_FIELD_ID |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG);
+    handler->id = 3;
+    handler->cb = on_message;
     handler->arg = &called;
     must(ucp_worker_set_am_recv_handler(worker, handler) == UCS_OK);
     must(finish(worker, ucp_am_send_nbx(ep, 3, NULL, 0, memory, PIECE, OPERATION(op_attr_mask, 0))) == UCS_OK);
@@ -144,36 +144,36 @@ static void estimate(void)
 /* Arrays that end at the fence with their last entry. */
 static void put_pieces(ucp_rkey_h rkey)
 {
-    void **buffers      = malloc(PIECES * sizeof(*buffers));
+    void **buffers = malloc(PIECES * sizeof(*buffers));
     uint64_t *addresses = malloc(PIECES * sizeof(*addresses));
     ucp_dt_local_sgl_t *local;
     ucp_dt_remote_sgl_t *remote;
     ucp_request_param_t *param;
-    size_t *lengths  = at_fence(PIECES * sizeof(*lengths));
+    size_t *lengths = at_fence(PIECES * sizeof(*lengths));
     ucp_rkey_h *keys = malloc(PIECES * sizeof(*keys));
 
     must(buffers != NULL && addresses != NULL && keys != NULL);
     for (int i = 0; i < PIECES; i++) {
-        buffers[i]   = other + i * PIECE;
-        lengths[i]   = PIECE;
+        buffers[i] = other + i * PIECE;
+        lengths[i] = PIECE;
         addresses[i] = (uintptr_t)memory + (size_t)i * PIECE;
-        keys[i]      = rkey;
+        keys[i] = rkey;
     }
     memset(other, 7, sizeof(other));
-    local                  = GRANTED(ucp_dt_local_sgl_t, lengths, UCP_DT_LOCAL_SGL_FIELD_BUFFERS |
-                                     UCP_DT_LOCAL_SGL_FIELD_LENGTHS);
-    local->buffers         = buffers;
-    local->lengths         = lengths;
-    remote                 = GRANTED(ucp_dt_remote_sgl_t, rkeys, UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS |
-                                     UCP_DT_REMOTE_SGL_FIELD_LENGTHS | UCP_DT_REMOTE_SGL_FIELD_RKEYS);
-    remote->remote_addrs   = addresses;
-    remote->lengths        = lengths;
-    remote->rkeys          = keys;
-    param                  = OPERATION(remote, UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE_DATATYPE |
-                                       UCP_OP_ATTR_FIELD_REMOTE);
-    param->datatype        = ucp_dt_make_sgl();
+    local = GRANTED(ucp_dt_local_sgl_t, lengths, UCP_DT_LOCAL_SGL_FIELD_BUFFERS |
+                    UCP_DT_LOCAL_SGL_FIELD_LENGTHS);
+    local->buffers = buffers;
+    local->lengths = lengths;
+    remote = GRANTED(ucp_dt_remote_sgl_t, rkeys, UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS |
+                     UCP_DT_REMOTE_SGL_FIELD_LENGTHS | UCP_DT_REMOTE_SGL_FIELD_RKEYS);
+    remote->remote_addrs = addresses;
+    remote->lengths = lengths;
+    remote->rkeys = keys;
+    param = OPERATION(remote, UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE_DATATYPE |
+                      UCP_OP_ATTR_FIELD_REMOTE);
+    param->datatype = ucp_dt_make_sgl();
     param->remote_datatype = ucp_dt_make_sgl();
-    param->remote          = remote;
+    param->remote = remote;
     must(finish(worker, ucp_put_nbx(ep, local, PIECES, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID, param)) == UCS_OK);
     must(finish(worker, ucp_ep_flush_nbx(ep, &(const ucp_request_param_t){.op_attr_mask = 0})) == UCS_OK);
     must(memcmp(memory, other, sizeof(other)) == 0);
@@ -199,15 +199,15 @@ static void access_memory(void)
     int result;
 
     params->address = memory;
-    params->length  = sizeof(memory);
+    params->length = sizeof(memory);
     must(ucp_mem_map(context, params, &memh) == UCS_OK);
     must(ucp_mem_query(memh, GRANTED(ucp_mem_attr_t, field_mask, 0)) == UCS_OK);
     must(ucp_mem_query(memh, GRANTED(ucp_mem_attr_t, address, UCP_MEM_ATTR_FIELD_ADDRESS)) == UCS_OK);
-    advice          = GRANTED(ucp_mem_advise_params_t, advice, UCP_MEM_ADVISE_PARAM_FIELD_ADDRESS |
-                              UCP_MEM_ADVISE_PARAM_FIELD_LENGTH | UCP_MEM_ADVISE_PARAM_FIELD_ADVICE);
+    advice = GRANTED(ucp_mem_advise_params_t, advice, UCP_MEM_ADVISE_PARAM_FIELD_ADDRESS |
+                     UCP_MEM_ADVISE_PARAM_FIELD_LENGTH | UCP_MEM_ADVISE_PARAM_FIELD_ADVICE);
     advice->address = memory;
-    advice->length  = sizeof(memory);
-    advice->advice  = UCP_MADV_NORMAL;
+    advice->length = sizeof(memory);
+    advice->advice = UCP_MADV_NORMAL;
     must(ucp_mem_advise(context, memh, advice) == UCS_OK);
     must(ucp_memh_pack(memh, GRANTED(ucp_memh_pack_params_t, field_mask, 0), &packed, &length) == UCS_OK);
     ucp_memh_buffer_release(packed, GRANTED(ucp_memh_buffer_release_params_t, field_mask, 0));
@@ -218,7 +218,7 @@ static void access_memory(void)
     must(result == 0);
     must(finish(worker, ucp_put_nbx(ep, other, PIECE, (uintptr_t)memory, rkey, OPERATION(op_attr_mask, 0))) == UCS_OK);
     must(finish(worker, ucp_get_nbx(ep, other, PIECE, (uintptr_t)memory, rkey, OPERATION(op_attr_mask, 0))) == UCS_OK);
-    param           = OPERATION(datatype, UCP_OP_ATTR_FIELD_DATATYPE);
+    param = OPERATION(datatype, UCP_OP_ATTR_FIELD_DATATYPE);
     param->datatype = ucp_dt_make_contig(sizeof(sum));
     must(finish(worker, ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &sum, 1, (uintptr_t)memory, rkey, param)) == UCS_OK);
     put_pieces(rkey);
@@ -241,7 +241,7 @@ static void devices(void)
     ucp_mem_h memh;
 
     params->address = memory;
-    params->length  = sizeof(memory);
+    params->length = sizeof(memory);
     must(ucp_mem_map(context, params, &memh) == UCS_OK);
     for (size_t i = 0; i < PIECES; i++) {
         mask = UCP_DEVICE_MEM_LIST_ELEM_FIELD_MEMH;
@@ -253,8 +253,8 @@ static void devices(void)
                    UCP_DEVICE_MEM_LIST_PARAMS_FIELD_NUM_ELEMENTS | UCP_DEVICE_MEM_LIST_PARAMS_FIELD_WORKER);
     list->element_size = SHORT;
     list->num_elements = PIECES;
-    list->worker       = worker;
-    list->elements     = (const void *)entries;
+    list->worker = worker;
+    list->elements = (const void *)entries;
     must(ucp_device_local_mem_list_create(list, &local) == UCS_ERR_UNSUPPORTED);
     mask = UCP_DEVICE_MEM_LIST_ELEM_FIELD_RKEY | UCP_DEVICE_MEM_LIST_ELEM_FIELD_EP; /* where no entry has room */
     memcpy(entries + (PIECES - 1) * SHORT, &mask, sizeof(mask));
@@ -265,7 +265,7 @@ static void devices(void)
     must(ucp_device_remote_mem_list_create(list, &remote) == UCS_ERR_INVALID_PARAM);
     about = GRANTED(ucp_device_counter_params_t, field_mask, 0);
     must(ucp_device_counter_init(worker, about, &counter) == UCS_OK && counter == 0);
-    about           = GRANTED(ucp_device_counter_params_t, mem_type, UCP_DEVICE_COUNTER_PARAMS_FIELD_MEM_TYPE);
+    about = GRANTED(ucp_device_counter_params_t, mem_type, UCP_DEVICE_COUNTER_PARAMS_FIELD_MEM_TYPE);
     about->mem_type = UCS_MEMORY_TYPE_HOST;
     must(ucp_device_counter_init(worker, about, &counter) == UCS_OK);
     must(ucp_device_counter_read(worker, about, &counter) == 0);
@@ -280,13 +280,13 @@ static void on_connection(ucp_conn_request_h request, void *arg)
 
 static void listen_for_peers(void)
 {
-    struct sockaddr_in address    = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     ucp_listener_params_t *params = GRANTED(ucp_listener_params_t, conn_handler,
                                             UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
                                             UCP_LISTENER_PARAM_FIELD_CONN_HANDLER);
     ucp_listener_h listener;
 
-    params->sockaddr     = (ucs_sock_addr_t){.addr = (struct sockaddr *)&address, .addrlen = sizeof(address)};
+    params->sockaddr = (ucs_sock_addr_t){.addr = (struct sockaddr *)&address, .addrlen = sizeof(address)};
     params->conn_handler = (ucp_listener_conn_handler_t){.cb = on_connection};
     must(ucp_listener_create(worker, params, &listener) == UCS_OK);
     must(ucp_listener_query(listener, GRANTED(ucp_listener_attr_t, field_mask, 0)) == UCS_OK);

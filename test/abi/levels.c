@@ -66,7 +66,7 @@ static ucp_request_param_t *typed(unsigned number)
     ucp_request_param_t *param = at_fence(level->request_param);
 
     param->op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-    param->memory_type  = (ucs_memory_type_t)number;
+    param->memory_type = (ucs_memory_type_t)number;
     return param;
 }
 
@@ -77,7 +77,7 @@ static ucs_status_t exchange(unsigned number)
     ucs_status_ptr_t receive, result;
 
     receive = ucp_tag_recv_nbx(worker, &in, sizeof(in), number, UINT64_MAX, typed(level->unknown));
-    result  = ucp_tag_send_nbx(ep, &out, sizeof(out), number, typed(number));
+    result = ucp_tag_send_nbx(ep, &out, sizeof(out), number, typed(number));
     if (UCS_PTR_IS_ERR(result)) {
         ucp_request_cancel(worker, receive);
         (void)finish(worker, receive);
@@ -91,11 +91,11 @@ static ucs_status_t map(unsigned number, void *address, unsigned flags, ucp_mem_
 {
     ucp_mem_map_params_t *params = at_fence(level->map_params);
 
-    params->field_mask  = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                          UCP_MEM_MAP_PARAM_FIELD_FLAGS | UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
-    params->address     = address;
-    params->length      = 64;
-    params->flags       = flags;
+    params->field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                         UCP_MEM_MAP_PARAM_FIELD_FLAGS | UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+    params->address = address;
+    params->length = 64;
+    params->flags = flags;
     params->memory_type = (ucs_memory_type_t)number;
     return ucp_mem_map(context, params, memh);
 }
@@ -148,7 +148,7 @@ static void operate(void)
     static uint64_t words[1024], from[1024];
     ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                     UCP_AM_HANDLER_PARAM_FIELD_ARG,
-                                      .cb         = on_am};
+                                      .cb = on_am};
     ucp_request_param_t *param;
     size_t came = 0, size;
     ucp_rkey_h rkey;
@@ -162,30 +162,30 @@ static void operate(void)
     from[0] = 5;
     must(finish(worker, ucp_put_nbx(ep, from, 64, (uintptr_t)words, rkey, typed(level->unknown))) == UCS_OK);
     must(finish(worker, ucp_get_nbx(ep, from + 8, 64, (uintptr_t)words, rkey, typed(level->unknown))) == UCS_OK);
-    param                = typed(level->unknown);
+    param = typed(level->unknown);
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    param->datatype      = ucp_dt_make_contig(8);
-    param->reply_buffer  = &from[20];
+    param->datatype = ucp_dt_make_contig(8);
+    param->reply_buffer = &from[20];
     must(finish(worker, ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, from, 1, (uintptr_t)words, rkey, param)) == UCS_OK);
     must(from[8] == 5 && from[20] == 5 && words[0] == 10);
-    param                = typed(level->unknown);
+    param = typed(level->unknown);
     param->op_attr_mask |= 0xfe00; /* bits that no level before 1.22 knows, and which that one ignores for puts */
     must(finish(worker, ucp_put_nbx(ep, from, 8, (uintptr_t)words, rkey, param)) == UCS_OK);
     if (level->request_param < sizeof(*param)) {
-        param                = typed(level->unknown);
+        param = typed(level->unknown);
         param->op_attr_mask |= 0xfe00;
         must(finish(worker, ucp_get_nbx(ep, from, 8, (uintptr_t)words, rkey, param)) == UCS_OK);
     }
     handler.arg = &came;
     must(ucp_worker_set_am_recv_handler(worker, &handler) == UCS_OK);
-    param                = typed(level->unknown);
+    param = typed(level->unknown);
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-    param->memh          = memh;
+    param->memh = memh;
     must(finish(worker, ucp_am_send_nbx(ep, 0, NULL, 0, words, 64, param)) == UCS_OK);
     while (came < 64) {
         ucp_worker_progress(worker);
     }
-    param               = at_fence(level->request_param);
+    param = at_fence(level->request_param);
     param->op_attr_mask = 0;
     must(finish(worker, ucp_ep_flush_nbx(ep, param)) == UCS_OK);
     ucp_rkey_destroy(rkey);
@@ -201,14 +201,14 @@ static void query(void)
     attr->field_mask = UCP_ATTR_FIELD_REQUEST_SIZE | UCP_ATTR_FIELD_MEMORY_TYPES | UCP_ATTR_FIELD_NAME;
     must(ucp_context_query(context, attr) == UCS_OK);
     must((attr->memory_types & 1) && strncmp(attr->name, "ucp_context_", 12) == 0);
-    worker_attr             = at_fence(level->worker_attr);
+    worker_attr = at_fence(level->worker_attr);
     worker_attr->field_mask = UINT64_MAX; /* also the bit of a member that the level does not have (N23-3) */
     if (level->worker_attr == sizeof(*worker_attr)) {
         worker_attr->address_device_name = NULL;
     }
     must(ucp_worker_query(worker, worker_attr) == UCS_OK);
     ucp_worker_release_address(worker, worker_attr->address);
-    ep_attr             = at_fence(level->ep_attr);
+    ep_attr = at_fence(level->ep_attr);
     ep_attr->field_mask = UCP_EP_ATTR_FIELD_NAME;
     must(ucp_ep_query(ep, ep_attr) == UCS_OK);
 }
@@ -216,13 +216,13 @@ static void query(void)
 static void run(void)
 {
     ucp_worker_params_t worker_params = {.field_mask = 0};
-    ucp_ep_params_t ep_params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
-    ucp_params_t *params              = at_fence(level->params);
+    ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_params_t *params = at_fence(level->params);
     ucp_address_t *address;
     size_t length;
 
     params->field_mask = UCP_PARAM_FIELD_FEATURES;
-    params->features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_AMO64 | UCP_FEATURE_AM;
+    params->features = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_AMO64 | UCP_FEATURE_AM;
     must(ucp_init_version(level->major, level->minor, params, NULL, &context) == UCS_OK);
     must(ucp_worker_create(context, &worker_params, &worker) == UCS_OK);
     must(ucp_worker_get_address(worker, &address, &length) == UCS_OK);
@@ -264,7 +264,7 @@ static int complaints(FILE *log)
 int main(int argc, char **argv)
 {
     const int out = dup(STDOUT_FILENO);
-    FILE *log     = tmpfile();
+    FILE *log = tmpfile();
     size_t i;
 
     must(argc == 3 && out >= 0 && log != NULL);

@@ -59,9 +59,9 @@ static void load(struct side *side, const char *directory, Lmid_t space, int fla
 
 static void open_side(struct side *side)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE};
-    ucp_ep_params_t ep_params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     ucp_address_t *address;
     size_t length;
 
@@ -95,7 +95,7 @@ static void talk(struct side *side, size_t length)
     must(out != NULL && in != NULL);
     memset(out, 'x', length);
     receive = call(side, ucp_tag_recv_nbx)(side->worker, in, length, 7, ~0ul, &none);
-    send    = call(side, ucp_tag_send_nbx)(side->ep, out, length, 7, &none);
+    send = call(side, ucp_tag_send_nbx)(side->ep, out, length, 7, &none);
     wait_for(side, send);
     wait_for(side, receive);
     must(memcmp(in, out, length) == 0);
@@ -115,7 +115,7 @@ static void close_side(struct side *side)
 static int num_threads(void)
 {
     DIR *directory = opendir("/proc/self/task");
-    int count      = 0;
+    int count = 0;
 
     must(directory != NULL);
     while (readdir(directory) != NULL) {
@@ -183,8 +183,8 @@ static void slurm(const char *ours)
 static unsigned num_components(void *libuct)
 {
     ucs_status_t (*query)(void ***, unsigned *) = dlsym(libuct, "uct_query_components");
-    void (*release)(void **)                    = dlsym(libuct, "uct_release_component_list");
-    unsigned count                              = 0;
+    void (*release)(void **) = dlsym(libuct, "uct_release_component_list");
+    unsigned count = 0;
     void **list;
 
     must(query != NULL && release != NULL && query(&list, &count) == UCS_OK);
@@ -221,7 +221,7 @@ static ucs_status_t meet(struct side *side, struct side *peer)
 
     must(call(peer, ucp_worker_get_address)(peer->worker, &address, &length) == UCS_OK);
     params.address = address;
-    status         = call(side, ucp_ep_create)(side->worker, &params, &ep);
+    status = call(side, ucp_ep_create)(side->worker, &params, &ep);
     call(peer, ucp_worker_release_address)(peer->worker, address);
     return status;
 }
@@ -261,28 +261,28 @@ static void on_error(void *argument, ucp_ep_h ep, ucs_status_t status)
  * hands out no connection. */
 static void knock(struct side *side, struct side *peer)
 {
-    struct sockaddr_in address            = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const ucp_listener_params_t listening = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
                                                            UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-                                             .sockaddr     = {(struct sockaddr *)&address, sizeof(address)},
+                                             .sockaddr = {(struct sockaddr *)&address, sizeof(address)},
                                              .conn_handler = {.cb = on_request}};
-    ucp_listener_attr_t attr              = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
-    ucp_ep_params_t params          = {.field_mask  = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
-                                                      UCP_EP_PARAM_FIELD_ERR_HANDLER |
-                                                      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                       .flags       = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-                                       .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
-                                       .err_handler = {.cb = on_error}};
-    const ucp_request_param_t force       = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    const time_t end                      = time(NULL) + 30;
+    ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                             .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+                             .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                             .err_handler = {.cb = on_error}};
+    const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    const time_t end = time(NULL) + 30;
     ucp_listener_h listener;
     ucp_ep_h ep;
 
     must(call(peer, ucp_listener_create)(peer->worker, &listening, &listener) == UCS_OK);
     must(call(peer, ucp_listener_query)(listener, &attr) == UCS_OK);
-    params.sockaddr.addr    = (struct sockaddr *)&attr.sockaddr;
+    params.sockaddr.addr = (struct sockaddr *)&attr.sockaddr;
     params.sockaddr.addrlen = sizeof(address);
-    failed                  = UCS_OK;
+    failed = UCS_OK;
     must(call(side, ucp_ep_create)(side->worker, &params, &ep) == UCS_OK);
     while (failed == UCS_OK && time(NULL) < end) {
         call(side, ucp_worker_progress)(side->worker);
@@ -297,7 +297,7 @@ static void knock(struct side *side, struct side *peer)
 static void mixed(const char *ours, const char *other)
 {
     struct side mine, original;
-    FILE *log     = tmpfile();
+    FILE *log = tmpfile();
     const int out = dup(STDOUT_FILENO);
 
     load(&mine, ours, LM_ID_BASE, RTLD_NOW | RTLD_GLOBAL);

@@ -70,8 +70,8 @@ static void check_pointers(void)
 static void check_objects(void)
 {
     volatile struct unknown_request *const volatile request = (struct unknown_request *)0x1000;
-    const void *volatile error                              = (void *)(intptr_t)UCS_ERR_BUSY;
-    const int code                                          = UCS_ERR_BUSY;
+    const void *volatile error = (void *)(intptr_t)UCS_ERR_BUSY;
+    const int code = UCS_ERR_BUSY;
 
     CHECK_POINTER(request, error);
     CHECK(UCS_PTR_STATUS(code) == UCS_ERR_BUSY && UCS_PTR_IS_ERR(code));
@@ -86,8 +86,8 @@ static void check_statuses(void)
 {
     const ucs_status_t status = UCS_ERR_BUSY;
     const volatile int number = UCS_ERR_BUSY;
-    const signed char octet   = UCS_ERR_BUSY;
-    ucs_status_ptr_t result   = UCS_STATUS_PTR(status);
+    const signed char octet = UCS_ERR_BUSY;
+    ucs_status_ptr_t result = UCS_STATUS_PTR(status);
 
     CHECK(UCS_PTR_STATUS(result) == status);
     CHECK(UCS_STATUS_PTR(number) == result && UCS_STATUS_PTR(octet) == result && UCS_STATUS_PTR(-15L) == result);
@@ -101,9 +101,9 @@ static void check_statuses(void)
 static void check_numbers(void)
 {
     const unsigned char small = 3;
-    const volatile short mid  = 3;
-    const int64_t large       = 3;
-    const size_t size         = 3;
+    const volatile short mid = 3;
+    const int64_t large = 3;
+    const size_t size = 3;
 
     CHECK(UCS_BIT(small) == 8 && UCS_BIT(mid) == 8 && UCS_BIT(large) == 8 && UCS_BIT(size) == 8);
     CHECK(UCS_BIT(UCS_MEMORY_TYPE_CUDA) == 2 && UCS_BIT(63) == (uint64_t)1 << 63);
@@ -118,7 +118,7 @@ static void check_numbers(void)
 static void check_addresses(void)
 {
     const volatile struct unknown_request *const pointer = (struct unknown_request *)0x1000;
-    const char *const end                                = (const char *)0x1010;
+    const char *const end = (const char *)0x1010;
 
     CHECK(UCS_PTR_BYTE_OFFSET(pointer, (short)16) == (void *)0x1010);
     CHECK(UCS_PTR_BYTE_OFFSET(end, -16L) == (void *)0x1000);

@@ -374,8 +374,8 @@ static void test_fatal_error(void **state) /* NB-20 */
 
 static void test_level_names(void **state) /* NB-14, NB-27 */
 {
-    static const char *const names[]      = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",
-                                             "REQ",   "DATA",  "ASYNC", "FUNC", "POLL", NULL,    "PRINT"};
+    static const char *const names[] = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",
+                                        "REQ",   "DATA",  "ASYNC", "FUNC", "POLL", NULL,    "PRINT"};
     static const ucs_log_level_t levels[] = {
         UCS_LOG_LEVEL_FATAL,      UCS_LOG_LEVEL_ERROR,       UCS_LOG_LEVEL_WARN,       UCS_LOG_LEVEL_DIAG,
         UCS_LOG_LEVEL_INFO,       UCS_LOG_LEVEL_DEBUG,       UCS_LOG_LEVEL_TRACE,      UCS_LOG_LEVEL_TRACE_REQ,

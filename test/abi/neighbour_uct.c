@@ -40,8 +40,8 @@ static int list_uct(char lines[][64])
 
     assert_int_equal(uct_query_components(&components, &num_components), UCS_OK);
     for (i = 0; i < num_components; i++) {
-        attr = (uct_component_attr_t){.field_mask   = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES,
-                                      .md_resources = &md_resource};
+        attr = (uct_component_attr_t){.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES,
+                                    .md_resources = &md_resource};
         assert_int_equal(uct_component_query(components[i], &attr), UCS_OK);
         assert_int_equal(uct_md_open(components[i], md_resource.md_name, NULL, &md), UCS_OK);
         assert_int_equal(uct_md_query_tl_resources(md, &resources, &num_resources), UCS_OK);
@@ -64,7 +64,7 @@ static int list_ucp(char lines[][64])
     char line[512], name[64], *text = NULL;
     ucp_context_h context;
     size_t size = 0;
-    int count   = 0;
+    int count = 0;
     FILE *stream;
 
     assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
@@ -141,16 +141,16 @@ static void test_query_touches_only_what_is_asked_for(void **state) /* NB-53, NB
     for (i = 0; i < count; i++) {
         memset(&attr, 0x5a, sizeof(attr));
         attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
-        before          = attr;
+        before = attr;
         assert_int_equal(uct_component_query(components[i], &attr), UCS_OK);
         assert_int_equal(attr.md_resource_count, 1);
         before.md_resource_count = 1;
         assert_memory_equal(&attr, &before, sizeof(attr));
 
         memset(list, 0x5a, sizeof(list));
-        attr.field_mask   = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES; /* mercury's second call */
-        attr.md_resources = list;
-        before            = attr;
+        attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES; /* mercury's second call */
+      attr.md_resources = list;
+        before = attr;
         assert_int_equal(uct_component_query(components[i], &attr), UCS_OK);
         assert_memory_equal(&attr, &before, sizeof(attr));
         assert_int_equal(list[1].md_name[0], 0x5a); /* exactly as many as were counted */
@@ -166,9 +166,9 @@ static void test_query_touches_only_what_is_asked_for(void **state) /* NB-53, NB
 static void test_failures_leave_nothing(void **state) /* NB-55, NB-56 */
 {
     uct_tl_resource_desc_t *resources = (void *)state;
-    uct_md_config_t *config           = (void *)state;
-    uct_md_h md                       = (void *)state;
-    unsigned count                    = 7;
+    uct_md_config_t *config = (void *)state;
+    uct_md_h md = (void *)state;
+    unsigned count = 7;
     uct_component_h *components;
     uct_component_attr_t attr = {.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES};
 
@@ -283,7 +283,7 @@ static void test_transports_are_not_offered(void **state) /* NB-90, NB-92 */
         "uct_ep_create", "uct_ep_get_address", "uct_ep_connect_to_ep", "uct_md_mem_reg", "uct_md_mem_dereg",
         "uct_md_mkey_pack", "uct_rkey_unpack", "uct_rkey_release"};
     static const char *const quiet[] = {"uct_worker_destroy", "uct_iface_close", "uct_ep_destroy"};
-    ucs_async_context_t *async       = (void *)state;
+    ucs_async_context_t *async = (void *)state;
     ucs_status_t (*function)(void *, void *, void *, void *, void *);
     size_t i;
 

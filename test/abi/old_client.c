@@ -81,7 +81,7 @@ static void recv_done(void *request, ucs_status_t status, ucp_tag_recv_info_t *i
     struct area *area = request;
 
     area->status = status;
-    area->info   = *info;
+    area->info = *info;
     ++area->calls;
 }
 
@@ -91,7 +91,7 @@ static void recv_done_nbx(void *request, ucs_status_t status, const ucp_tag_recv
 
     (void)request;
     area->status = status;
-    area->info   = *info;
+    area->info = *info;
     ++area->calls;
     ++nbx_calls;
 }
@@ -185,7 +185,7 @@ static void wait_recv_nb(ucs_status_ptr_t request, size_t length, ucp_tag_t tag)
 static void round_nb(int from, size_t length, int unexpected)
 {
     const ucp_datatype_t byte = ucp_dt_make_contig(1);
-    const ucp_tag_t tag       = 0x1234500000000000ull + length;
+    const ucp_tag_t tag = 0x1234500000000000ull + length;
     ucs_status_ptr_t sent, received = NULL;
 
     fill(length, (unsigned)from);
@@ -207,7 +207,7 @@ static void round_nb(int from, size_t length, int unexpected)
 static void round_nbr(int from, size_t length, int unexpected)
 {
     const ucp_datatype_t byte = ucp_dt_make_contig(1);
-    const ucp_tag_t tag       = 0xbeef0000u + (unsigned)length;
+    const ucp_tag_t tag = 0xbeef0000u + (unsigned)length;
     char *memory[2];
     void *send_request, *recv_request;
     ucp_tag_recv_info_t info;
@@ -253,17 +253,17 @@ static void round_nbr(int from, size_t length, int unexpected)
 /* One message by nbx calls; a receive that is complete at once fills recv_info and calls nobody (REQ-2, TAG-30). */
 static void round_nbx(int from, size_t length, int unexpected)
 {
-    const ucp_tag_t tag       = 99;
-    struct area result        = {0};
-    ucp_tag_recv_info_t info  = {0};
+    const ucp_tag_t tag = 99;
+    struct area result = {0};
+    ucp_tag_recv_info_t info = {0};
     ucp_request_param_t param = {0}, none = {0};
     ucs_status_ptr_t sent, received = NULL;
 
-    param.op_attr_mask       = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_RECV_INFO;
-    param.cb.recv            = recv_done_nbx;
-    param.user_data          = &result;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_RECV_INFO;
+    param.cb.recv = recv_done_nbx;
+    param.user_data = &result;
     param.recv_info.tag_info = &info;
-    nbx_calls                = 0;
+    nbx_calls = 0;
 
     fill(length, 7);
     if (!unexpected) {
@@ -330,9 +330,9 @@ static void truncation_and_cancel(void)
 
 static void probe_and_fetch(size_t length)
 {
-    const ucp_datatype_t byte    = ucp_dt_make_contig(1);
-    ucp_tag_message_h message    = NULL;
-    ucp_tag_recv_info_t info     = {0};
+    const ucp_datatype_t byte = ucp_dt_make_contig(1);
+    ucp_tag_message_h message = NULL;
+    ucp_tag_recv_info_t info = {0};
     ucs_status_ptr_t sent, received;
 
     fill(length, 11);
@@ -354,20 +354,20 @@ static void probe_and_fetch(size_t length)
 
 static void set_up(void)
 {
-    ucp_params_t params              = {0};
-    ucp_worker_params_t worker       = {0};
-    ucp_context_attr_t attr          = {0};
-    ucp_ep_params_t ep               = {0};
+    ucp_params_t params = {0};
+    ucp_worker_params_t worker = {0};
+    ucp_context_attr_t attr = {0};
+    ucp_ep_params_t ep = {0};
     ucp_config_t *config;
     ucp_address_t *address;
     size_t length;
     int i;
 
-    params.field_mask      = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE | UCP_PARAM_FIELD_REQUEST_INIT |
-                             UCP_PARAM_FIELD_REQUEST_CLEANUP;
-    params.features        = UCP_FEATURE_TAG;
-    params.request_size    = sizeof(struct area);
-    params.request_init    = request_init;
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE | UCP_PARAM_FIELD_REQUEST_INIT |
+                        UCP_PARAM_FIELD_REQUEST_CLEANUP;
+    params.features = UCP_FEATURE_TAG;
+    params.request_size = sizeof(struct area);
+    params.request_init = request_init;
     params.request_cleanup = request_cleanup;
     CHECK(ucp_config_read("OLD", NULL, &config) == UCS_OK);
     CHECK(ucp_init(&params, config, &context) == UCS_OK);
@@ -378,7 +378,7 @@ static void set_up(void)
     CHECK(attr.field_mask == UCP_ATTR_FIELD_REQUEST_SIZE && attr.request_size > 0 && attr.request_size <= 1024);
     request_size = attr.request_size;
 
-    worker.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     worker.thread_mode = UCS_THREAD_MODE_SINGLE;
     for (i = 0; i < 2; ++i) {
         CHECK(ucp_worker_create(context, &worker, &peers[i].worker) == UCS_OK);
@@ -387,7 +387,7 @@ static void set_up(void)
         CHECK(ucp_worker_get_address(peers[!i].worker, &address, &length) == UCS_OK);
         CHECK(address != NULL && length > 0 && length <= 1024);
         ep.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-        ep.address    = address;
+        ep.address = address;
         CHECK(ucp_ep_create(peers[i].worker, &ep, &peers[i].ep) == UCS_OK);
         ucp_worker_release_address(peers[!i].worker, address); /* copied by now: EP-3 */
     }

@@ -132,9 +132,9 @@ static void test_cpu_set_borders(void **state)
 /* The texts, cut short ones too, are those of the reference library, by calling it. */
 static void test_address_as_text(void **state)
 {
-    struct sockaddr_in v4  = {.sin_family = AF_INET, .sin_port = htons(1234)};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(1234)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(80)};
-    struct sockaddr other  = {.sa_family = AF_UNIX};
+    struct sockaddr other = {.sa_family = AF_UNIX};
     char text[64], tiny[10];
 
     (void)state;
@@ -201,7 +201,7 @@ static void test_system_id_is_of_the_host(void **state)
 static void test_memory_events(void **state)
 {
     const size_t length = 65536;
-    void *memory        = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     (void)state;
     assert_ptr_not_equal(memory, MAP_FAILED);

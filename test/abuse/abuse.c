@@ -66,7 +66,7 @@ void cw_child_must_pass(void (*body)(void *), void *argument, const char *what)
 
 int cw_open_fds(void)
 {
-    DIR *dir  = opendir("/proc/self/fd");
+    DIR *dir = opendir("/proc/self/fd");
     int count = 0;
 
     if (dir == NULL) {
@@ -169,10 +169,10 @@ ucs_status_t cw_party_try(struct cw_party *party, uint64_t features)
     memset(party, 0, sizeof(*party));
     memset(&params, 0xff, sizeof(params));
     memset(&worker_params, 0xff, sizeof(worker_params));
-    params.field_mask        = UCP_PARAM_FIELD_FEATURES;
-    params.features          = features;
+    params.field_mask = UCP_PARAM_FIELD_FEATURES;
+    params.features = features;
     worker_params.field_mask = 0;
-    status                   = ucp_init(&params, NULL, &party->context);
+    status = ucp_init(&params, NULL, &party->context);
     if (status != UCS_OK) {
         party->context = NULL;
         return status;
@@ -216,11 +216,11 @@ void cw_party_connect(struct cw_party *from, struct cw_party *to)
 
     (void)cw_party_address(to, bytes);
     memset(&params, 0xff, sizeof(params));
-    params.field_mask      = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                             UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address         = (const ucp_address_t *)bytes;
-    params.err_mode        = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb  = ep_failed;
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = (const ucp_address_t *)bytes;
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = ep_failed;
     params.err_handler.arg = from;
     cw_check(ucp_ep_create(from->worker, &params, &from->ep) == UCS_OK);
 }
@@ -274,7 +274,7 @@ void cw_party_talk(struct cw_party *from, struct cw_party *to, size_t length)
     }
     tag++;
     receive = ucp_tag_recv_nbx(to->worker, in, length, tag, UINT64_MAX, &param);
-    send    = ucp_tag_send_nbx(from->ep, out, length, tag, &param);
+    send = ucp_tag_send_nbx(from->ep, out, length, tag, &param);
     cw_check(cw_party_wait(from, to, send) == UCS_OK);
     cw_check(cw_party_wait(to, from, receive) == UCS_OK);
     cw_check(memcmp(in, out, length) == 0);

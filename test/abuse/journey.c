@@ -76,7 +76,7 @@ static void op_done(struct op *op, void *request, ucs_status_t status)
 {
     op->calls++;
     cw_check(op->calls == 1 && request != NULL);
-    op->status     = status;
+    op->status = status;
     last_change_ns = cw_now_ns();
     if (status != UCS_OK && !op->canceled) {
         journey->failed++;
@@ -268,7 +268,7 @@ static ucp_request_param_t param_for(struct op *op, int receive)
 
     memset(&param, 0xff, sizeof(param));
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    param.user_data    = op;
+    param.user_data = op;
     if (receive) {
         param.cb.recv = recv_done;
     } else {
@@ -285,7 +285,7 @@ static void note(struct op *op, ucs_status_ptr_t result)
         (void)refused(UCS_PTR_STATUS(result));
         return;
     }
-    op->request  = result;
+    op->request = result;
     op->accepted = 1;
 }
 
@@ -311,14 +311,14 @@ static void describe(int i, ucp_request_param_t *param, char *buffer, ucp_dt_iov
     }
     if (messages[i].kind == IOV || messages[i].kind == GENERIC) {
         param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-        param->datatype      = (messages[i].kind == IOV) ? (ucp_datatype_t)UCP_DATATYPE_IOV : generic;
+        param->datatype = (messages[i].kind == IOV) ? (ucp_datatype_t)UCP_DATATYPE_IOV : generic;
     }
 }
 
 static void post_send(int i, ucp_datatype_t generic)
 {
     ucp_request_param_t param = param_for(&sends[i], 0);
-    ucp_ep_h ep               = eps[messages[i].from];
+    ucp_ep_h ep = eps[messages[i].from];
     ucp_dt_iov_t iov[IOV_ENTRIES];
     void *start;
     size_t count;
@@ -332,7 +332,7 @@ static void post_send(int i, ucp_datatype_t generic)
 static void post_recv(int i, ucp_datatype_t generic)
 {
     ucp_request_param_t param = param_for(&recvs[i], 1);
-    ucp_worker_h worker       = workers[receiver_of(i)];
+    ucp_worker_h worker = workers[receiver_of(i)];
     ucp_tag_message_h message = NULL;
     ucp_dt_iov_t iov[IOV_ENTRIES];
     ucp_tag_recv_info_t info;
@@ -405,18 +405,18 @@ static void call_all(void)
     memset(&handler, 0xff, sizeof(handler));
     handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                          UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
-    handler.id         = 1000;
-    handler.cb         = called;
-    handler.arg        = workers[alone ? 0 : 1];
-    handler.flags      = UCP_AM_FLAG_PERSISTENT_DATA;
+    handler.id = 1000;
+    handler.cb = called;
+    handler.arg = workers[alone ? 0 : 1];
+    handler.flags = UCP_AM_FLAG_PERSISTENT_DATA;
     memset(in[PATTERN], 0, MAX_LENGTH);
     if (refused(ucp_worker_set_am_recv_handler(handler.arg, &handler))) {
         return;
     }
     for (i = 0; i < NUM_CALLS && (i == 0 || call_sends[i - 1].accepted); i++) {
-        param               = param_for(&call_sends[i], 0);
+        param = param_for(&call_sends[i], 0);
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-        param.flags         = calls[i].flags | UCP_AM_SEND_FLAG_COPY_HEADER;
+        param.flags = calls[i].flags | UCP_AM_SEND_FLAG_COPY_HEADER;
         note(&call_sends[i], ucp_am_send_nbx(eps[0], handler.id, &i, sizeof(i), out[PATTERN], calls[i].length, &param));
     }
     wait_while(calls_missing, NULL, "active messages");
@@ -500,7 +500,7 @@ static void close_all(void)
 static void exchange(void)
 {
     ucp_datatype_t generic = 0;
-    uint64_t seed          = 7;
+    uint64_t seed = 7;
     int i;
 
     for (i = 0; i < NUM_MESSAGES; i++) {
@@ -560,13 +560,13 @@ static int connect_to(int i, ucp_worker_h target)
         return 0;
     }
     memset(&params, 0xff, sizeof(params));
-    params.field_mask      = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                             UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address         = attr.address;
-    params.err_mode        = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb  = ep_failed;
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = attr.address;
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = ep_failed;
     params.err_handler.arg = NULL;
-    status                 = ucp_ep_create(workers[alone ? 0 : i], &params, &eps[i]);
+    status = ucp_ep_create(workers[alone ? 0 : i], &params, &eps[i]);
     ucp_worker_release_address(target, attr.address);
     if (refused(status)) {
         cw_check(eps[i] == NULL);
@@ -593,15 +593,15 @@ static int open_workers(ucp_context_h context)
 
 int cw_journey_run(struct cw_journey *run)
 {
-    ucp_config_t *config  = NULL;
+    ucp_config_t *config = NULL;
     ucp_context_h context = NULL;
     ucp_params_t params;
 
     journey = run;
-    lost    = 0;
-    alone   = !cw_tls_has("shm") && !cw_tls_has("tcp");
+    lost = 0;
+    alone = !cw_tls_has("shm") && !cw_tls_has("tcp");
     run->refused = run->failed = run->reported = 0;
-    run->relieved                              = 0;
+    run->relieved = 0;
     memset(workers, 0, sizeof(workers));
     memset(eps, 0, sizeof(eps));
     memset(sends, 0, sizeof(sends));
@@ -617,7 +617,7 @@ int cw_journey_run(struct cw_journey *run)
     (void)refused(ucp_config_modify(config, "SELF_DEVICES", "memory"));
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | run->features;
+    params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | run->features;
     if (refused(ucp_init(&params, config, &context))) {
         cw_check(context == NULL);
         ucp_config_release(config);

@@ -57,7 +57,7 @@ static void wait_for(ucp_worker_h worker, void *request)
 static void talk_to_itself(ucp_worker_h worker)
 {
     const ucp_request_param_t none = {0};
-    ucp_ep_params_t params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     ucp_address_t *address;
     char out = 'x', in = 0;
     void *receive;
@@ -77,7 +77,7 @@ static void talk_to_itself(ucp_worker_h worker)
 
 int main(int argc, char **argv)
 {
-    ucp_params_t params         = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_worker_params_t nothing = {0};
     ucp_context_h context;
     ucp_worker_h worker;

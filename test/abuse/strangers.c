@@ -68,7 +68,7 @@ void cw_strangers_begin(void)
     cw_party_talk(&cw_server, &cw_friend, 100000);
     (void)cw_party_address(&cw_server, address_bytes);
     rest(10);
-    fds_before    = cw_open_fds();
+    fds_before = cw_open_fds();
     memory_before = cw_resident_kb();
 }
 
@@ -193,7 +193,7 @@ struct packet {
 static struct packet first_of(uint64_t tag, uint64_t total, uint32_t message, size_t payload)
 {
     struct cw_wire_tag_first header = {.tag = htole64(tag), .total = htole64(total), .message = htole32(message)};
-    struct packet packet            = {.id = CW_PACKET_TAG_FIRST, .length = sizeof(header) + payload};
+    struct packet packet = {.id = CW_PACKET_TAG_FIRST, .length = sizeof(header) + payload};
 
     memcpy(packet.data, &header, sizeof(header));
     return packet;
@@ -202,7 +202,7 @@ static struct packet first_of(uint64_t tag, uint64_t total, uint32_t message, si
 static struct packet next_of(uint32_t message, uint64_t offset, size_t payload)
 {
     struct cw_wire_next header = {.message = htole32(message), .offset = htole64(offset)};
-    struct packet packet           = {.id = CW_PACKET_NEXT, .length = sizeof(header) + payload};
+    struct packet packet = {.id = CW_PACKET_NEXT, .length = sizeof(header) + payload};
 
     memcpy(packet.data, &header, sizeof(header));
     return packet;
@@ -219,7 +219,7 @@ static struct packet plain(uint8_t id, size_t length, int fill)
 static struct packet ack_of(uint64_t id)
 {
     struct cw_wire_tag_ack header = {.sync_id = htole64(id)};
-    struct packet packet          = {.id = CW_PACKET_TAG_ACK, .length = sizeof(header)};
+    struct packet packet = {.id = CW_PACKET_TAG_ACK, .length = sizeof(header)};
 
     memcpy(packet.data, &header, sizeof(header));
     return packet;
@@ -325,8 +325,8 @@ static int is_through(void *argument)
 /* A receive is matched by the beginning of a message that claims to have 1 MiB, and never gets the rest. */
 static void unfinished(const struct cw_visitor *visitor)
 {
-    const ucp_tag_t tag       = 0xabcdef;
-    ucs_status_t status       = UCS_INPROGRESS;
+    const ucp_tag_t tag = 0xabcdef;
+    ucs_status_t status = UCS_INPROGRESS;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                  .cb.recv = received, .user_data = &status};
     ucs_status_ptr_t request;
@@ -371,13 +371,13 @@ static size_t address_space(void)
 static void made_up_lengths(const struct cw_visitor *visitor)
 {
     struct cw_wire_am_first header = {.total = htole64(UINT64_C(1) << 38)};
-    struct packet packet           = {.id = CW_PACKET_AM_FIRST, .length = sizeof(header) + 100};
+    struct packet packet = {.id = CW_PACKET_AM_FIRST, .length = sizeof(header) + 100};
     struct cw_visit *visit;
     size_t before;
     uint32_t i;
 
     cw_visit_begins();
-    visit  = visitor->open();
+    visit = visitor->open();
     before = address_space();
     for (i = 0; i < 64; i++) {
         header.message = htole32(i);
@@ -397,7 +397,7 @@ static void made_up_lengths(const struct cw_visitor *visitor)
 static void forged_ack(const struct cw_visitor *visitor)
 {
     ucp_request_param_t param = {.op_attr_mask = 0};
-    const ucp_tag_t tag       = 0x5151;
+    const ucp_tag_t tag = 0x5151;
     ucs_status_ptr_t request, receive;
     uint32_t generation, slot;
     char in[8];
@@ -431,7 +431,7 @@ static void random_packets(const struct cw_visitor *visitor, unsigned rounds)
     for (round = 0; round < rounds; round++) {
         visit = visitor->open();
         for (i = 0; i < 20 && !visitor->ended(visit); i++) {
-            packet.id     = (uint8_t)(cw_random(&seed) % (CW_PACKET_COUNT + 1));
+            packet.id = (uint8_t)(cw_random(&seed) % (CW_PACKET_COUNT + 1));
             packet.length = cw_random(&seed) % 64;
             for (at = 0; at < packet.length; at++) { /* small numbers come near to the truth more often */
                 packet.data[at] = (uint8_t)((cw_random(&seed) % 8 == 0) ? cw_random(&seed) : cw_random(&seed) % 2);

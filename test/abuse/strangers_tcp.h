@@ -17,7 +17,7 @@
 static inline int cw_call_port(uint16_t port)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = port};
-    int fd                  = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     cw_check(fd >= 0 && connect(fd, (const struct sockaddr *)&name, sizeof(name)) == 0);
     cw_check(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);

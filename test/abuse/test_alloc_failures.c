@@ -98,7 +98,7 @@ static void drop(const void *ptr)
     table[at] = NULL;
     live--;
     for (next = (at + 1) & (TABLE_SIZE - 1); table[next] != NULL; next = (next + 1) & (TABLE_SIZE - 1)) {
-        moved       = table[next];
+        moved = table[next];
         table[next] = NULL;
         live--;
         (void)add(moved);
@@ -175,7 +175,7 @@ struct run {
 
 static void body(void *argument)
 {
-    const struct run *run     = argument;
+    const struct run *run = argument;
     struct cw_journey journey = {.relief = memory_is_back, .features = UCP_FEATURE_WAKEUP};
     int fds, complete;
     long before;
@@ -183,12 +183,12 @@ static void body(void *argument)
     if (!run->cold) {
         cw_check(cw_journey_run(&journey)); /* what a process keeps for good is there now */
     }
-    before    = live;
-    fds       = cw_open_fds();
-    endless   = run->endless;
-    failures  = 0;
+    before = live;
+    fds = cw_open_fds();
+    endless = run->endless;
+    failures = 0;
     countdown = run->fail_at;
-    complete  = cw_journey_run(&journey);
+    complete = cw_journey_run(&journey);
     if (failures == 0) {
         cw_check(complete);
         _exit(CHILD_UNTOUCHED); /* there are no more than that */
@@ -203,9 +203,9 @@ static void body(void *argument)
 
 static void fail_everywhere(int endless_too, int cold)
 {
-    struct run run    = {.endless = endless_too, .cold = cold};
+    struct run run = {.endless = endless_too, .cold = cold};
     const char *first = getenv("CW_ABUSE_FIRST"); /* by hand: begin with this one */
-    int code          = 0;
+    int code = 0;
 
     cw_log_watch();
     for (run.fail_at = (first == NULL) ? 0 : atol(first); code == 0; run.fail_at++) {

@@ -70,7 +70,7 @@ static void body_attributes(void *argument)
     worker_attr.field_mask = UNKNOWN_64 | UCP_WORKER_ATTR_FIELD_ADDRESS;
     cw_check(ucp_worker_query(party.worker, &worker_attr) == UCS_OK && worker_attr.address_length <= 1024);
     ucp_worker_release_address(party.worker, worker_attr.address);
-    worker_attr.field_mask   |= UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+    worker_attr.field_mask |= UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
     worker_attr.address_flags = UNKNOWN_32;
     cw_check(ucp_worker_query(party.worker, &worker_attr) == UCS_OK && worker_attr.address_length <= 1024);
     ucp_worker_release_address(party.worker, worker_attr.address);
@@ -107,7 +107,7 @@ static void body_creation(void *argument)
     ucp_cleanup(context);
     params.field_mask = UNKNOWN_64 | UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                         UCP_PARAM_FIELD_ESTIMATED_NUM_PPN | UCP_PARAM_FIELD_TAG_SENDER_MASK;
-    params.features   = UNKNOWN_64 | UCP_FEATURE_TAG;
+    params.features = UNKNOWN_64 | UCP_FEATURE_TAG;
     cw_check(ucp_init(&params, NULL, &context) == UCS_OK);
     FILL(worker_params);
     worker_params.field_mask = UNKNOWN_64 | UCP_WORKER_PARAM_FIELD_CPU_MASK | UCP_WORKER_PARAM_FIELD_FLAGS |
@@ -123,14 +123,14 @@ static void body_creation(void *argument)
     for (bit = 0; bit < 2; bit++) { /* no descriptor, and one of another kind */
         FILL(worker_params);
         worker_params.field_mask = UCP_WORKER_PARAM_FIELD_EVENT_FD;
-        worker_params.event_fd   = (bit == 0) ? 9999 : 2;
+        worker_params.event_fd = (bit == 0) ? 9999 : 2;
         cw_check(ucp_worker_create(context, &worker_params, &worker) < 0 && worker == NULL);
     }
     cw_check(ucp_mem_unmap(context, NULL) == UCS_ERR_INVALID_PARAM); /* as Open MPI's dynamic windows do */
     ucp_cleanup(context);
     FILL(params);
-    params.field_mask   = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE;
-    params.features     = UCP_FEATURE_TAG;
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE;
+    params.features = UCP_FEATURE_TAG;
     params.request_size = SIZE_MAX / 2; /* more than any request can be given */
     if (ucp_init(&params, NULL, &context) == UCS_OK) {
         worker_params.field_mask = 0;
@@ -161,7 +161,7 @@ static void body_operations(void *argument)
     for (i = 0; i < 2; i++) {
         FILL(param);
         param.op_attr_mask = UNKNOWN_32;
-        flags              = (i == 0) ? 0 : UCP_OP_ATTR_FIELD_FLAGS; /* of flags that mean nothing here */
+        flags = (i == 0) ? 0 : UCP_OP_ATTR_FIELD_FLAGS; /* of flags that mean nothing here */
         param.op_attr_mask |= flags;
         receive = ucp_tag_recv_nbx(party.worker, in, sizeof(in), 5, UINT64_MAX, &param);
         cw_check(UCS_PTR_IS_PTR(receive));
@@ -172,7 +172,7 @@ static void body_operations(void *argument)
     }
     FILL(param);
     param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
-    param.datatype     = 5; /* of no class */
+    param.datatype = 5; /* of no class */
     cw_check(UCS_PTR_STATUS(ucp_tag_send_nbx(party.ep, in, 1, 1, &param)) == UCS_ERR_INVALID_PARAM);
     cw_check(UCS_PTR_STATUS(ucp_tag_recv_nbx(party.worker, in, 1, 1, 1, &param)) == UCS_ERR_INVALID_PARAM);
     param.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
@@ -183,8 +183,8 @@ static void body_operations(void *argument)
     ep_params.field_mask = UNKNOWN_64; /* no address */
     cw_check(ucp_ep_create(party.worker, &ep_params, &ep) == UCS_ERR_INVALID_PARAM && ep == NULL);
     ep_params.field_mask = UNKNOWN_64 | UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    ep_params.flags      = UNKNOWN_32;
-    ep_params.address    = (const ucp_address_t *)address;
+    ep_params.flags = UNKNOWN_32;
+    ep_params.address = (const ucp_address_t *)address;
     cw_check(ucp_ep_create(party.worker, &ep_params, &ep) == UCS_OK);
     FILL(param);
     param.op_attr_mask = UNKNOWN_32;
@@ -226,8 +226,8 @@ static void damage(uint8_t *bytes, size_t length, uint64_t *seed)
             bytes[at] = (uint8_t)cw_random(seed);
             break;
         case 3:
-            bytes[CW_ADDRESS_AT_LENGTH]     = (uint8_t)cw_random(seed); /* another length */
-            bytes[CW_ADDRESS_AT_LENGTH + 1] = (uint8_t)(cw_random(seed) % 5);
+            bytes[CW_ADDRESS_AT_LENGTH] = (uint8_t)cw_random(seed); /* another length */
+        bytes[CW_ADDRESS_AT_LENGTH + 1] = (uint8_t)(cw_random(seed) % 5);
             break;
         case 4:
             bytes[CW_ADDRESS_AT_ENTRIES] = (uint8_t)cw_random(seed); /* another number of entries */
@@ -252,7 +252,7 @@ static void body_addresses(void *argument)
     ucp_worker_address_attr_t attr;
     ucp_ep_params_t params;
     struct cw_party party;
-    uint64_t seed   = *(uint64_t *)argument;
+    uint64_t seed = *(uint64_t *)argument;
     unsigned accepted = 0, refused = 0;
     ucs_status_t status;
     size_t length;
@@ -267,13 +267,13 @@ static void body_addresses(void *argument)
         memcpy(bytes, good, length);
         damage(bytes, length, &seed);
         attr.field_mask = UCP_WORKER_ADDRESS_ATTR_FIELD_UID;
-        status          = ucp_worker_address_query((ucp_address_t *)bytes, &attr);
+        status = ucp_worker_address_query((ucp_address_t *)bytes, &attr);
         cw_check(status == UCS_OK || status == UCS_ERR_INVALID_PARAM || status == UCS_ERR_UNREACHABLE);
         FILL(params);
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-        params.address    = (const ucp_address_t *)bytes;
-        ep                = NULL;
-        status            = ucp_ep_create(party.worker, &params, &ep);
+        params.address = (const ucp_address_t *)bytes;
+        ep = NULL;
+        status = ucp_ep_create(party.worker, &params, &ep);
         cw_check((status == UCS_OK) == (ep != NULL));
         if (status == UCS_OK) {
             accepted++;
@@ -298,7 +298,7 @@ static void body_addresses(void *argument)
 static void body_values(void *argument)
 {
     static const char *const transports[] = {"nosuch", "", "^all", "all,self", "^", ",", "ib,rc,cuda", "^self,^tcp"};
-    static const char *const values[][2]  = {
+    static const char *const values[][2] = {
         {"UCX_TCP_NODELAY", "perhaps"}, {"UCX_TCP_TX_SEG_SIZE", "8q"}, {"UCX_TCP_TX_SEG_SIZE", "-1"},
         {"UCX_TCP_KEEPIDLE", "soon"}, {"UCX_TCP_PORT_RANGE", "9-"}, {"UCX_TCP_PORT_RANGE", "x"},
         {"UCX_POSIX_FIFO_SIZE", "99999999999999999999"}, {"UCX_TCP_AF_PRIO", ",,"}, {"UCX_RNDV_SCHEME", "magic"},

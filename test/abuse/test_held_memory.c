@@ -52,7 +52,7 @@ static void hear(const struct cm *cm, void *data, size_t length)
 static void join(struct cm *cm)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
-    char bytes[1024]       = {0};
+    char bytes[1024] = {0};
 
     cw_party_open(&cm->party, UCP_FEATURE_TAG);
     (void)cw_party_address(&cm->party, bytes);
@@ -71,7 +71,7 @@ static int faults;              /* descriptor of userfaultfd(2) */
 static int open_faults(void)
 {
     struct uffdio_api api = {.api = UFFD_API};
-    int fd                = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
     if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) != 0) {
         (void)close(fd);
@@ -142,7 +142,7 @@ static uint64_t finish(struct cm *cm, ucs_status_ptr_t request)
     while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
         begin = cw_now_ns();
         (void)ucp_worker_progress(cm->party.worker);
-        begin   = cw_now_ns() - begin;
+        begin = cw_now_ns() - begin;
         longest = (begin > longest) ? begin : longest;
     }
     if (UCS_PTR_IS_PTR(request)) {
@@ -191,8 +191,8 @@ static void holder(int other, int sends)
 static void body(void *argument)
 {
     static uint8_t data[LENGTH];
-    const int sends        = *(const int *)argument;
-    struct cm cm           = {0};
+    const int sends = *(const int *)argument;
+    struct cm cm = {0};
     uint64_t longest[ROUNDS];
     int ends[2], status = 0;
     unsigned round;

@@ -74,7 +74,7 @@ static void descriptors_are_back(void)
 static void body_journey(void *argument)
 {
     struct cw_journey journey = {.relief = descriptors_are_back, .features = UCP_FEATURE_WAKEUP};
-    const unsigned *count     = argument;
+    const unsigned *count = argument;
     int fds, complete;
 
     cw_check(getrlimit(RLIMIT_NOFILE, &old_limit) == 0);
@@ -147,13 +147,13 @@ static ucp_listener_h start_listener(void)
     ucp_listener_params_t params = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
                                                   UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
                                     .conn_handler = {on_request, NULL}};
-    ucp_listener_attr_t attr     = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
     ucp_listener_h listener;
 
-    listening                 = (struct sockaddr_in){.sin_family = AF_INET};
+    listening = (struct sockaddr_in){.sin_family = AF_INET};
     listening.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    params.sockaddr.addr      = (const struct sockaddr *)&listening;
-    params.sockaddr.addrlen   = sizeof(listening);
+    params.sockaddr.addr = (const struct sockaddr *)&listening;
+    params.sockaddr.addrlen = sizeof(listening);
     cw_check(ucp_listener_create(server.worker, &params, &listener) == UCS_OK);
     cw_check(ucp_listener_query(listener, &attr) == UCS_OK);
     memcpy(&listening, &attr.sockaddr, sizeof(listening));
@@ -163,8 +163,8 @@ static ucp_listener_h start_listener(void)
 static void call_listener(struct cw_party *caller)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
-                                    .flags      = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-                                    .sockaddr   = {(const struct sockaddr *)&listening, sizeof(listening)}};
+                                    .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+                                    .sockaddr = {(const struct sockaddr *)&listening, sizeof(listening)}};
 
     cw_check(ucp_ep_create(caller->worker, &params, &caller->ep) == UCS_OK);
 }
@@ -196,7 +196,7 @@ static pid_t start_caller(uint64_t tag)
 
 static unsigned progress_for_ms(unsigned ms)
 {
-    uint64_t end  = cw_now_ns() + ms * UINT64_C(1000000);
+    uint64_t end = cw_now_ns() + ms * UINT64_C(1000000);
     unsigned work = 0;
 
     while (cw_now_ns() < end) {
@@ -209,7 +209,7 @@ static unsigned progress_for_ms(unsigned ms)
 static unsigned sleep_for_ms(int efd, unsigned ms)
 {
     const uint64_t end = cw_now_ns() + ms * UINT64_C(1000000);
-    unsigned wakings   = 0;
+    unsigned wakings = 0;
 
     while (cw_now_ns() < end) {
         if (ucp_worker_arm(server.worker) != UCS_OK) {
@@ -264,7 +264,7 @@ struct obstacle {
 static void body_no_accept(void *argument)
 {
     const struct obstacle *obstacle = argument;
-    ucp_listener_h listener         = NULL;
+    ucp_listener_h listener = NULL;
     struct cw_party friend;
     int fillers[MAX_FILLERS], count = 0, fds, i, efd;
     pid_t pids[CALLERS];

@@ -64,15 +64,15 @@ static void body_ends(void *argument)
 static void body_queries(void *argument)
 {
     ucp_ep_evaluate_perf_param_t perf_param = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE};
-    ucp_ep_evaluate_perf_attr_t perf        = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
-    ucp_conn_request_attr_t request_attr    = {.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID};
-    ucp_worker_address_attr_t address_attr  = {.field_mask = UCP_WORKER_ADDRESS_ATTR_FIELD_UID};
-    ucp_listener_attr_t listener_attr       = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
-    ucp_context_attr_t context_attr         = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
-    ucp_request_attr_t req_attr             = {.field_mask = UCP_REQUEST_ATTR_FIELD_STATUS};
-    ucp_worker_attr_t worker_attr           = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
-    ucp_mem_attr_t mem_attr                 = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
-    ucp_ep_attr_t ep_attr                   = {.field_mask = UCP_EP_ATTR_FIELD_NAME};
+    ucp_ep_evaluate_perf_attr_t perf = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
+    ucp_conn_request_attr_t request_attr = {.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID};
+    ucp_worker_address_attr_t address_attr = {.field_mask = UCP_WORKER_ADDRESS_ATTR_FIELD_UID};
+    ucp_listener_attr_t listener_attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    ucp_context_attr_t context_attr = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
+    ucp_request_attr_t req_attr = {.field_mask = UCP_REQUEST_ATTR_FIELD_STATUS};
+    ucp_worker_attr_t worker_attr = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
+    ucp_mem_attr_t mem_attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    ucp_ep_attr_t ep_attr = {.field_mask = UCP_EP_ATTR_FIELD_NAME};
     ucp_address_t *address;
     size_t length;
 
@@ -98,11 +98,11 @@ static void body_calls(void *argument)
     ucp_am_handler_param_t handler = {.field_mask = 0};
     ucp_listener_params_t listener_params = {.field_mask = 0};
     ucp_mem_advise_params_t advise = {.field_mask = 0};
-    ucp_memh_pack_params_t pack    = {.field_mask = 0};
+    ucp_memh_pack_params_t pack = {.field_mask = 0};
     ucp_rkey_compare_params_t compare = {.field_mask = 0};
-    ucp_worker_params_t params     = {.field_mask = 0};
-    ucp_mem_map_params_t map       = {.field_mask = 0};
-    ucp_ep_params_t ep_params      = {.field_mask = 0};
+    ucp_worker_params_t params = {.field_mask = 0};
+    ucp_mem_map_params_t map = {.field_mask = 0};
+    ucp_ep_params_t ep_params = {.field_mask = 0};
     ucp_listener_h listener;
     ucp_worker_h worker;
     ucp_rkey_h rkey;
@@ -146,8 +146,8 @@ static void body_cleanup_first(void *argument)
     cw_party_close(&one);
     fds = cw_open_fds();
     cw_party_open(&one, UCP_FEATURE_TAG);
-    other         = one;
-    other.ep      = NULL;
+    other = one;
+    other.ep = NULL;
     cw_check(ucp_worker_create(one.context, &params, &other.worker) == UCS_OK);
     SAYS(ucp_cleanup(one.context), "2 of its workers");
     cw_party_connect(&one, &other);

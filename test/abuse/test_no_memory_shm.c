@@ -72,10 +72,10 @@ static int transport_is(struct cw_party *party, const char *name)
     ucp_ep_attr_t attr;
 
     memset(&attr, 0xff, sizeof(attr));
-    attr.field_mask             = UCP_EP_ATTR_FIELD_TRANSPORTS;
-    attr.transports.entries     = entries;
+    attr.field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS;
+    attr.transports.entries = entries;
     attr.transports.num_entries = 4;
-    attr.transports.entry_size  = sizeof(entries[0]);
+    attr.transports.entry_size = sizeof(entries[0]);
     cw_check(ucp_ep_query(party->ep, &attr) == UCS_OK && attr.transports.num_entries == 1);
     return strcmp(entries[0].transport_name, name) == 0;
 }
@@ -126,7 +126,7 @@ static void body_falls_back(void *argument)
     cw_party_open(&two, UCP_FEATURE_TAG);
     cw_party_connect(&one, &two);
     cw_party_connect(&two, &one);
-    fds   = cw_open_fds();
+    fds = cw_open_fds();
     lines = cw_log_lines();
     begin(argument);
     cw_party_talk(&one, &two, 100000);
@@ -147,15 +147,15 @@ static void on_request(ucp_conn_request_h request, void *arg)
 /* A listener of `one`, an endpoint of `two` to it, and the answer. */
 static void meet(struct cw_party *one, struct cw_party *two, ucp_listener_h *listener_p)
 {
-    struct sockaddr_in name           = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    ucp_conn_request_h request        = NULL;
-    ucp_listener_params_t listening   = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
-                                                       UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-                                         .sockaddr     = {(const struct sockaddr *)&name, sizeof(name)},
-                                         .conn_handler = {on_request, &request}};
-    ucp_listener_attr_t attr          = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
-    ucp_ep_params_t params            = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR,
-                                         .flags      = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER};
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ucp_conn_request_h request = NULL;
+    ucp_listener_params_t listening = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                     UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+                                       .sockaddr = {(const struct sockaddr *)&name, sizeof(name)},
+                                       .conn_handler = {on_request, &request}};
+    ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR,
+                              .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER};
 
     cw_check(ucp_listener_create(one->worker, &listening, listener_p) == UCS_OK);
     cw_check(ucp_listener_query(*listener_p, &attr) == UCS_OK);
@@ -165,7 +165,7 @@ static void meet(struct cw_party *one, struct cw_party *two, ucp_listener_h *lis
         (void)ucp_worker_progress(one->worker);
         (void)ucp_worker_progress(two->worker);
     }
-    params.field_mask   = UCP_EP_PARAM_FIELD_CONN_REQUEST;
+    params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
     params.conn_request = request;
     cw_check(ucp_ep_create(one->worker, &params, &one->ep) == UCS_OK);
 }
@@ -223,7 +223,7 @@ static void body_fails(void *argument)
     cw_party_open(&one, UCP_FEATURE_TAG);
     cw_party_open(&two, UCP_FEATURE_TAG);
     cw_party_connect(&one, &two);
-    fds   = cw_open_fds();
+    fds = cw_open_fds();
     lines = cw_log_lines();
     begin(argument);
     status = cw_party_wait(&one, &two, ucp_tag_send_nbx(one.ep, "12345678", 8, 1, &param));
@@ -330,7 +330,7 @@ static void test_bad_directories(void **state)
 
 static int names_in(const char *path, const char *part)
 {
-    DIR *dir  = opendir(path);
+    DIR *dir = opendir(path);
     int count = 0;
     struct dirent *entry;
 
@@ -363,7 +363,7 @@ static void note_sockets(struct traces *traces, pid_t pid)
     cw_check(dir != NULL);
     while ((entry = readdir(dir)) != NULL) {
         (void)snprintf(path, sizeof(path), "/proc/%d/fd/%s", (int)pid, entry->d_name);
-        length                           = readlink(path, target, sizeof(target) - 1);
+        length = readlink(path, target, sizeof(target) - 1);
         target[(length > 0) ? length : 0] = '\0';
         if (sscanf(target, "socket:[%lu]", &inode) == 1) {
             cw_check(traces->count < (int)(sizeof(traces->sockets) / sizeof(traces->sockets[0])));

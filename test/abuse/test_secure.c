@@ -103,7 +103,7 @@ static bool give_capability(const char *path)
 static bool give_rights(const char *kind, const char *path)
 {
     const bool is_root = geteuid() == 0;
-    const gid_t group  = is_root ? ANOTHER : other_group();
+    const gid_t group = is_root ? ANOTHER : other_group();
 
     if (strcmp(kind, "root") == 0) {
         return is_root && chmod(path, 04755) == 0;

@@ -121,11 +121,11 @@ static void ep_failed(void *argument, ucp_ep_h ep, ucs_status_t status)
 
 static void connect_to_other(struct cw_party *party, int address_from)
 {
-    ucp_ep_params_t params = {.field_mask  = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                              .address     = (const ucp_address_t *)address_of_other,
-                              .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
-                              .err_handler = {.cb = ep_failed, .arg = party}};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                             .address = (const ucp_address_t *)address_of_other,
+                             .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                             .err_handler = {.cb = ep_failed, .arg = party}};
 
     cw_check(read(address_from, address_of_other, sizeof(address_of_other)) > 0);
     cw_check(ucp_ep_create(party->worker, &params, &party->ep) == UCS_OK);
@@ -181,8 +181,8 @@ static void fill_the_way(int *pair)
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
-    } control         = {.bytes = {0}};
-    struct iovec iov  = {.iov_base = "x", .iov_len = 1};
+    } control = {.bytes = {0}};
+    struct iovec iov = {.iov_base = "x", .iov_len = 1};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
     struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
@@ -190,8 +190,8 @@ static void fill_the_way(int *pair)
 
     cw_check(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type  = SCM_RIGHTS;
-    header->cmsg_len   = CMSG_LEN(sizeof(int));
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(header), &pair[0], sizeof(int));
     for (i = 0; i < 4 * FEW_FDS; i++) {
         if (sendmsg(pair[1], &msg, MSG_NOSIGNAL) < 0) {

@@ -78,9 +78,9 @@ static ucp_ep_params_t ep_params(struct machine *machine)
     ucp_ep_params_t params;
 
     memset(&params, 0xff, sizeof(params));
-    params.field_mask      = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.err_mode        = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb  = failed;
+    params.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = failed;
     params.err_handler.arg = machine;
     return params;
 }
@@ -141,7 +141,7 @@ static void machines_silent(const struct machine *machine, int number)
 static unsigned sleep_for(struct machine *machine, unsigned ms, int (*until)(const struct machine *machine))
 {
     const uint64_t end = cw_now_ns() + ms * UINT64_C(1000000);
-    unsigned wakings   = 0;
+    unsigned wakings = 0;
     uint64_t now;
 
     while ((now = cw_now_ns()) < end && (until == NULL || !until(machine))) {
@@ -164,7 +164,7 @@ static void must_fail(struct machine *machine)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    uint64_t word                   = 0;
+    uint64_t word = 0;
 
     (void)sleep_for(machine, LATEST_MS, has_failed);
     cw_check(machine->party.failures == 1 && machine->status == UCS_ERR_ENDPOINT_TIMEOUT);
@@ -181,13 +181,13 @@ static void must_fail(struct machine *machine)
 static void join(struct machine *machine)
 {
     ucp_ep_params_t params = ep_params(machine);
-    char bytes[1024]       = {0};
+    char bytes[1024] = {0};
 
     (void)cw_party_address(&machine->party, bytes);
     tell(machine, bytes, sizeof(bytes));
     hear(machine, bytes, sizeof(bytes));
     params.field_mask |= UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address     = (const ucp_address_t *)bytes;
+    params.address = (const ucp_address_t *)bytes;
     cw_check(ucp_ep_create(machine->party.worker, &params, &machine->party.ep) == UCS_OK);
 }
 
@@ -368,13 +368,13 @@ static void on_request(ucp_conn_request_h request, void *argument)
 
 static void waiting_second(struct machine *machine)
 {
-    struct sockaddr_in address         = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-    ucp_conn_request_h request         = NULL;
-    ucp_listener_params_t params       = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
-                                                        UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-                                          .sockaddr     = {(const struct sockaddr *)&address, sizeof(address)},
-                                          .conn_handler = {on_request, &request}};
-    ucp_listener_attr_t attr           = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    ucp_conn_request_h request = NULL;
+    ucp_listener_params_t params = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                  UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+                                    .sockaddr = {(const struct sockaddr *)&address, sizeof(address)},
+                                    .conn_handler = {on_request, &request}};
+    ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
     ucp_listener_h listener;
 
     cw_check(ucp_listener_create(machine->party.worker, &params, &listener) == UCS_OK);
@@ -401,10 +401,10 @@ static void body_waiting(void *argument)
     machines_start(&machine, waiting_second);
     hear(&machine, &address.sin_port, sizeof(address.sin_port));
     cw_check(inet_pton(AF_INET, "10.213.0.2", &address.sin_addr) == 1);
-    params                  = ep_params(&machine);
-    params.field_mask      |= UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS;
-    params.flags            = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-    params.sockaddr.addr    = (const struct sockaddr *)&address;
+    params = ep_params(&machine);
+    params.field_mask |= UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS;
+    params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+    params.sockaddr.addr = (const struct sockaddr *)&address;
     params.sockaddr.addrlen = sizeof(address);
     cw_check(ucp_ep_create(machine.party.worker, &params, &machine.party.ep) == UCS_OK);
     while (poll(&(struct pollfd){.fd = machine.peer, .events = POLLIN}, 1, 0) == 0) {

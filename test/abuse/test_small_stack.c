@@ -84,7 +84,7 @@ static ucs_status_t take(void *arg, const void *header, size_t header_length, vo
 static void talk_by_messages(struct talk *talk)
 {
     ucp_request_param_t all = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_STREAM_RECV_FLAG_WAITALL};
-    const unsigned before   = talk->messages;
+    const unsigned before = talk->messages;
     void *request;
     size_t length;
 
@@ -129,7 +129,7 @@ static void *live(void *argument)
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
         .id = 1, .cb = take};
     struct cw_party party = {0};
-    struct talk talk      = {.party = &party, .out = calloc(1, LONGEST), .in = calloc(1, LONGEST)};
+    struct talk talk = {.party = &party, .out = calloc(1, LONGEST), .in = calloc(1, LONGEST)};
     ucp_rkey_h rkey;
     ucp_mem_h memory;
     size_t i;

@@ -45,12 +45,12 @@ static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 
 static void begin(void)
 {
-    struct sockaddr_in name      = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     ucp_listener_params_t params = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
                                                   UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-                                    .sockaddr        = {(const struct sockaddr *)&name, sizeof(name)},
+                                    .sockaddr = {(const struct sockaddr *)&name, sizeof(name)},
                                     .conn_handler.cb = requested};
-    ucp_listener_attr_t attr     = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
 
     cw_strangers_begin();
     cw_check(ucp_listener_create(cw_server.worker, &params, &listener) == UCS_OK);
@@ -155,7 +155,7 @@ static ucp_ep_h accept_request(ucp_conn_request_h request, ucs_status_t *status)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST | UCP_EP_PARAM_FIELD_ERR_HANDLER,
                                     .conn_request = request, .err_handler = {failed, &failures}};
-    ucp_ep_h ep                  = NULL;
+    ucp_ep_h ep = NULL;
 
     *status = ucp_ep_create(cw_server.worker, &params, &ep);
     return ep;
@@ -221,7 +221,7 @@ static void body_packets(void *argument)
     static const uint8_t twice[] = {CW_PACKET_STAY, CW_PACKET_STAY};
     static const uint8_t early[] = {CW_PACKET_CLOSE, CW_PACKET_END, CW_PACKET_TAG_EAGER, CW_PACKET_TAG_SYNC,
                                     CW_PACKET_AM_EAGER, CW_PACKET_CREDIT, CW_PACKET_INVALID, CW_PACKET_COUNT, 255};
-    const uint8_t stay           = CW_PACKET_STAY;
+    const uint8_t stay = CW_PACKET_STAY;
     ucp_ep_h ep;
     size_t i;
     int fd;
@@ -256,7 +256,7 @@ static void body_same_number(void *argument)
     (void)argument;
     begin();
     cw_visit_begins();
-    first  = visit(99, &ep);
+    first = visit(99, &ep);
     second = cw_call_port(listener_name.sin_port);
     hello_bytes(bytes, 99);
     cw_check(send(second, bytes, sizeof(bytes), MSG_NOSIGNAL) == (ssize_t)sizeof(bytes));
@@ -284,7 +284,7 @@ static void body_gone_before_the_answer(void *argument)
     begin();
     for (i = 0; i < 8; i++) {
         failures = num_requests = 0;
-        fd       = cw_call_port(listener_name.sin_port);
+        fd = cw_call_port(listener_name.sin_port);
         hello_bytes(bytes, (uint64_t)i);
         cw_check(send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) == (ssize_t)sizeof(bytes));
         cw_server_until(one_requested, &one);
@@ -349,7 +349,7 @@ static int hello_came(void *argument)
 static int mislead(int trap, const void *bytes, size_t length, ucp_ep_h *ep_p)
 {
     struct sockaddr_in name = {0};
-    socklen_t size          = sizeof(name);
+    socklen_t size = sizeof(name);
     uint8_t hello[HELLO_BYTES];
     ucp_ep_params_t params;
     int fd;
@@ -358,9 +358,9 @@ static int mislead(int trap, const void *bytes, size_t length, ucp_ep_h *ep_p)
     cw_check(getsockname(trap, (struct sockaddr *)&name, &size) == 0);
     params = (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
                                              UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                               .flags       = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-                               .sockaddr    = {(const struct sockaddr *)&name, sizeof(name)},
-                               .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                               .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+                               .sockaddr = {(const struct sockaddr *)&name, sizeof(name)},
+                               .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                                .err_handler = {failed, &failures}};
     cw_check(ucp_ep_create(cw_server.worker, &params, ep_p) == UCS_OK);
     fd = accept(trap, NULL, NULL);
@@ -380,7 +380,7 @@ static void must_fail(int trap, const void *bytes, size_t length, int opens)
     int fd;
 
     cw_visit_begins();
-    fd      = mislead(trap, bytes, length, &ep);
+    fd = mislead(trap, bytes, length, &ep);
     request = ucp_tag_send_nbx(ep, "12345678", 8, 1, &param);
     (void)shutdown(fd, SHUT_WR);
     cw_server_until(has_failed, &failures);
@@ -403,7 +403,7 @@ static size_t answer_bytes(uint8_t *bytes, enum cw_tcp_greeting_kind kind, enum 
 static void body_answers(void *argument)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int trap                = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int trap = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     uint8_t bytes[1024] = {0}, blob[1024];
     size_t length, total, i;
 
@@ -427,10 +427,10 @@ static void body_answers(void *argument)
     must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_greeting_kind)5, CW_CM_ACCEPTED, NULL, 0), 0);
 
     length = cw_party_address(&cw_friend, blob); /* somebody else's, who knows nothing of the connection request */
-    total  = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_ACCEPTED, blob, length);
+    total = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_ACCEPTED, blob, length);
     must_fail(trap, bytes, total, 1);
     length = cw_party_address(&cw_server, blob); /* its own */
-    total  = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_ACCEPTED, blob, length);
+    total = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_ACCEPTED, blob, length);
     must_fail(trap, bytes, total, 1);
     for (i = 0; i < 300; i++) { /* damaged */
         memcpy(blob, bytes, total);

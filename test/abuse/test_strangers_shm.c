@@ -69,18 +69,18 @@ static void send_fds(int fd, const void *data, size_t length, const int *fds, un
     union {
         char bytes[CMSG_SPACE(MAX_FDS * sizeof(int))];
         struct cmsghdr align;
-    } control         = {.bytes = {0}};
-    struct iovec iov  = {.iov_base = (void *)data, .iov_len = length};
+    } control = {.bytes = {0}};
+    struct iovec iov = {.iov_base = (void *)data, .iov_len = length};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     struct cmsghdr *header;
 
     if (num_fds > 0) {
-        msg.msg_control    = control.bytes;
+        msg.msg_control = control.bytes;
         msg.msg_controllen = CMSG_SPACE(num_fds * sizeof(int));
-        header             = CMSG_FIRSTHDR(&msg);
+        header = CMSG_FIRSTHDR(&msg);
         header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type  = SCM_RIGHTS;
-        header->cmsg_len   = CMSG_LEN(num_fds * sizeof(int));
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(num_fds * sizeof(int));
         memcpy(CMSG_DATA(header), fds, num_fds * sizeof(int));
     }
     cw_check(sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)length);
@@ -106,12 +106,12 @@ _Static_assert(sizeof(struct first) == sizeof(struct shm_greeting) + CW_HELLO_LE
 static struct first good_first(void)
 {
     struct cw_hello hello = cw_stranger_hello();
-    struct first first    = {.greeting = {.magic        = {'C', 'W', 'S', '1'},
-                                          .version      = SHM_VERSION,
-                                          .hello_length = CW_HELLO_LENGTH,
-                                          .first_bytes  = NUM_BYTES,
-                                          .ring_bytes   = NUM_BYTES,
-                                          .memory_size  = shm_memory_size(NUM_BYTES)}};
+    struct first first = {.greeting = {.magic = {'C', 'W', 'S', '1'},
+                                .version = SHM_VERSION,
+                                .hello_length = CW_HELLO_LENGTH,
+                                .first_bytes = NUM_BYTES,
+                                .ring_bytes = NUM_BYTES,
+                                .memory_size = shm_memory_size(NUM_BYTES)}};
 
     cw_hello_encode(&hello, first.hello);
     return first;
@@ -137,17 +137,17 @@ static int has_reply(void *argument)
 static struct cw_visit *open_visit_with(struct first first)
 {
     static struct cw_visit visit;
-    const size_t size  = first.greeting.memory_size;
-    const int memory   = new_memory(size, SEALS);
+    const size_t size = first.greeting.memory_size;
+    const int memory = new_memory(size, SEALS);
     struct shm_ring_control *control;
     struct shm_greeting reply;
 
-    visit.fd     = call();
+    visit.fd = call();
     visit.memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     cw_check(visit.memory != MAP_FAILED);
     send_fds(visit.fd, &first, sizeof(first), &memory, 1);
     visit.memory_fd = memory;
-    control  = ((struct shm_shared *)visit.memory)->rings;
+    control = ((struct shm_shared *)visit.memory)->rings;
     control[0].done = control[1].done = shm_position(1, 0);
     cw_shm_tx_init(&visit.tx, shm_ring_memory(visit.memory, NUM_BYTES, 0), NUM_BYTES, NUM_BYTES, control, 1);
     cw_shm_rx_init(&visit.rx, shm_ring_memory(visit.memory, NUM_BYTES, 1), NUM_BYTES, NUM_BYTES, control + 1, 1);
@@ -222,16 +222,16 @@ static void wrong_sizes(void)
     size_t i;
 
     for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        first                      = good_first();
+        first = good_first();
         first.greeting.first_bytes = sizes[i].first_bytes;
-        first.greeting.ring_bytes  = sizes[i].ring_bytes;
+        first.greeting.ring_bytes = sizes[i].ring_bytes;
         first.greeting.memory_size = shm_memory_size(sizes[i].ring_bytes);
         shown_out_with_memory(first, 4096, SEALS);
     }
-    first                      = good_first();
+    first = good_first();
     first.greeting.memory_size = UINT64_MAX;
     shown_out_with_memory(first, 4096, SEALS);
-    first                      = good_first();
+    first = good_first();
     first.greeting.memory_size = 0;
     shown_out_with_memory(first, 4096, SEALS);
 }
@@ -239,7 +239,7 @@ static void wrong_sizes(void)
 static void wrong_memory(void)
 {
     struct first first = good_first();
-    const size_t size  = first.greeting.memory_size;
+    const size_t size = first.greeting.memory_size;
     int fds[MAX_FDS];
     unsigned count, i;
 
@@ -287,9 +287,9 @@ static int slow_to_close(int listener)
 static void wrong_descriptors(void)
 {
     const struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct first first            = good_first();
-    const size_t size             = first.greeting.memory_size;
-    const int listener            = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct first first = good_first();
+    const size_t size = first.greeting.memory_size;
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int fds[3];
     uint64_t start;
 
@@ -297,7 +297,7 @@ static void wrong_descriptors(void)
     fds[0] = new_memory(size, SEALS);
     fds[1] = eventfd(0, EFD_CLOEXEC);
     shown_out(&first, sizeof(first), fds, 2);
-    start  = cw_now_ns();
+    start = cw_now_ns();
     fds[0] = slow_to_close(listener);
     shown_out(&first, sizeof(first), fds, 1);
     fds[0] = new_memory(size, SEALS);
@@ -319,9 +319,9 @@ static void wrong_probes(void)
     size_t i;
 
     for (i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
-        first                         = good_first();
-        first.greeting.probe_address  = offers[i][0];
-        first.greeting.probe          = offers[i][1];
+        first = good_first();
+        first.greeting.probe_address = offers[i][0];
+        first.greeting.probe = offers[i][1];
         first.greeting.target_address = offers[i][2];
         shown_out_with_memory(first, first.greeting.memory_size, SEALS);
     }
@@ -330,7 +330,7 @@ static void wrong_probes(void)
 static void wrong_words(void)
 {
     struct first first = good_first(), wrong;
-    const size_t size  = first.greeting.memory_size;
+    const size_t size = first.greeting.memory_size;
     char bytes[1024];
     size_t i;
 
@@ -348,10 +348,10 @@ static void wrong_words(void)
     }
     memcpy(bytes, &first, sizeof(first)); /* over-long */
     shown_out(bytes, 1000, NULL, 0);
-    wrong           = first;
+    wrong = first;
     wrong.hello[0] ^= 1;
     shown_out_with_memory(wrong, size, SEALS);
-    wrong            = first;
+    wrong = first;
     wrong.hello[16] ^= 1; /* another worker's uid */
     shown_out_with_memory(wrong, size, SEALS);
 }
@@ -405,7 +405,7 @@ static void body_crowd(void *argument)
 
     (void)argument;
     cw_strangers_begin();
-    first  = good_first();
+    first = good_first();
     memory = new_memory(first.greeting.memory_size, SEALS);
     cw_visit_begins();
     for (i = 0; i < ALL; i++) {
@@ -430,7 +430,7 @@ static void body_crowd(void *argument)
 static int come(unsigned number)
 {
     struct first first = good_first();
-    int fd             = try_call(), memory;
+    int fd = try_call(), memory;
 
     if (fd < 0) {
         return 0;
@@ -540,7 +540,7 @@ static void body_memory_goes(void *argument)
 static void body_counters(void *argument)
 {
     struct cw_wire_tag_sync header = {.tag = htole64(0x777), .sync_id = htole64(1)};
-    ucp_request_param_t param      = {.op_attr_mask = 0};
+    ucp_request_param_t param = {.op_attr_mask = 0};
     struct shm_ring_control *back;
     struct cw_visit *visit;
     uint64_t seed = 99;
@@ -551,12 +551,12 @@ static void body_counters(void *argument)
     for (round = 0; round < 30; round++) {
         cw_visit_begins();
         visit = open_visit();
-        back  = (struct shm_ring_control *)visit->memory + 1;
+        back = (struct shm_ring_control *)visit->memory + 1;
         for (i = 0; i < 300; i++) {
-            back->done            = (round % 2) ? cw_random(&seed) :
-                                    shm_position((uint32_t)(i % 3), (uint32_t)cw_random(&seed) % (2 * NUM_BYTES));
+            back->done = (round % 2) ? cw_random(&seed) :
+                         shm_position((uint32_t)(i % 3), (uint32_t)cw_random(&seed) % (2 * NUM_BYTES));
             back->consumer_sleeps = (uint32_t)cw_random(&seed);
-            back->producer_waits  = (uint32_t)cw_random(&seed);
+            back->producer_waits = (uint32_t)cw_random(&seed);
             ((struct shm_ring_control *)visit->memory)->producer_waits = 1;
             header.sync_id = htole64(cw_random(&seed) | 1);
             send_packet(visit, CW_PACKET_TAG_SYNC, &header, sizeof(header));
@@ -584,7 +584,7 @@ static void body_deaf(void *argument)
 {
     enum { ANSWERS = 3000 };
     struct cw_wire_tag_sync header = {.tag = htole64(0x777), .sync_id = htole64(1)};
-    ucp_request_param_t param      = {.op_attr_mask = 0};
+    ucp_request_param_t param = {.op_attr_mask = 0};
     struct first first;
     struct shm_ring_control *back;
     struct cw_visit *visit;
@@ -595,15 +595,15 @@ static void body_deaf(void *argument)
     (void)argument;
     cw_strangers_begin();
     cw_visit_begins();
-    first                 = good_first();
+    first = good_first();
     first.greeting.sleeps = 1;
-    visit                 = open_visit_with(first);
-    back                  = (struct shm_ring_control *)visit->memory + 1;
+    visit = open_visit_with(first);
+    back = (struct shm_ring_control *)visit->memory + 1;
     cw_check(fcntl(visit->fd, F_SETFL, 0) == 0);
     for (i = 1; i <= ANSWERS; i++) {
-        back->attention       = SHM_ATTENTION_SLEEPS;
+        back->attention = SHM_ATTENTION_SLEEPS;
         back->consumer_sleeps = 1;
-        header.sync_id        = htole64(i);
+        header.sync_id = htole64(i);
         send_packet(visit, CW_PACKET_TAG_SYNC, &header, sizeof(header));
         cw_check(cw_party_wait(&cw_server, &cw_friend, ucp_tag_recv_nbx(cw_server.worker, NULL, 0, 0x777, UINT64_MAX,
                                                                         &param)) == UCS_OK);

@@ -177,10 +177,10 @@ static void body_silent(void *argument)
 static int come(unsigned number)
 {
     const struct linger at_once = {.l_onoff = 1};
-    struct sockaddr_in name     = {.sin_family      = AF_INET,
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                                   .sin_port        = htons(server_address().port)};
-    const int fd                = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in name = {.sin_family = AF_INET,
+                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                          .sin_port = htons(server_address().port)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     uint8_t bytes[HELLO_BYTES];
     size_t length = sizeof(bytes);
 

@@ -13,10 +13,10 @@
 static ucs_status_t query(ucp_worker_h worker, uint64_t more, const char *device, ucp_worker_attr_t *attr)
 {
     memset(attr, 0xff, sizeof(*attr));
-    attr->field_mask          = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_DEVICE_NAME | more;
-    attr->address_flags       = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
-    attr->address             = UNTOUCHED;
-    attr->address_length      = 4711;
+    attr->field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_DEVICE_NAME | more;
+    attr->address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
+    attr->address = UNTOUCHED;
+    attr->address_length = 4711;
     attr->address_device_name = device;
     return ucp_worker_query(worker, attr);
 }
@@ -38,7 +38,7 @@ static ucp_ep_h ep_to(ucp_worker_h worker, const ucp_address_t *address)
 
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address    = address;
+    params.address = address;
     assert_int_equal(ucp_ep_create(worker, &params, &ep), UCS_OK);
     return ep;
 }
@@ -70,7 +70,7 @@ static void goes_by(struct cw_pair *pair, uint64_t more, const char *device, con
 /* N23-10, N23-11, N23-12 */
 static void test_n23_10_n23_11_n23_12_each_device(void **state)
 {
-    struct cw_pair *pair         = *state;
+    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     const bool has_tcp = cw_test_tls_has("tcp"), has_shm = cw_test_tls_has("shm");
     const uint64_t net_only = UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
@@ -111,8 +111,8 @@ static void test_n23_13_no_such_device(void **state)
 {
     static const char *const names[] = {"",    "l",  "LO",  "lo ",  "lo,eth0", "memory,lo", "Memory",
                                         "mem", "tcp", "all", "^lo", "*",       "\xff\xfe%s%n"};
-    struct cw_pair *pair             = *state;
-    struct cw_pair_config config     = {.no_endpoints = true};
+    struct cw_pair *pair = *state;
+    struct cw_pair_config config = {.no_endpoints = true};
 
     cw_test_skip_reference("of level 1.23");
     cw_pair_open(pair, &config);
@@ -126,7 +126,7 @@ static void test_n23_13_no_such_device(void **state)
 /* N23-14, N23-15, N23-16 */
 static void test_n23_14_n23_15_n23_16_no_filter(void **state)
 {
-    struct cw_pair *pair         = *state;
+    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     ucp_worker_attr_t attr;
     ucp_address_t *address;
@@ -141,7 +141,7 @@ static void test_n23_14_n23_15_n23_16_no_filter(void **state)
     ucp_worker_release_address(pair->rx->worker, attr.address);
     ucp_worker_release_address(pair->rx->worker, address);
     memset(&attr, 0xff, sizeof(attr));
-    attr.field_mask          = UCP_WORKER_ATTR_FIELD_ADDRESS_DEVICE_NAME | UCP_WORKER_ATTR_FIELD_THREAD_MODE;
+    attr.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS_DEVICE_NAME | UCP_WORKER_ATTR_FIELD_THREAD_MODE;
     attr.address_device_name = "no such device";
     assert_int_equal(ucp_worker_query(pair->rx->worker, &attr), UCS_OK);
     cw_pair_close(pair);
@@ -176,7 +176,7 @@ static void test_n23_75_lists_of_devices(void **state)
 /* Endpoints to one worker by addresses of several devices, each by its own. */
 static void test_n23_16_beside_each_other(void **state)
 {
-    struct cw_pair *pair         = *state;
+    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     ucp_worker_attr_t whole, lo, memory;
     ucp_ep_h eps[6];

@@ -28,7 +28,7 @@ static ucs_status_t old_handler(void *arg, void *data, size_t length, ucp_ep_h r
 static void close_receiver(struct cw_pair *pair)
 {
     ucp_request_param_t param = cw_param_none();
-    ucs_status_ptr_t closing  = ucp_ep_close_nbx(pair->rx->ep, &param);
+    ucs_status_ptr_t closing = ucp_ep_close_nbx(pair->rx->ep, &param);
 
     pair->rx->ep = NULL;
     assert_int_equal(cw_pair_wait(pair, closing, "close"), UCS_OK);
@@ -40,8 +40,8 @@ static void test_amr23_all_kinds_for_a_closed_endpoint(void **state)
 {
     static const uint32_t dropped[] = {UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY, UCP_AM_SEND_FLAG_EAGER,
                                        UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY};
-    static const size_t lengths[]   = {100, LONG, LONG};
-    struct cw_pair *pair            = *state;
+    static const size_t lengths[] = {100, LONG, LONG};
+    struct cw_pair *pair = *state;
     struct cw_am_sink *sinks[3];
     struct cw_buffer out;
 
@@ -62,7 +62,7 @@ static void test_amr23_all_kinds_for_a_closed_endpoint(void **state)
     for (unsigned i = 0; i < 3; i++) {
         const unsigned id = (i == 2) ? FAR_ID : ID + i;
         struct cw_op rndv = {0};
-        int calls         = sinks[i]->calls;
+        int calls = sinks[i]->calls;
 
         for (unsigned k = 0; k < 3; k++) {
             struct cw_op send = {0};
@@ -97,7 +97,7 @@ static void test_amr23_all_kinds_for_a_closed_endpoint(void **state)
 static void test_amr23_closed_between_two_packets(void **state)
 {
     struct cw_pair *pair = *state;
-    struct cw_op send    = {0};
+    struct cw_op send = {0};
     struct cw_am_sink *sink;
     struct cw_buffer out;
 
@@ -131,7 +131,7 @@ struct closer {
 
 static void close_inside(struct cw_am_sink *sink)
 {
-    struct closer *closer     = sink->then_arg;
+    struct closer *closer = sink->then_arg;
     ucp_request_param_t param = cw_param_none();
 
     if (closer->answer) {
@@ -139,18 +139,18 @@ static void close_inside(struct cw_am_sink *sink)
     }
     if (closer->force) {
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-        param.flags        = UCP_EP_CLOSE_FLAG_FORCE;
+        param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     }
-    closer->closing      = ucp_ep_close_nbx(closer->pair->rx->ep, &param);
+    closer->closing = ucp_ep_close_nbx(closer->pair->rx->ep, &param);
     closer->pair->rx->ep = NULL;
-    sink->then           = NULL;
+    sink->then = NULL;
 }
 
 /* Data that was kept stays, and what was announced is fetched, or ends with an error: never both, never neither. */
 static void use_kept(struct cw_pair *pair, struct cw_am_sink *sink, size_t length, bool fetches)
 {
     struct cw_buffer in = cw_buffer_new(length);
-    struct cw_op fetch  = {0};
+    struct cw_op fetch = {0};
     ucs_status_t status;
     size_t fetched;
 
@@ -175,8 +175,8 @@ static void use_kept(struct cw_pair *pair, struct cw_am_sink *sink, size_t lengt
 static void message_that_closes(struct cw_pair *pair, enum cw_am_way way, uint32_t flags, size_t length, unsigned how)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_AM, .peer_mode = true};
-    struct closer closer               = {.pair = pair, .force = how & 1, .answer = how & 2};
-    struct cw_buffer out               = cw_buffer_new(length);
+    struct closer closer = {.pair = pair, .force = how & 1, .answer = how & 2};
+    struct cw_buffer out = cw_buffer_new(length);
     struct cw_am_sink *sink, *back;
     struct cw_op send = {0};
     ucs_status_t status;
@@ -187,9 +187,9 @@ static void message_that_closes(struct cw_pair *pair, enum cw_am_way way, uint32
     cw_am_install(sink, ID, (how & 4) ? UCP_AM_FLAG_PERSISTENT_DATA : 0);
     cw_am_install(back, ID + 1, 0);
     assert_int_equal(cw_am_pass(pair, sink, ID, 0, 10, 0), UCS_OK);
-    sink->then     = close_inside;
+    sink->then = close_inside;
     sink->then_arg = &closer;
-    sink->answer   = (way == CW_AM_DROP && (how & 4)) ? UCS_ERR_NO_RESOURCE : UCS_OK;
+    sink->answer = (way == CW_AM_DROP && (how & 4)) ? UCS_ERR_NO_RESOURCE : UCS_OK;
     cw_pattern_fill(out.data, length, 3);
     cw_am_send(&send, pair->tx->ep, ID, "h", 1, out.data, length, flags | UCP_AM_SEND_FLAG_REPLY);
     cw_am_wait(pair, sink, 2);
@@ -224,8 +224,8 @@ static void message_that_closes(struct cw_pair *pair, enum cw_am_way way, uint32
 static void test_cls1_close_within_the_handler(void **state)
 {
     static const enum cw_am_way ways[] = {CW_AM_TAKE, CW_AM_FETCH, CW_AM_KEEP, CW_AM_DROP};
-    static const size_t lengths[]      = {8, 5000, LONG};
-    struct cw_pair *pair               = *state;
+    static const size_t lengths[] = {8, 5000, LONG};
+    struct cw_pair *pair = *state;
 
     cw_test_need_two_workers();
     cw_test_skip_reference("its shared memory has no PEER mode, and 1.13 frees what the handler still uses");
@@ -247,7 +247,7 @@ static void destroy_inside(struct cw_am_sink *sink)
     cw_am_send(&destroyed_reply, pair->rx->ep, ID + 1, NULL, 0, destroyed_bytes, sizeof(destroyed_bytes), 0);
     ucp_ep_destroy(pair->rx->ep); /* would wait for ever for what only progress does */
     pair->rx->ep = NULL;
-    sink->then   = NULL;
+    sink->then = NULL;
 }
 
 /* CLS-17: the blocking call within a handler comes back, and what was posted before arrives. */
@@ -263,7 +263,7 @@ static void test_cls17_destroy_within_the_handler(void **state)
     back = cw_am_sink_new(pair->tx->worker, CW_AM_TAKE);
     cw_am_install(sink, ID, 0);
     cw_am_install(back, ID + 1, 0);
-    sink->then     = destroy_inside;
+    sink->then = destroy_inside;
     sink->then_arg = pair;
     memset(&destroyed_reply, 0, sizeof(destroyed_reply));
     assert_int_equal(cw_am_pass(pair, sink, ID, 3, 100, 0), UCS_OK);
@@ -291,7 +291,7 @@ static void test_wrk26_worker_destroyed_in_the_middle(void **state)
     cw_test_need_two_workers();
     cw_test_skip_reference("1.13 waits for what is under way");
     out = cw_buffer_new(64 << 20);
-    in  = cw_buffer_new(64 << 20);
+    in = cw_buffer_new(64 << 20);
     cw_am_open(pair, NULL);
     sink = cw_am_sink_new(pair->rx->worker, CW_AM_KEEP);
     cw_am_install(sink, ID, UCP_AM_FLAG_PERSISTENT_DATA);
@@ -345,8 +345,8 @@ static void test_amr35_second_fetch_within_the_handler(void **state)
     cw_test_skip_reference("1.13 takes what it has given away already");
     for (unsigned i = 0; i < 8; i++) {
         cw_am_open(pair, NULL);
-        sink             = cw_am_sink_new(pair->rx->worker, CW_AM_FETCH);
-        sink->then       = fetch_again;
+        sink = cw_am_sink_new(pair->rx->worker, CW_AM_FETCH);
+        sink->then = fetch_again;
         sink->fetch_mask = (i & 4) ? UCP_OP_ATTR_FLAG_NO_IMM_CMPL : 0;
         cw_am_install(sink, ID, (i & 1) ? UCP_AM_FLAG_PERSISTENT_DATA : 0);
         second_status = UCS_OK;
@@ -379,12 +379,12 @@ static void test_amr15_mistakes_are_told(void **state)
     cw_am_install(sink, ID, 0);
     assert_int_equal(cw_am_pass(pair, sink, ID, 4, 8, UCP_AM_SEND_FLAG_EAGER), UCS_OK);
     assert_int_equal(sink->attr & UCP_AM_RECV_ATTR_FLAG_DATA, 0);
-    file         = cw_capture_start(saved);
+    file = cw_capture_start(saved);
     sink->answer = UCS_INPROGRESS;
     assert_int_equal(cw_am_pass(pair, sink, ID, 4, 8, UCP_AM_SEND_FLAG_EAGER), UCS_OK);
     assert_int_equal(cw_am_pass(pair, sink, ID, 0, 8, UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY), UCS_OK);
     sink->answer = UCS_OK;
-    sink->then   = release_borrowed;
+    sink->then = release_borrowed;
     assert_int_equal(cw_am_pass(pair, sink, ID, 4, 8, UCP_AM_SEND_FLAG_EAGER), UCS_OK);
     cw_capture_end(file, saved, text, sizeof(text));
     assert_non_null(strstr(text, "ERROR"));
@@ -405,7 +405,7 @@ static void test_abu2_refused_fetch_changes_nothing(void **state)
     cw_test_skip_reference("1.13 does not check it");
     for (unsigned i = 0; i < 2; i++) {
         ucp_request_param_t param = cw_param_none();
-        struct cw_op send         = {0};
+        struct cw_op send = {0};
         char byte;
 
         cw_am_open(pair, NULL);
@@ -427,7 +427,7 @@ static void test_abu2_refused_fetch_changes_nothing(void **state)
 
 static void test_ctx11_feature_is_needed(void **state)
 {
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     char byte;
 

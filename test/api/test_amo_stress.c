@@ -142,10 +142,10 @@ static uint64_t fetch_at(struct place *place, uint64_t offset, ucp_atomic_op_t o
     if (place->words != NULL) {
         return by_cpu((char *)place->words + offset, op, operand, swap, narrow);
     }
-    param               = cw_param_none();
+    param = cw_param_none();
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    param.datatype      = ucp_dt_make_contig(narrow ? 4 : 8);
-    param.reply_buffer  = narrow ? (void *)&small[1] : (void *)&large[1];
+    param.datatype = ucp_dt_make_contig(narrow ? 4 : 8);
+    param.reply_buffer = narrow ? (void *)&small[1] : (void *)&large[1];
     if (wait_for(place->side.worker, ucp_atomic_op_nbx(place->side.ep, op, narrow ? (void *)small : (void *)large, 1,
                                                        place->address + offset, place->rkey, &param)) != UCS_OK) {
         fail_msg("A fetching atomic fails");
@@ -162,8 +162,8 @@ static uint64_t fetch(struct place *place, enum kind kind, ucp_atomic_op_t op, u
 static void post(struct place *place, enum kind kind, ucp_atomic_op_t op, uint64_t operand, int narrow)
 {
     ucp_request_param_t param = cw_param_none();
-    uint32_t small            = (uint32_t)operand;
-    uint64_t offset           = offset_of(kind, narrow);
+    uint32_t small = (uint32_t)operand;
+    uint64_t offset = offset_of(kind, narrow);
     ucs_status_ptr_t result;
 
     if (place->words != NULL) {
@@ -171,9 +171,9 @@ static void post(struct place *place, enum kind kind, ucp_atomic_op_t op, uint64
         return;
     }
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-    param.datatype      = ucp_dt_make_contig(narrow ? 4 : 8);
-    result              = ucp_atomic_op_nbx(place->side.ep, op, narrow ? (void *)&small : (void *)&operand, 1,
-                                            place->address + offset, place->rkey, &param);
+    param.datatype = ucp_dt_make_contig(narrow ? 4 : 8);
+    result = ucp_atomic_op_nbx(place->side.ep, op, narrow ? (void *)&small : (void *)&operand, 1,
+                               place->address + offset, place->rkey, &param);
     if (result != NULL) {
         fail_msg("A posted atomic returns something else than NULL (AMO-11)");
     }
@@ -191,9 +191,9 @@ static uint64_t own_bits(const struct place *place, int narrow)
 
 static void set_and_clear(struct place *place, int narrow)
 {
-    uint64_t own    = own_bits(place, narrow);
+    uint64_t own = own_bits(place, narrow);
     uint64_t change = cw_random_next(&place->random) & own;
-    int sets        = (cw_random_next(&place->random) & 1) != 0;
+    int sets = (cw_random_next(&place->random) & 1) != 0;
     uint64_t before = sets ? fetch(place, SET_CLEAR, UCP_ATOMIC_OP_OR, change, 0, narrow) :
                              fetch(place, SET_CLEAR, UCP_ATOMIC_OP_AND, ~change, 0, narrow);
 
@@ -209,10 +209,10 @@ static void swap_token(struct place *place, int narrow)
     uint64_t out;
 
     token = narrow ? (uint32_t)token : token;
-    out   = fetch(place, SWAP, UCP_ATOMIC_OP_SWAP, token, 0, narrow);
-    place->report->put_in[narrow]    += token;
-    place->report->mixed_in[narrow]  += mixed(token);
-    place->report->got_out[narrow]   += out;
+    out = fetch(place, SWAP, UCP_ATOMIC_OP_SWAP, token, 0, narrow);
+    place->report->put_in[narrow] += token;
+    place->report->mixed_in[narrow] += mixed(token);
+    place->report->got_out[narrow] += out;
     place->report->mixed_out[narrow] += mixed(out);
 }
 
@@ -250,7 +250,7 @@ static void add_by_cswap(struct place *place, int narrow)
 static void one_round(struct place *place, enum kind kind, int narrow)
 {
     struct report *report = place->report;
-    uint64_t value        = cw_random_next(&place->random);
+    uint64_t value = cw_random_next(&place->random);
 
     switch (kind) {
     case ADD:
@@ -297,7 +297,7 @@ static void work(struct place *place)
         turn = (uint64_t)(now / TURN_SECONDS);
         for (unsigned i = 0; i < 10; i++) {
             random = cw_random_next(&place->random);
-            turn   = (random % 8 == 0) ? random >> 8 : turn;
+            turn = (random % 8 == 0) ? random >> 8 : turn;
             one_round(place, (enum kind)(turn % KINDS), (turn / KINDS) % 2 != 0);
         }
     }
@@ -361,8 +361,8 @@ static void prepare(struct words *words)
     for (unsigned i = 0; i < KINDS; i++) {
         words->kinds[i].guard = GUARD;
     }
-    words->kinds[ADD].word       = START64;
-    words->kinds[ADD].half       = START32;
+    words->kinds[ADD].word = START64;
+    words->kinds[ADD].half = START32;
     words->kinds[FETCH_ADD].word = START64;
     words->kinds[FETCH_ADD].half = START32;
     memset(reports, 0, sizeof(reports));
@@ -378,7 +378,7 @@ static uint64_t value_of(const struct words *words, enum kind kind, int narrow)
 static void check_fetched(const struct words *words, int narrow)
 {
     const uint64_t mask = narrow ? UINT32_MAX : UINT64_MAX;
-    uint64_t total      = 0;
+    uint64_t total = 0;
 
     for (unsigned i = 0; i < WORKERS; i++) {
         total += reports[i].num_fetched[narrow];
@@ -399,22 +399,22 @@ static void check_fetched(const struct words *words, int narrow)
 static void check_width(const struct words *words, int narrow)
 {
     const uint64_t mask = narrow ? UINT32_MAX : UINT64_MAX;
-    struct report sum   = {.locked = 0};
-    struct place place  = {.number = 0};
-    uint64_t all_bits   = 0, last;
+    struct report sum = {.locked = 0};
+    struct place place = {.number = 0};
+    uint64_t all_bits = 0, last;
 
     for (unsigned i = 0; i < WORKERS; i++) {
-        place.number            = i;
-        all_bits               |= own_bits(&place, narrow);
-        sum.added[narrow]      += reports[i].added[narrow];
-        sum.xored[narrow]      ^= reports[i].xored[narrow];
-        sum.bits[narrow]       |= reports[i].bits[narrow];
-        sum.swapped[narrow]    += reports[i].swapped[narrow];
-        sum.put_in[narrow]     += reports[i].put_in[narrow];
-        sum.got_out[narrow]    += reports[i].got_out[narrow];
-        sum.mixed_in[narrow]   += reports[i].mixed_in[narrow];
-        sum.mixed_out[narrow]  += reports[i].mixed_out[narrow];
-        sum.locked             += reports[i].locked;
+        place.number = i;
+        all_bits |= own_bits(&place, narrow);
+        sum.added[narrow] += reports[i].added[narrow];
+        sum.xored[narrow] ^= reports[i].xored[narrow];
+        sum.bits[narrow] |= reports[i].bits[narrow];
+        sum.swapped[narrow] += reports[i].swapped[narrow];
+        sum.put_in[narrow] += reports[i].put_in[narrow];
+        sum.got_out[narrow] += reports[i].got_out[narrow];
+        sum.mixed_in[narrow] += reports[i].mixed_in[narrow];
+        sum.mixed_out[narrow] += reports[i].mixed_out[narrow];
+        sum.locked += reports[i].locked;
     }
     assert_true(value_of(words, ADD, narrow) == (((narrow ? START32 : START64) + sum.added[narrow]) & mask));
     assert_true(value_of(words, XOR, narrow) == (sum.xored[narrow] & mask));
@@ -437,10 +437,10 @@ static void check_width(const struct words *words, int narrow)
  * loads and stores. */
 static unsigned run_all(struct cw_side *side, struct words *words, ucp_mem_h memh, const char *const *tls)
 {
-    struct place owner    = {.number = OWNER, .words = words, .random = OWNER + 1, .report = &reports[OWNER]};
-    uint64_t address      = (uint64_t)(uintptr_t)words;
+    struct place owner = {.number = OWNER, .words = words, .random = OWNER + 1, .report = &reports[OWNER]};
+    uint64_t address = (uint64_t)(uintptr_t)words;
     struct cw_remote remotes[PROCESSES];
-    unsigned mapped_by    = 0;
+    unsigned mapped_by = 0;
     char argument[64];
     pthread_t thread;
     size_t length;
@@ -485,10 +485,10 @@ static unsigned run_all(struct cw_side *side, struct words *words, ucp_mem_h mem
 static unsigned stress(int allocated, const char *const *tls)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-                                   .length     = sizeof(struct words),
-                                   .flags      = UCP_MEM_MAP_ALLOCATE};
-    ucp_mem_attr_t attr         = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
-    struct words *user          = NULL;
+                                   .length = sizeof(struct words),
+                                   .flags = UCP_MEM_MAP_ALLOCATE};
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    struct words *user = NULL;
     struct cw_side side;
     unsigned mapped;
     ucp_mem_h memh;
@@ -496,9 +496,9 @@ static unsigned stress(int allocated, const char *const *tls)
     memset(&side, 0, sizeof(side));
     cw_side_open(&side, &config);
     if (!allocated) {
-        user              = aligned_alloc(LINE, sizeof(*user));
+        user = aligned_alloc(LINE, sizeof(*user));
         params.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
-        params.address    = user;
+        params.address = user;
     }
     assert_int_equal(ucp_mem_map(side.context, &params, &memh), UCS_OK);
     assert_int_equal(ucp_mem_query(memh, &attr), UCS_OK);
@@ -518,7 +518,7 @@ static unsigned stress(int allocated, const char *const *tls)
 
 static void test_library_memory(void **state)
 {
-    const char *tls                      = getenv("UCX_TLS");
+    const char *tls = getenv("UCX_TLS");
     const char *const all[PROCESSES] = {tls, tls, tls, tls};
     unsigned mapped;
 
@@ -532,7 +532,7 @@ static void test_library_memory(void **state)
 
 static void test_user_memory(void **state)
 {
-    const char *tls                      = getenv("UCX_TLS");
+    const char *tls = getenv("UCX_TLS");
     const char *const all[PROCESSES] = {tls, tls, tls, tls};
 
     (void)state;
@@ -558,7 +558,7 @@ static void test_both_ways(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"process", run_process}};
-    const struct CMUnitTest tests[]     = {
+    const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_library_memory, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_user_memory, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_both_ways, cw_test_setup, cw_test_teardown),

@@ -46,7 +46,7 @@ static void test_burst(void **state)
     cw_pair_open(pair, NULL);
     warm_up(pair);
     for (unsigned i = 0; i < BURST; i++) {
-        sends[i]  = (struct cw_op){0};
+        sends[i] = (struct cw_op){0};
         values[i] = i;
         cw_op_send(&sends[i], pair->tx->ep, &values[i], sizeof(values[i]), TAG);
     }
@@ -65,7 +65,7 @@ static void mixed_burst(struct cw_pair *pair, bool posted)
 
     for (unsigned i = 0; i < LENGTHS; i++) {
         from[i] = cw_buffer_new(lengths[i]);
-        to[i]   = cw_buffer_new(lengths[i]);
+        to[i] = cw_buffer_new(lengths[i]);
         cw_pattern_fill(from[i].data, lengths[i], i);
         if (posted) {
             cw_op_recv(&receives[i], pair->rx->worker, to[i].data, lengths[i], TAG, CW_TAG_ALL);
@@ -150,14 +150,14 @@ static void test_long_burst(void **state)
 static void test_burst_then_close(void **state)
 {
     static uint64_t values[BURST];
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucs_status_ptr_t results[BURST], closing;
 
     cw_pair_open(pair, NULL);
     warm_up(pair);
     for (unsigned i = 0; i < BURST; i++) {
-        values[i]  = i;
+        values[i] = i;
         results[i] = ucp_tag_send_nbx(pair->tx->ep, &values[i], sizeof(values[i]), TAG, &param);
     }
     closing = ucp_ep_close_nbx(pair->tx->ep, &param);
@@ -172,9 +172,9 @@ static void test_burst_then_close(void **state)
 /* What is kept back must not be slept on. */
 static void test_burst_keeps_awake(void **state)
 {
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
-    uint64_t values[2]        = {0, 1};
+    uint64_t values[2] = {0, 1};
     ucs_status_ptr_t results[2];
 
     cw_pair_open_wakeup(pair);

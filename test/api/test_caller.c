@@ -108,7 +108,7 @@ static void test_cfg40_long_lists(void **state)
 static void test_absent_transport_says_why(void **state)
 {
     static const char *const absent[][2] = {{"ib", "verbs: "}, {"rc", "verbs: "}, {"cxi", "ofi: "}};
-    ucp_params_t params                  = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     char text[8192], expected[128];
     ucp_config_t *config;
     ucp_context_h context;

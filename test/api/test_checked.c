@@ -29,11 +29,11 @@ static ucs_status_t create_ep(struct cw_pair *pair, uint64_t mask)
     ucp_ep_h ep;
 
     memset(&params, 0xff, sizeof(params));
-    params.field_mask       = mask;
-    params.address          = NULL;
-    params.sockaddr.addr    = NULL;
+    params.field_mask = mask;
+    params.address = NULL;
+    params.sockaddr.addr = NULL;
     params.sockaddr.addrlen = 0;
-    params.flags            = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+    params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
     return ucp_ep_create(pair->tx->worker, &params, &ep);
 }
 
@@ -44,9 +44,9 @@ static ucs_status_t map(struct cw_pair *pair, uint64_t mask, void *address, size
 
     memset(&params, 0xff, sizeof(params));
     params.field_mask = mask;
-    params.address    = address;
-    params.length     = length;
-    params.flags      = flags;
+    params.address = address;
+    params.length = length;
+    params.flags = flags;
     return ucp_mem_map(pair->tx->context, &params, &memh);
 }
 
@@ -56,10 +56,10 @@ static ucs_status_t set_handler(struct cw_pair *pair, uint64_t mask, uint32_t fl
 
     memset(&param, 0xff, sizeof(param));
     param.field_mask = mask;
-    param.id         = 5;
-    param.flags      = flags;
-    param.cb         = ignore;
-    param.arg        = NULL;
+    param.id = 5;
+    param.flags = flags;
+    param.cb = ignore;
+    param.arg = NULL;
     return ucp_worker_set_am_recv_handler(pair->rx->worker, &param);
 }
 
@@ -68,13 +68,13 @@ static void test_abu3_checks_that_are_always_on(void **state)
 {
     const uint64_t region = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                    id = UCP_AM_HANDLER_PARAM_FIELD_ID, cb = UCP_AM_HANDLER_PARAM_FIELD_CB;
-    struct cw_pair *pair         = *state;
-    ucp_worker_params_t worker   = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = 77};
-    ucp_mem_advise_params_t far  = {.field_mask = UCP_MEM_ADVISE_PARAM_FIELD_ADDRESS |
-                                                  UCP_MEM_ADVISE_PARAM_FIELD_LENGTH | UCP_MEM_ADVISE_PARAM_FIELD_ADVICE,
-                                    .advice = UCP_MADV_WILLNEED};
+    struct cw_pair *pair = *state;
+    ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = 77};
+    ucp_mem_advise_params_t far = {.field_mask = UCP_MEM_ADVISE_PARAM_FIELD_ADDRESS |
+                                                 UCP_MEM_ADVISE_PARAM_FIELD_LENGTH | UCP_MEM_ADVISE_PARAM_FIELD_ADVICE,
+                                   .advice = UCP_MADV_WILLNEED};
     ucp_listener_params_t nobody = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR};
-    ucp_request_param_t force    = cw_param_none();
+    ucp_request_param_t force = cw_param_none();
     ucp_mem_map_params_t params;
     ucp_listener_h listener;
     ucp_worker_h unused;
@@ -99,11 +99,11 @@ static void test_abu3_checks_that_are_always_on(void **state)
     REFUSED_P(ucp_ep_close_nbx(pair->tx->ep, &force)); /* in mode NONE */
     memset(&params, 0xff, sizeof(params));
     params.field_mask = region;
-    params.address    = memory;
-    params.length     = sizeof(memory);
+    params.address = memory;
+    params.length = sizeof(memory);
     assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_OK);
     far.address = memory + 1;
-    far.length  = sizeof(memory);
+    far.length = sizeof(memory);
     REFUSED(ucp_mem_advise(pair->tx->context, memh, &far));
     assert_int_equal(ucp_mem_unmap(pair->tx->context, memh), UCS_OK);
     cw_pair_close(pair);
@@ -112,8 +112,8 @@ static void test_abu3_checks_that_are_always_on(void **state)
 /* ABU-4 */
 static void test_abu4_checks_that_some_builds_lack(void **state)
 {
-    struct cw_pair *pair      = *state;
-    uint64_t words[4]         = {0};
+    struct cw_pair *pair = *state;
+    uint64_t words[4] = {0};
     ucp_request_param_t param = cw_param_none(), word = cw_param_none();
     ucp_mem_map_params_t params;
     uintptr_t at = (uintptr_t)words;
@@ -126,8 +126,8 @@ static void test_abu4_checks_that_some_builds_lack(void **state)
     cw_pair_open(pair, &all);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-    params.address    = words;
-    params.length     = sizeof(words);
+    params.address = words;
+    params.length = sizeof(words);
     assert_int_equal(ucp_mem_map(pair->rx->context, &params, &memh), UCS_OK);
     assert_int_equal(ucp_rkey_pack(pair->rx->context, memh, &key, &size), UCS_OK);
     assert_int_equal(ucp_ep_rkey_unpack(pair->tx->ep, key, &rkey), UCS_OK);

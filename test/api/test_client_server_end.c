@@ -485,8 +485,8 @@ static ucs_status_ptr_t post_given_up(ucp_ep_h ep, int kind, const char *data, s
     ucp_request_param_t param = cw_param_none();
 
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-    param.cb.send      = on_given_up;
-    param.user_data    = given;
+    param.cb.send = on_given_up;
+    param.user_data = given;
     switch (kind % 4) {
     case 0:
         return ucp_tag_send_nbx(ep, data, length, 1, &param);

@@ -257,8 +257,8 @@ static void transfer_items(struct cw_pair *pair, enum kind from, enum kind to, s
     layout_new(&in, to, length, length + 2);
     layout_fill(&out, length);
     out.type.pack_limit = limit;
-    out.type.item       = item;
-    in.type.item        = item;
+    out.type.item = item;
+    in.type.item = item;
     if (expected) {
         layout_recv(&in, pair, &recv, 1);
     }
@@ -450,13 +450,13 @@ static void test_dt15_generic_with_a_memory_handle(void **state)
     cw_test_skip_reference("1.13 may be built without the check");
     cw_pair_open(pair, NULL);
     map.address = area;
-    map.length  = sizeof(area);
+    map.length = sizeof(area);
     assert_int_equal(ucp_mem_map(pair->tx->context, &map, &memh), UCS_OK);
     layout_new(&out, GENERIC, 64, 0);
-    param              = cw_param_none();
+    param = cw_param_none();
     param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMH;
-    param.datatype     = out.datatype;
-    param.memh         = memh;
+    param.datatype = out.datatype;
+    param.memh = memh;
     assert_int_equal(UCS_PTR_RAW_STATUS(ucp_tag_send_nbx(pair->tx->ep, area, 64, 1, &param)), UCS_ERR_INVALID_PARAM);
     assert_int_equal(UCS_PTR_RAW_STATUS(ucp_tag_recv_nbx(pair->rx->worker, area, 64, 1, CW_TAG_ALL, &param)),
                      UCS_ERR_INVALID_PARAM);
@@ -482,9 +482,9 @@ static void test_dt4_many_overlapping_entries(void **state)
         iov[i].length = PART;
     }
     cw_op_recv(&recv, pair->rx->worker, got, sizeof(got), 1, CW_TAG_ALL);
-    param               = cw_param_send(&send);
+    param = cw_param_send(&send);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-    param.datatype      = ucp_dt_make_iov();
+    param.datatype = ucp_dt_make_iov();
     cw_op_started(&send, ucp_tag_send_nbx(pair->tx->ep, iov, MANY, 1, &param));
     assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
     assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
@@ -536,7 +536,7 @@ static void close_in_the_middle(struct cw_pair *pair, bool at_sender, bool expec
     cw_pair_until(pair, in.type.moves > 0, "the first piece");
     assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(end->ep, &param), "close"), UCS_OK);
     end->ep = NULL;
-    status  = cw_op_wait(pair, &send, "send");
+    status = cw_op_wait(pair, &send, "send");
     assert_true(status <= UCS_OK);
     status = cw_op_wait(pair, &recv, "receive");
     assert_true(status < UCS_OK || in.type.moved == LENGTH);

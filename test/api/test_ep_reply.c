@@ -130,7 +130,7 @@ static ucp_ep_h ask(struct cw_pair *pair, ucp_ep_h *client)
 {
     static const struct cw_pair_config watched = {.peer_mode = true};
     ucp_request_param_t param = cw_param_none();
-    const int before          = messages;
+    const int before = messages;
 
     *client = cw_side_connect(pair->tx, pair->rx->worker, &watched);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
@@ -164,15 +164,15 @@ static void assert_refused(struct cw_pair *pair, ucs_status_ptr_t result, const 
 static void use_all_calls(struct cw_pair *pair, ucp_ep_h ep)
 {
     static char buffer[200000];
-    ucp_dt_iov_t iov[2]             = {{buffer, 10}, {buffer + 100, 100000}};
-    ucp_request_param_t param       = cw_param_none(), two = cw_param_none(), force = cw_param_none();
-    ucp_ep_params_t modified        = {.field_mask = UCP_EP_PARAM_FIELD_USER_DATA};
+    ucp_dt_iov_t iov[2] = {{buffer, 10}, {buffer + 100, 100000}};
+    ucp_request_param_t param = cw_param_none(), two = cw_param_none(), force = cw_param_none();
+    ucp_ep_params_t modified = {.field_mask = UCP_EP_PARAM_FIELD_USER_DATA};
     ucp_ep_evaluate_perf_param_t of = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE, .message_size = 100};
     ucp_ep_evaluate_perf_attr_t perf = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
-    ucp_ep_attr_t attr              = {.field_mask = UCP_EP_ATTR_FIELD_NAME};
-    ucp_mem_map_params_t map        = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                       .address    = buffer,
-                                       .length     = sizeof(buffer)};
+    ucp_ep_attr_t attr = {.field_mask = UCP_EP_ATTR_FIELD_NAME};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                .address = buffer,
+                                .length = sizeof(buffer)};
     uint64_t word = 1, reply = 1;
     ucs_status_ptr_t result;
     ucp_rkey_h key;
@@ -236,8 +236,8 @@ static void test_amr22_handle_is_never_anothers(void **state)
         .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64,
         .no_endpoints = true};
     enum { LIVE = 8 };
-    struct cw_pair *pair      = *state;
-    const long gone           = cw_test_scaled(4200);
+    struct cw_pair *pair = *state;
+    const long gone = cw_test_scaled(4200);
     ucp_ep_h *handles, clients[LIVE];
 
     cw_test_skip_reference("it frees the endpoint with its connection");

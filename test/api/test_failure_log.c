@@ -42,9 +42,9 @@ static int run_peer(int fd, const char *how)
 /* Sends until it fails, or for so long. */
 static ucs_status_t send_until(struct cw_side *side, ucp_ep_h ep, double seconds)
 {
-    const double end          = cw_time_now_s() + seconds;
+    const double end = cw_time_now_s() + seconds;
     ucp_request_param_t param = cw_param_none();
-    ucs_status_t status       = UCS_OK;
+    ucs_status_t status = UCS_OK;
 
     while (status == UCS_OK && cw_time_now_s() < end) {
         ucs_status_ptr_t result = ucp_tag_send_nbx(ep, "y", 1, 2, &param);
@@ -142,9 +142,9 @@ static void test_a_connection_that_fails_is_told(void **state)
     cw_side_open(&side, &config);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address    = address;
+    params.address = address;
     assert_int_equal(ucp_ep_create(side.worker, &params, &side.ep), UCS_OK);
-    file   = cw_capture_start(saved);
+    file = cw_capture_start(saved);
     result = ucp_tag_send_nbx(side.ep, "z", 1, 3, &param);
     assert_true(cw_worker_wait_request(side.worker, result, "a message to nobody") != UCS_OK);
     for (struct cw_settling settling = cw_settling(); cw_settles(&settling);) {

@@ -488,7 +488,7 @@ static void test_flu8_several(void **state)
 static void test_flu8_behind_another(void **state)
 {
     static const size_t sizes[] = {8, 3000, 70000};
-    struct cw_pair *pair        = *state;
+    struct cw_pair *pair = *state;
     ucs_status_ptr_t first, second;
     ucp_request_param_t param = cw_param_none();
     struct cw_target target;
@@ -501,7 +501,7 @@ static void test_flu8_behind_another(void **state)
         assert_int_equal(cw_target_flush(&target), UCS_OK);
         cw_pattern_fill(data, sizeof(data), (uint64_t)round + 100);
         post_put(&target, data, 0, sizes[round % 3]);
-        first  = flush_of(pair, round / 3 % 2, &param);
+        first = flush_of(pair, round / 3 % 2, &param);
         second = flush_of(pair, round / 3 % 2, &param);
         assert_int_equal(cw_pair_wait(pair, second, "second flush"), UCS_OK);
         cw_pattern_check(target.region.base, sizes[round % 3], (uint64_t)round + 100);

@@ -14,7 +14,7 @@
 
 enum {
     LONG_MESSAGE = 3 << 20,
-    ROUNDS       = 4
+    ROUNDS = 4
 };
 
 static char out[LONG_MESSAGE];
@@ -33,7 +33,7 @@ static struct holder holder_start(void)
     char byte;
 
     assert_int_equal(pipe(fds), 0);
-    holder.fd  = fds[1];
+    holder.fd = fds[1];
     holder.pid = fork();
     assert_true(holder.pid >= 0);
     if (holder.pid == 0) {
@@ -75,8 +75,8 @@ static void exchange(struct cw_pair *pair, size_t length)
 /* The program's clean-up runs in the child, too, say from static destructors. */
 static void test_gen12_child_takes_down_what_it_inherited(void **state)
 {
-    struct cw_pair *pair              = *state;
-    const ucp_request_param_t force   = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    struct cw_pair *pair = *state;
+    const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     const struct cw_pair_config peers = {.peer_mode = true};
     pid_t child;
 
@@ -104,11 +104,11 @@ static void test_gen12_child_takes_down_what_it_inherited(void **state)
 
 static void test_gen12_peer_sees_the_end_although_a_child_lives(void **state)
 {
-    struct cw_pair *pair              = *state;
+    struct cw_pair *pair = *state;
     const struct cw_pair_config peers = {.peer_mode = true};
-    const double deadline             = cw_time_now_s() + CW_WAIT_S;
-    const ucp_request_param_t plain   = {0};
-    ucs_status_t status               = UCS_OK;
+    const double deadline = cw_time_now_s() + CW_WAIT_S;
+    const ucp_request_param_t plain = {0};
+    ucs_status_t status = UCS_OK;
     struct holder holder;
 
     cw_test_need_two_workers();
@@ -134,10 +134,10 @@ static void never_requested(ucp_conn_request_h request, void *argument)
 
 static void test_gen12_port_is_free_although_a_child_lives(void **state)
 {
-    struct cw_pair *pair           = *state;
-    struct sockaddr_in name        = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    ucp_listener_params_t params   = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
-                                                    UCP_LISTENER_PARAM_FIELD_CONN_HANDLER};
+    struct cw_pair *pair = *state;
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ucp_listener_params_t params = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                  UCP_LISTENER_PARAM_FIELD_CONN_HANDLER};
     ucp_listener_attr_t attributes = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
     struct holder holder;
     ucp_listener_h listener;
@@ -148,14 +148,14 @@ static void test_gen12_port_is_free_although_a_child_lives(void **state)
     }
     cw_test_skip_reference("the port stays in use");
     cw_side_open(&pair->sides[0], NULL);
-    pair->count              = 1;
-    params.sockaddr.addr     = (const struct sockaddr *)&name;
-    params.sockaddr.addrlen  = sizeof(name);
-    params.conn_handler.cb   = never_requested;
+    pair->count = 1;
+    params.sockaddr.addr = (const struct sockaddr *)&name;
+    params.sockaddr.addrlen = sizeof(name);
+    params.conn_handler.cb = never_requested;
     assert_int_equal(ucp_listener_create(pair->sides[0].worker, &params, &listener), UCS_OK);
     assert_int_equal(ucp_listener_query(listener, &attributes), UCS_OK);
     name.sin_port = ((const struct sockaddr_in *)&attributes.sockaddr)->sin_port;
-    holder        = holder_start();
+    holder = holder_start();
     ucp_listener_destroy(listener);
     status = ucp_listener_create(pair->sides[0].worker, &params, &listener);
     holder_end(&holder);
@@ -167,8 +167,8 @@ static void test_gen12_port_is_free_although_a_child_lives(void **state)
 static int answer_parent(int fd)
 {
     const ucp_request_param_t plain = {0};
-    struct cw_side side             = {0};
-    ucs_status_t status             = UCS_OK;
+    struct cw_side side = {0};
+    ucs_status_t status = UCS_OK;
 
     cw_side_open(&side, NULL);
     side.ep = cw_fd_connect(fd, &side, NULL);
@@ -189,8 +189,8 @@ static int answer_parent(int fd)
 
 static void test_gen12_child_begins_anew_and_talks_to_its_parent(void **state)
 {
-    struct cw_pair *pair            = *state;
-    struct cw_side *side            = &pair->sides[0];
+    struct cw_pair *pair = *state;
+    struct cw_side *side = &pair->sides[0];
     const ucp_request_param_t plain = {0};
     int fds[2];
     pid_t child;

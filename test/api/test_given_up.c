@@ -81,7 +81,7 @@ static void without_key(struct cw_pair *pair, struct cw_servant *servant, enum c
 {
     enum { COUNT = 4 };
     const size_t size = (operation < POST) ? length : sizeof(uint64_t);
-    char *local       = calloc(COUNT, size);
+    char *local = calloc(COUNT, size);
     ucs_status_ptr_t requests[COUNT];
     struct cw_target target;
 
@@ -173,9 +173,9 @@ static void destroy_in_callback(void *request, ucs_status_t status, void *user_d
 /* The callback of an operation destroys the key: the last moment that KEY-6 names. */
 static void test_key_in_the_callback(void **state)
 {
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
-    char *local               = malloc(560000);
+    char *local = malloc(560000);
     struct cw_target target;
     ucs_status_ptr_t result;
 
@@ -184,9 +184,9 @@ static void test_key_in_the_callback(void **state)
     cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, 560000);
     cw_target_fill(&target, 0, 560000, 3);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    param.cb.send   = destroy_in_callback;
+    param.cb.send = destroy_in_callback;
     param.user_data = &target.key;
-    result          = ucp_get_nbx(target.ep, local, 560000, target.address, target.key, &param);
+    result = ucp_get_nbx(target.ep, local, 560000, target.address, target.key, &param);
     assert_false(UCS_PTR_IS_ERR(result));
     cw_pair_until(pair, target.key == NULL, "the callback");
     cw_pattern_check(local, 560000, 3);
@@ -264,21 +264,21 @@ static ucs_status_t unpack_bytes(void *state, size_t offset, const void *from, s
 /* DT-6: what the type's functions need is the program's; here they need nothing. */
 static void test_generic_type(void **state)
 {
-    static const size_t lengths[]         = {10, 5000, 300000};
-    static const ucp_generic_dt_ops_t ops = {.start_pack   = start_const_bytes,
-                                             .start_unpack = start_bytes,
-                                             .packed_size  = size_of_bytes,
-                                             .pack         = pack_bytes,
-                                             .unpack       = unpack_bytes,
-                                             .finish       = free};
-    struct cw_pair *pair                  = *state;
+    static const size_t lengths[] = {10, 5000, 300000};
+    static const ucp_generic_dt_ops_t ops = {.start_pack = start_const_bytes,
+                                           .start_unpack = start_bytes,
+                                           .packed_size = size_of_bytes,
+                                           .pack = pack_bytes,
+                                           .unpack = unpack_bytes,
+                                           .finish = free};
+    struct cw_pair *pair = *state;
     char *from = malloc(300000), *to = malloc(300000);
 
     cw_test_skip_reference("it frees the type at once");
     assert_true(from != NULL && to != NULL);
     cw_pair_open(pair, &plain);
     for (size_t i = 0; i < 2 * sizeof(lengths) / sizeof(lengths[0]); i++) {
-        const size_t length       = lengths[i / 2];
+        const size_t length = lengths[i / 2];
         ucp_request_param_t param = cw_param_none();
         ucs_status_ptr_t sent, received = NULL;
 
@@ -287,8 +287,8 @@ static void test_generic_type(void **state)
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
         assert_int_equal(ucp_dt_create_generic(&ops, NULL, &param.datatype), UCS_OK);
         received = ucp_tag_recv_nbx(pair->rx->worker, to, length, i, CW_TAG_ALL, &param);
-        sent     = (i % 2 == 0) ? ucp_tag_send_nbx(pair->tx->ep, from, length, i, &param)
-                                : ucp_tag_send_sync_nbx(pair->tx->ep, from, length, i, &param);
+        sent = (i % 2 == 0) ? ucp_tag_send_nbx(pair->tx->ep, from, length, i, &param)
+                            : ucp_tag_send_sync_nbx(pair->tx->ep, from, length, i, &param);
         ucp_dt_destroy(param.datatype);
         reuse_freed_memory();
         assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
@@ -308,13 +308,13 @@ static void test_generic_type(void **state)
 static void pieces_without_keys(struct cw_pair *pair, struct cw_servant *servant, enum cw_memory kind, size_t length)
 {
     enum { COUNT = 8 };
-    char *local                = malloc(COUNT * length);
-    ucp_rkey_h *rkeys          = malloc(COUNT * sizeof(*rkeys));
-    ucp_dt_local_sgl_t here    = {.field_mask = UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS};
-    ucp_dt_remote_sgl_t there  = {.field_mask = UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS |
-                                               UCP_DT_REMOTE_SGL_FIELD_LENGTHS | UCP_DT_REMOTE_SGL_FIELD_RKEYS};
-    ucp_request_param_t param  = cw_param_none();
-    ucs_status_ptr_t result    = NULL;
+    char *local = malloc(COUNT * length);
+    ucp_rkey_h *rkeys = malloc(COUNT * sizeof(*rkeys));
+    ucp_dt_local_sgl_t here = {.field_mask = UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS};
+    ucp_dt_remote_sgl_t there = {.field_mask = UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS |
+                                              UCP_DT_REMOTE_SGL_FIELD_LENGTHS | UCP_DT_REMOTE_SGL_FIELD_RKEYS};
+    ucp_request_param_t param = cw_param_none();
+    ucs_status_ptr_t result = NULL;
     void *buffers[COUNT];
     size_t lengths[COUNT];
     uint64_t addresses[COUNT];
@@ -324,18 +324,18 @@ static void pieces_without_keys(struct cw_pair *pair, struct cw_servant *servant
     cw_target_open(&target, pair, servant, kind, COUNT * length);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE;
     param.datatype = param.remote_datatype = ucp_dt_make_sgl();
-    param.remote                           = &there;
-    here.buffers                           = buffers;
+    param.remote = &there;
+    here.buffers = buffers;
     here.lengths = there.lengths = lengths;
-    there.remote_addrs           = addresses;
-    there.rkeys                  = rkeys;
+    there.remote_addrs = addresses;
+    there.rkeys = rkeys;
     cw_target_fill(&target, 0, COUNT * length, 5);
     cw_pattern_fill(local, COUNT * length, 4);
     for (size_t i = 0; i < COUNT; i++) {
-        buffers[i]   = local + i * length;
-        lengths[i]   = length;
+        buffers[i] = local + i * length;
+        lengths[i] = length;
         addresses[i] = target.address + i * length;
-        rkeys[i]     = target.key;
+        rkeys[i] = target.key;
     }
     result = (length % 2) ? ucp_get_nbx(target.ep, &here, COUNT, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID, &param)
                           : ucp_put_nbx(target.ep, &here, COUNT, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID, &param);

@@ -476,7 +476,7 @@ static void use_zeros(struct cw_pair *pair, struct cw_servant *servant)
 {
     enum { ZEROS = 9 };
     const bool served = cw_test_reference() || !cw_test_over_network();
-    char *pages       = mmap(NULL, 2 * CW_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *pages = mmap(NULL, 2 * CW_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ucp_request_param_t param = cw_param_none(), add = cw_param_none();
     char *to = calloc(1, LENGTH), *from = calloc(1, LENGTH);
     uint64_t one = 1, before = 0;
@@ -507,7 +507,7 @@ static void use_zeros(struct cw_pair *pair, struct cw_servant *servant)
     }
     cw_target_store(&target, 8, 41);
     add.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    add.datatype     = ucp_dt_make_contig(8);
+    add.datatype = ucp_dt_make_contig(8);
     add.reply_buffer = &before;
     status = cw_pair_wait(pair, ucp_atomic_op_nbx(target.ep, UCP_ATOMIC_OP_ADD, &one, 1, target.address + 8, key, &add),
                           "atomic");

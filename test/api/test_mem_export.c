@@ -202,7 +202,7 @@ static ucs_status_t message_came(void *arg, const void *header, size_t header_le
                                  const ucp_am_recv_param_t *param)
 {
     ucp_request_param_t none = cw_param_none();
-    struct seen *seen        = arg;
+    struct seen *seen = arg;
     ucs_status_ptr_t fetched;
 
     (void)header;
@@ -211,7 +211,7 @@ static ucs_status_t message_came(void *arg, const void *header, size_t header_le
     memset(seen->in, 0, length);
     seen->calls++;
     seen->attr = param->recv_attr;
-    fetched    = ucp_am_recv_data_nbx(seen->worker, data, seen->in, length, &none);
+    fetched = ucp_am_recv_data_nbx(seen->worker, data, seen->in, length, &none);
     assert_false(UCS_PTR_IS_ERR(fetched));
     if (fetched != NULL) {
         ucp_request_free(fetched);
@@ -221,15 +221,15 @@ static ucs_status_t message_came(void *arg, const void *header, size_t header_le
 
 static void send_from(struct cw_pair *pair, struct seen *seen, const void *bytes, ucp_mem_h memh, uint32_t flags)
 {
-    struct cw_op send         = {0};
+    struct cw_op send = {0};
     ucp_request_param_t param = cw_param_send(&send);
-    int calls                 = seen->calls + 1;
+    int calls = seen->calls + 1;
 
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-    param.memh          = memh;
+    param.memh = memh;
     if (flags != 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-        param.flags         = flags;
+        param.flags = flags;
     }
     cw_op_started(&send, ucp_am_send_nbx(pair->tx->ep, 5, "h", 1, bytes, sizeof(seen->in), &param));
     cw_pair_wait_count(pair, &seen->calls, calls, "active message");
@@ -242,10 +242,10 @@ static void send_from(struct cw_pair *pair, struct seen *seen, const void *bytes
 static void test_ams8_imported_memory_is_announced(void **state)
 {
     static const struct cw_pair_config config = {.features = UCP_FEATURE_AM | UCP_FEATURE_EXPORTED_MEMH};
-    const ucp_memh_pack_params_t pack         = {.field_mask = UCP_MEMH_PACK_PARAM_FIELD_FLAGS,
-                                                 .flags = UCP_MEMH_PACK_FLAG_EXPORT};
+    const ucp_memh_pack_params_t pack = {.field_mask = UCP_MEMH_PACK_PARAM_FIELD_FLAGS,
+                                         .flags = UCP_MEMH_PACK_FLAG_EXPORT};
     const ucp_memh_buffer_release_params_t release = {.field_mask = 0};
-    struct cw_pair *pair        = *state;
+    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params = cw_mem_garbage(UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER);
     ucp_am_handler_param_t handler;
     struct seen seen = {0};
@@ -265,11 +265,11 @@ static void test_ams8_imported_memory_is_announced(void **state)
     params.exported_memh_buffer = blob;
     assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_OK);
     ucp_memh_buffer_release(blob, &release);
-    seen.worker        = pair->rx->worker;
+    seen.worker = pair->rx->worker;
     handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-    handler.id         = 5;
-    handler.cb         = message_came;
-    handler.arg        = &seen;
+    handler.id = 5;
+    handler.cb = message_came;
+    handler.arg = &seen;
     assert_int_equal(ucp_worker_set_am_recv_handler(pair->rx->worker, &handler), UCS_OK);
     bytes = cw_mem_query(memh).address;
     cw_pattern_fill(bytes, sizeof(seen.in), 5);

@@ -95,7 +95,7 @@ static void test_greedy_among_polite(void **state)
     open_pair(pair);
     memset(polite, 0, sizeof(polite));
     for (int i = 0; i < POLITE; i++) {
-        eps[i]   = cw_side_connect(pair->tx, pair->rx->worker, &peer_mode);
+        eps[i] = cw_side_connect(pair->tx, pair->rx->worker, &peer_mode);
         words[i] = i;
     }
     for (int k = 0; k < 2 * FEW; k++) {

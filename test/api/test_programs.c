@@ -35,7 +35,7 @@ static ucp_worker_h multi_worker(ucp_context_h context)
     ucp_worker_h worker;
 
     memset(&params, 0xff, sizeof(params));
-    params.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     params.thread_mode = UCS_THREAD_MODE_MULTI;
     assert_int_equal(ucp_worker_create(context, &params, &worker), UCS_OK);
     assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
@@ -84,7 +84,7 @@ static ucp_ep_h ep_between(int from, int to)
     if (teams[from].eps[to] == NULL) {
         memset(&params, 0xff, sizeof(params));
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-        params.address    = teams[to].address;
+        params.address = teams[to].address;
         assert_int_equal(ucp_ep_create(teams[from].worker, &params, &teams[from].eps[to]), UCS_OK);
     }
     return teams[from].eps[to];
@@ -94,10 +94,10 @@ static ucp_ep_h ep_between(int from, int to)
 static void exchange(ucp_context_h context, int from, int to)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = &teams[to].word,
-                                   .length     = sizeof(teams[to].word)};
-    ucp_request_param_t none    = cw_param_none();
-    const uint64_t word         = (uint64_t)from * 1000 + (uint64_t)to;
+                                   .address = &teams[to].word,
+                                   .length = sizeof(teams[to].word)};
+    ucp_request_param_t none = cw_param_none();
+    const uint64_t word = (uint64_t)from * 1000 + (uint64_t)to;
     ucs_status_ptr_t recv, send;
     ucp_rkey_h rkey;
     ucp_mem_h memh;
@@ -140,10 +140,10 @@ static void test_app4_ucc(void **state)
     assert_non_null(strstr(text, "RNDV_THRESH=12345"));
     free(text);
     memset(&params, 0xff, sizeof(params));
-    params.field_mask      = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_TAG_SENDER_MASK | UCP_PARAM_FIELD_NAME;
-    params.features        = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA;
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_TAG_SENDER_MASK | UCP_PARAM_FIELD_NAME;
+    params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA;
     params.tag_sender_mask = 0xffff;
-    params.name            = "UCC_UCP_CONTEXT";
+    params.name = "UCC_UCP_CONTEXT";
     assert_int_equal(ucp_init(&params, config, &context), UCS_OK);
     ucp_config_release(config);
     for (int i = 0; i < TEAMS; i++) {
@@ -277,7 +277,7 @@ static ucs_status_t outcome(ucs_status_ptr_t result, size_t *length)
 static ucs_status_t close_ep(ucp_ep_h ep, unsigned mode)
 {
     ucs_status_ptr_t result = ucp_ep_close_nb(ep, mode);
-    const double end        = cw_time_now_s() + CW_WAIT_S;
+    const double end = cw_time_now_s() + CW_WAIT_S;
     ucs_status_t status;
 
     if (!UCS_PTR_IS_PTR(result)) {
@@ -294,9 +294,9 @@ static ucs_status_t close_ep(ucp_ep_h ep, unsigned mode)
 static void set_handler(ucp_ep_params_t *params, uint64_t mask, int *which)
 {
     memset(params, 0xff, sizeof(*params));
-    params->field_mask      = mask | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params->err_mode        = UCP_ERR_HANDLING_MODE_PEER;
-    params->err_handler.cb  = on_failure;
+    params->field_mask = mask | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params->err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params->err_handler.cb = on_failure;
     params->err_handler.arg = which;
 }
 
@@ -307,7 +307,7 @@ static void on_connection(ucp_conn_request_h request, void *arg)
     (void)arg;
     set_handler(&params, UCP_EP_PARAM_FIELD_CONN_REQUEST | UCP_EP_PARAM_FIELD_FLAGS, &failed[0]);
     params.conn_request = request;
-    params.flags        = UCP_EP_PARAMS_FLAGS_NO_LOOPBACK;
+    params.flags = UCP_EP_PARAMS_FLAGS_NO_LOOPBACK;
     assert_int_equal(ucp_ep_create(workers[0], &params, &accepted), UCS_OK);
 }
 
@@ -327,8 +327,8 @@ static ucp_context_h open_loops(void)
     }
     free(text);
     memset(&params, 0xff, sizeof(params));
-    params.field_mask   = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE | UCP_PARAM_FIELD_REQUEST_INIT;
-    params.features     = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP | UCP_FEATURE_STREAM | UCP_FEATURE_AM | UCP_FEATURE_RMA;
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE | UCP_PARAM_FIELD_REQUEST_INIT;
+    params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP | UCP_FEATURE_STREAM | UCP_FEATURE_AM | UCP_FEATURE_RMA;
     params.request_size = sizeof(struct area);
     params.request_init = init_area;
     assert_int_equal(ucp_init(&params, config, &context), UCS_OK);
@@ -350,10 +350,10 @@ static ucp_listener_h listen_on(struct sockaddr_storage *where)
     ucp_listener_h listener;
 
     memset(&params, 0xff, sizeof(params));
-    params.field_mask       = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-    params.sockaddr.addr    = (const struct sockaddr *)&any;
+    params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
+    params.sockaddr.addr = (const struct sockaddr *)&any;
     params.sockaddr.addrlen = sizeof(any);
-    params.conn_handler.cb  = on_connection;
+    params.conn_handler.cb = on_connection;
     params.conn_handler.arg = NULL;
     assert_int_equal(ucp_listener_create(workers[0], &params, &listener), UCS_OK);
     attr.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
@@ -406,11 +406,11 @@ static void test_app5_ucx_py(void **state)
     }
     accepted = NULL;
     memset(failed, 0, sizeof(failed));
-    context  = open_loops();
+    context = open_loops();
     listener = listen_on(&where);
     set_handler(&params, UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS, &failed[1]);
-    params.flags            = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-    params.sockaddr.addr    = (const struct sockaddr *)&where;
+    params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+    params.sockaddr.addr = (const struct sockaddr *)&where;
     params.sockaddr.addrlen = sizeof(struct sockaddr_in);
     assert_int_equal(ucp_ep_create(workers[1], &params, &client), UCS_OK);
     for (end = cw_time_now_s() + CW_WAIT_S; accepted == NULL && cw_time_now_s() < end;) {

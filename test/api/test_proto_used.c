@@ -44,7 +44,7 @@ struct round {
 static ucs_status_t on_am(void *arg, const void *header, size_t header_length, void *data, size_t length,
                           const ucp_am_recv_param_t *param)
 {
-    struct round *round            = arg;
+    struct round *round = arg;
     const ucp_request_param_t none = {0};
     ucs_status_ptr_t result;
 
@@ -65,14 +65,14 @@ static ucs_status_t on_am(void *arg, const void *header, size_t header_length, v
 static void open_round(struct round *round)
 {
     const struct cw_pair_config config = {.features = CW_RMA_FEATURES | UCP_FEATURE_STREAM};
-    ucp_am_handler_param_t handler     = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                                                        UCP_AM_HANDLER_PARAM_FIELD_ARG,
-                                          .id  = AM_ID,
-                                          .cb  = on_am,
-                                          .arg = round};
+    ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                                                    UCP_AM_HANDLER_PARAM_FIELD_ARG,
+                                      .id = AM_ID,
+                                      .cb = on_am,
+                                      .arg = round};
 
     round->out = calloc(1, MOST_BYTES);
-    round->in  = calloc(1, MOST_BYTES);
+    round->in = calloc(1, MOST_BYTES);
     assert_true(round->out != NULL && round->in != NULL);
     cw_pair_open(&round->pair, &config);
     assert_int_equal(ucp_worker_set_am_recv_handler(round->pair.rx->worker, &handler), UCS_OK);
@@ -100,7 +100,7 @@ static void close_round(struct round *round)
 static void make(struct round *round, const struct used *op)
 {
     const struct cw_region *region = &round->regions[op->memory];
-    ucp_ep_h ep                    = round->pair.tx->ep;
+    ucp_ep_h ep = round->pair.tx->ep;
     struct cw_op send = {0}, recv = {0};
     ucp_request_param_t param = cw_param_send(&send), none = cw_param_none();
     int before = round->arrived;
@@ -137,7 +137,7 @@ static void make(struct round *round, const struct used *op)
         break;
     default:
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-        param.datatype     = ucp_dt_make_contig(op->length);
+        param.datatype = ucp_dt_make_contig(op->length);
         param.reply_buffer = round->in;
         cw_op_started(&send, ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &one, 1, (uint64_t)(uintptr_t)region->base,
                                                round->keys[op->memory], &param));
@@ -211,7 +211,7 @@ static void run(const char *settings, struct used *ops, unsigned count)
 
         snprintf(text, sizeof(text), "%s", settings);
         for (name = strtok_r(text, " ", &rest); name != NULL; name = strtok_r(NULL, " ", &rest)) {
-            value  = strchr(name, '=');
+            value = strchr(name, '=');
             *value = '\0';
             setenv(name, value + 1, 1);
         }
@@ -246,7 +246,7 @@ static void expect(const char *settings, const struct expected *rows, unsigned c
     struct used ops[MOST_OPS];
 
     for (unsigned i = 0; i < count; i++) {
-        ops[i]     = rows[i].op;
+        ops[i] = rows[i].op;
         ops[i].way = -1;
     }
     run(settings, ops, count);

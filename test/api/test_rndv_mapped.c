@@ -24,8 +24,8 @@ static struct region region_new(ucp_context_h context)
 
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS;
-    params.length     = REGION;
-    params.flags      = UCP_MEM_MAP_ALLOCATE;
+    params.length = REGION;
+    params.flags = UCP_MEM_MAP_ALLOCATE;
     assert_int_equal(ucp_mem_map(context, &params, &region.handle), UCS_OK);
     attr.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
     assert_int_equal(ucp_mem_query(region.handle, &attr), UCS_OK);
@@ -54,14 +54,14 @@ static void carry(struct cw_pair *pair, char *from, char *to, size_t length, uin
 static void test_allocated_buffers(void **state)
 {
     struct cw_pair *pair = *state;
-    char *plain          = malloc(MESSAGE);
-    uint64_t seed        = 0;
+    char *plain = malloc(MESSAGE);
+    uint64_t seed = 0;
     struct region from, to;
 
     assert_non_null(plain);
     cw_pair_open(pair, NULL);
     from = region_new(pair->tx->context);
-    to   = region_new(pair->rx->context);
+    to = region_new(pair->rx->context);
     for (size_t offset = 0; offset <= REGION - MESSAGE; offset += MESSAGE - 1) {
         carry(pair, from.data + offset, to.data + REGION - MESSAGE - offset, MESSAGE, ++seed);
     }

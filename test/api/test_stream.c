@@ -633,7 +633,7 @@ static void test_opa16_force_immediate_send(void **state)
     stream_get(pair, in, 1);
     memset(out, 'b', sizeof(out));
     forced.op_attr_mask |= UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
-    first  = ucp_stream_send_nbx(pair->tx->ep, "a", 1, &param);
+    first = ucp_stream_send_nbx(pair->tx->ep, "a", 1, &param);
     second = ucp_stream_send_nbx(pair->tx->ep, out, sizeof(out), &forced);
     if (second != NULL) {
         assert_int_equal(UCS_PTR_RAW_STATUS(second), UCS_ERR_NO_RESOURCE);

@@ -67,12 +67,12 @@ static void finish(void *state)
 
 static ucp_datatype_t generic_type(void)
 {
-    static const ucp_generic_dt_ops_t ops = {.start_pack   = start_pack,
-                                             .start_unpack = start_unpack,
-                                             .packed_size  = packed_size,
-                                             .pack         = pack,
-                                             .unpack       = unpack,
-                                             .finish       = finish};
+    static const ucp_generic_dt_ops_t ops = {.start_pack = start_pack,
+                                           .start_unpack = start_unpack,
+                                           .packed_size = packed_size,
+                                           .pack = pack,
+                                           .unpack = unpack,
+                                           .finish = finish};
     ucp_datatype_t type;
 
     memset(&seen, 0, sizeof(seen));

@@ -36,11 +36,11 @@ static int received;
 static void count(uint64_t number, const uint64_t *arguments)
 {
     const uint64_t flags = (number == SYS_sendto) ? arguments[3] : (number == SYS_sendmsg) ? arguments[2] : 0;
-    const int sends      = number == SYS_sendto || number == SYS_sendmsg || number == SYS_sendmmsg ||
-                           number == SYS_write || number == SYS_writev;
+    const int sends = number == SYS_sendto || number == SYS_sendmsg || number == SYS_sendmmsg ||
+                      number == SYS_write || number == SYS_writev;
 
     board->calls++;
-    board->sends  += sends;
+    board->sends += sends;
     board->pushes += sends && !(flags & MSG_MORE);
 }
 
@@ -78,7 +78,7 @@ static void trace(pid_t pid)
 static int start_counting(void **state)
 {
     const struct timespec a_while = {.tv_nsec = 1000000};
-    pid_t self                    = getpid();
+    pid_t self = getpid();
 
     (void)state;
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -149,9 +149,9 @@ static void take(struct cw_pair *pair, ucs_status_ptr_t (*send)(ucp_ep_h, const 
 
 static void begin_count(void)
 {
-    board->calls    = 0;
-    board->sends    = 0;
-    board->pushes   = 0;
+    board->calls = 0;
+    board->sends = 0;
+    board->pushes = 0;
     board->counting = 1;
 }
 
@@ -171,8 +171,8 @@ static void open_pair(struct cw_pair *pair)
     cw_pair_open(pair, &config);
     memset(&param, 0xff, sizeof(param));
     param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
-    param.id         = AM_ID;
-    param.cb         = on_am;
+    param.id = AM_ID;
+    param.cb = on_am;
     assert_int_equal(ucp_worker_set_am_recv_handler(pair->rx->worker, &param), UCS_OK);
 }
 
@@ -188,7 +188,7 @@ static void count_sends(struct cw_pair *pair, ucs_status_ptr_t (*send)(ucp_ep_h,
     for (unsigned i = 0; i < SINGLES; i++) {
         cw_pair_settle(pair);
         begin_count();
-        results[0]      = send(pair->tx->ep, &value);
+        results[0] = send(pair->tx->ep, &value);
         board->counting = 0;
         assert_in_range(board->calls, 0, most);
         assert_int_equal(cw_pair_wait(pair, results[0], "send"), UCS_OK);
@@ -221,7 +221,7 @@ static void count_burst(struct cw_pair *pair, struct cw_target *target, bool get
     cw_pair_settle(pair);
     begin_count();
     for (unsigned i = 0; i < BURST; i++) {
-        address    = target->address + i * length;
+        address = target->address + i * length;
         results[i] = get ? ucp_get_nbx(target->ep, local[0] + i * length, length, address, target->key, &param) :
                            ucp_put_nbx(target->ep, local[0] + i * length, length, address, target->key, &param);
     }

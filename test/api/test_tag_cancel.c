@@ -61,7 +61,7 @@ static void test_queued_before_the_connection(void **state)
 
     cw_test_need_two_workers();
     out = cw_buffer_new(LONG);
-    in  = cw_buffer_new(LONG);
+    in = cw_buffer_new(LONG);
     open_pair(pair, "auto");
     for (int i = 0; i < 8; i++) { /* every second one stays */
         send_with(&sends[i], pair, out.data, lengths[i / 2], (ucp_tag_t)i, i % 3 == 0);
@@ -98,8 +98,8 @@ static void test_queued_behind_others(void **state)
     int count = 0, pending = 0;
 
     cw_test_need_two_workers();
-    out   = cw_buffer_new(LENGTH + MANY);
-    in    = cw_buffer_new(LENGTH);
+    out = cw_buffer_new(LENGTH + MANY);
+    in = cw_buffer_new(LENGTH);
     sends = calloc(MANY, sizeof(*sends));
     assert_non_null(sends);
     open_pair(pair, "inf");

@@ -11,9 +11,9 @@
 static const size_t sizes[] = {0, 1, 8, 48, 1024, 1025, 8192, 32768, 65535, 65536, 1000003};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), LONGEST = 1000003 };
 
-static const struct cw_pair_config with_am    = {.features = UCP_FEATURE_TAG | UCP_FEATURE_AM};
+static const struct cw_pair_config with_am = {.features = UCP_FEATURE_TAG | UCP_FEATURE_AM};
 static const struct cw_pair_config with_peers = {.peer_mode = true};
-static const struct cw_pair_config bare       = {.no_endpoints = true};
+static const struct cw_pair_config bare = {.no_endpoints = true};
 static const struct cw_pair_config with_locks = {.thread_mode = UCS_THREAD_MODE_MULTI};
 
 static void open_connected(struct cw_pair *pair, const struct cw_pair_config *config)
@@ -27,7 +27,7 @@ static void open_connected(struct cw_pair *pair, const struct cw_pair_config *co
 static void *post(struct cw_pair *pair, void *data, size_t length, ucp_tag_t tag, ucp_tag_t mask)
 {
     const ucp_request_param_t param = cw_param_none();
-    void *request                   = ucp_tag_recv_nbx(pair->rx->worker, data, length, tag, mask, &param);
+    void *request = ucp_tag_recv_nbx(pair->rx->worker, data, length, tag, mask, &param);
 
     assert_true(UCS_PTR_IS_PTR(request));
     return request;
@@ -122,9 +122,9 @@ static void test_no_imm_cmpl_gives_a_request(void **state)
 
     open_connected(pair, NULL);
     for (size_t length = 8; length <= sizeof(out); length += sizeof(out) - 8) {
-        struct cw_op send         = {0};
+        struct cw_op send = {0};
         ucp_request_param_t param = cw_param_send(&send);
-        void *recv                = post(pair, in, length, 1, CW_TAG_ALL);
+        void *recv = post(pair, in, length, 1, CW_TAG_ALL);
 
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
         cw_op_started(&send, ucp_tag_send_nbx(pair->tx->ep, out, length, 1, &param));
@@ -139,9 +139,9 @@ static void test_no_imm_cmpl_gives_a_request(void **state)
 static void test_tag10_no_message_overtakes_a_queued_one(void **state)
 {
     struct cw_pair *pair = *state;
-    char *in[2]          = {malloc(LONGEST), malloc(LONGEST)};
-    char *out            = malloc(LONGEST);
-    const size_t first   = 8;
+    char *in[2] = {malloc(LONGEST), malloc(LONGEST)};
+    char *out = malloc(LONGEST);
+    const size_t first = 8;
 
     open_connected(pair, NULL);
     memset(out, 1, LONGEST);
@@ -170,7 +170,7 @@ static void test_tag10_no_message_overtakes_a_queued_one(void **state)
 static void test_tag4_earliest_posted_receive(void **state)
 {
     struct cw_pair *pair = *state;
-    uint64_t in[4]       = {0};
+    uint64_t in[4] = {0};
     const uint64_t out[] = {10, 11, 12, 13};
     void *recv[4];
 
@@ -246,7 +246,7 @@ static void test_tag33_truncated(void **state)
     for (int i = 1; i < SIZES; i++) {
         struct cw_buffer out = cw_buffer_new(sizes[i]), in = cw_buffer_new(sizes[i] - 1);
         struct cw_op send = {0};
-        void *recv        = post(pair, in.data, sizes[i] - 1, 1, CW_TAG_ALL);
+        void *recv = post(pair, in.data, sizes[i] - 1, 1, CW_TAG_ALL);
 
         cw_op_send(&send, pair->tx->ep, out.data, sizes[i], 1);
         is_in_progress(recv);
@@ -287,10 +287,10 @@ static void test_request_in_memory_of_the_program(void **state)
     uint64_t in = 0, out = 4;
 
     open_connected(pair, NULL);
-    user                = cw_user_request_new(pair->rx->context);
-    param               = cw_param_none();
+    user = cw_user_request_new(pair->rx->context);
+    param = cw_param_none();
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
-    param.request       = user.handle;
+    param.request = user.handle;
     assert_ptr_equal(ucp_tag_recv_nbx(pair->rx->worker, &in, 8, 1, CW_TAG_ALL, &param), user.handle);
     send_at_once(pair, &out, 8, 1);
     is_in_progress(user.handle);
@@ -313,7 +313,7 @@ static void test_more_than_the_credit(void **state)
     cw_pattern_fill(out, LONGEST, 1);
     for (int i = 0; sent < ((size_t)48 << 20); i++) {
         const size_t length = sizes[SIZES - 1 - i % 4];
-        void *recv          = post(pair, in, length, 1, CW_TAG_ALL);
+        void *recv = post(pair, in, length, 1, CW_TAG_ALL);
 
         send_at_once(pair, out, length, 1);
         assert_int_equal(cw_pair_wait(pair, recv, "receive"), UCS_OK);
@@ -337,7 +337,7 @@ static void *bytes_start(void *context, void *buffer, size_t count)
 {
     struct bytes *bytes = context;
 
-    bytes->data   = buffer;
+    bytes->data = buffer;
     bytes->length = count;
     return bytes;
 }
@@ -375,13 +375,13 @@ static void test_dt14_generic_receive_is_unpacked_in_progress(void **state)
     cw_pattern_fill(out, LONGEST, 1);
     for (int i = 1; i < SIZES; i++) {
         ucp_request_param_t param = cw_param_none();
-        struct cw_op send         = {0};
+        struct cw_op send = {0};
         void *recv;
 
-        bytes.unpacked      = 0;
+        bytes.unpacked = 0;
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-        param.datatype      = datatype;
-        recv                = ucp_tag_recv_nbx(pair->rx->worker, in, LONGEST, 1, CW_TAG_ALL, &param);
+        param.datatype = datatype;
+        recv = ucp_tag_recv_nbx(pair->rx->worker, in, LONGEST, 1, CW_TAG_ALL, &param);
         assert_true(UCS_PTR_IS_PTR(recv));
         cw_op_send(&send, pair->tx->ep, out, sizes[i], 1);
         assert_int_equal(bytes.unpacked, 0);
@@ -411,7 +411,7 @@ static void test_list_of_buffers(void **state)
 
         memset(in, 0, sizeof(in));
         of_list.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-        of_list.datatype      = ucp_dt_make_iov();
+        of_list.datatype = ucp_dt_make_iov();
         recv = (lists & 1) ? ucp_tag_recv_nbx(pair->rx->worker, (void *)(uintptr_t)to, 2, 1, CW_TAG_ALL, &of_list)
                            : ucp_tag_recv_nbx(pair->rx->worker, in, sizeof(in), 1, CW_TAG_ALL, &plain);
         cw_op_started(&send, (lists & 2) ? ucp_tag_send_nbx(pair->tx->ep, from, 2, 1, &of_list)
@@ -448,14 +448,14 @@ static void post_noting(struct cw_pair *pair, uint64_t *data)
     ucp_request_param_t param = cw_param_none();
 
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK;
-    param.cb.recv       = on_tag;
+    param.cb.recv = on_tag;
     assert_true(UCS_PTR_IS_PTR(ucp_tag_recv_nbx(pair->rx->worker, data, sizeof(*data), 1, CW_TAG_ALL, &param)));
 }
 
 /* Completions come in the order of the sends, whether a message was copied at once or waited. */
 static void test_gen6_active_messages_wait_for_progress(void **state)
 {
-    struct cw_pair *pair           = *state;
+    struct cw_pair *pair = *state;
     const ucp_request_param_t none = cw_param_none();
     ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB, .id = 3, .cb = on_am};
@@ -503,8 +503,8 @@ static void post_echo(struct echo *echo)
     ucp_request_param_t param = cw_param_none();
 
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-    param.cb.recv       = on_echo;
-    param.user_data     = echo;
+    param.cb.recv = on_echo;
+    param.user_data = echo;
     assert_true(UCS_PTR_IS_PTR(
         ucp_tag_recv_nbx(echo->pair->rx->worker, &echo->in, sizeof(echo->in), 1, CW_TAG_ALL, &param)));
 }
@@ -558,7 +558,7 @@ static void test_wak5_a_matched_receive_keeps_the_worker_awake(void **state)
 /* The receive is the worker's, not the endpoint's. */
 static void test_endpoint_ends_before_progress(void **state)
 {
-    struct cw_pair *pair     = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t none = cw_param_none();
     uint64_t in = 0, out = 4;
     void *recv, *closing;
@@ -571,9 +571,9 @@ static void test_endpoint_ends_before_progress(void **state)
     recv = post(pair, &in, 8, 1, CW_TAG_ALL);
     send_at_once(pair, &out, 8, 1);
     none.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    none.flags         = UCP_EP_CLOSE_FLAG_FORCE;
-    closing            = ucp_ep_close_nbx(pair->tx->ep, &none);
-    pair->tx->ep       = NULL;
+    none.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    closing = ucp_ep_close_nbx(pair->tx->ep, &none);
+    pair->tx->ep = NULL;
     is_in_progress(recv);
     assert_int_equal(cw_pair_wait(pair, recv, "receive"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, closing, "close"), UCS_OK);
@@ -600,9 +600,9 @@ static void test_request_is_freed_before_progress(void **state)
 /* Two endpoints of one worker that lead to each other. */
 static void test_ep12_no_loopback(void **state)
 {
-    struct cw_pair *pair   = *state;
+    struct cw_pair *pair = *state;
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_FLAGS,
-                              .flags      = UCP_EP_PARAMS_FLAGS_NO_LOOPBACK};
+                              .flags = UCP_EP_PARAMS_FLAGS_NO_LOOPBACK};
     uint64_t in = 0, out = 4;
     ucp_ep_h ends[2];
     void *address, *recv;
@@ -610,7 +610,7 @@ static void test_ep12_no_loopback(void **state)
 
     cw_test_skip_reference("its receives complete within the send");
     cw_pair_open(pair, &bare);
-    address        = cw_test_worker_address(pair->rx->worker, &length);
+    address = cw_test_worker_address(pair->rx->worker, &length);
     params.address = address;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(ucp_ep_create(pair->rx->worker, &params, &ends[i]), UCS_OK);

@@ -513,7 +513,7 @@ static int wait_armed(struct cw_pair *pair, int timeout_ms)
 static void settle(struct cw_pair *pair)
 {
     const bool guarded = getenv("UCX_TCP_CHECKSUM") != NULL || getenv("UCX_AUTH_TLS") != NULL;
-    int wakeups        = 0;
+    int wakeups = 0;
 
     for (double end = cw_time_now_s() + 0.1; cw_time_now_s() < end;) {
         cw_pair_progress(pair);
@@ -639,7 +639,7 @@ static void test_wak21_error_handling_wakes_nobody(void **state)
     static const struct cw_pair_config config = {
         .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP, .peer_mode = true};
     static const size_t lengths[] = {8, 5000, 3000000};
-    struct cw_pair *pair          = *state;
+    struct cw_pair *pair = *state;
 
     if (getenv("UCX_TCP_CHECKSUM") != NULL || getenv("UCX_AUTH_TLS") != NULL) {
         print_message("[  SKIPPED ] records are asked about once when talk ends\n");

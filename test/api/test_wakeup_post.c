@@ -26,7 +26,7 @@ struct posts {
 static void open_both(struct cw_pair *pair, struct memory *memory)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .length     = LONGEST};
+                                   .length = LONGEST};
     void *packed;
     size_t length;
 
@@ -34,7 +34,7 @@ static void open_both(struct cw_pair *pair, struct memory *memory)
         cw_test_skip_reference("its self transport has no wake-up and refuses the endpoint");
     }
     cw_pair_open(pair, &config);
-    *memory        = (struct memory){.local = calloc(1, LONGEST), .remote = calloc(1, LONGEST)};
+    *memory = (struct memory){.local = calloc(1, LONGEST), .remote = calloc(1, LONGEST)};
     params.address = memory->remote;
     assert_int_equal(ucp_mem_map(pair->rx->context, &params, &memory->handle), UCS_OK);
     assert_int_equal(ucp_rkey_pack(pair->rx->context, memory->handle, &packed, &length), UCS_OK);
@@ -55,7 +55,7 @@ static void close_both(struct cw_pair *pair, struct memory *memory)
 static void warm_up(struct cw_pair *pair, struct memory *memory)
 {
     ucp_request_param_t param = cw_param_none();
-    struct cw_op recv         = {0};
+    struct cw_op recv = {0};
 
     cw_op_recv(&recv, pair->rx->worker, memory->remote, 8, 1, CW_TAG_ALL);
     assert_int_equal(cw_pair_wait(pair, ucp_tag_send_nbx(pair->tx->ep, memory->local, 8, 1, &param), "send"), UCS_OK);
@@ -118,9 +118,9 @@ static void receive_all(struct cw_pair *pair, struct memory *memory, size_t leng
 static void test_wak7_sends_posted_asleep(void **state)
 {
     static const size_t lengths[] = {8, 700, 5000, 40000, 400000, LONGEST};
-    struct cw_pair *pair          = *state;
-    ucp_request_param_t param     = cw_param_none();
-    struct posts posts            = {0};
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    struct posts posts = {0};
     struct memory memory;
 
     open_both(pair, &memory);
@@ -148,10 +148,10 @@ static void test_wak7_sends_posted_asleep(void **state)
 static void test_wak7_one_sided_operations_posted_asleep(void **state)
 {
     static const size_t lengths[] = {8, 700, 5000, 40000, 400000};
-    struct cw_pair *pair          = *state;
-    ucp_request_param_t param     = cw_param_none(), add_param = cw_param_none();
-    struct posts posts            = {0};
-    uint64_t one                  = 1, before[4];
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none(), add_param = cw_param_none();
+    struct posts posts = {0};
+    uint64_t one = 1, before[4];
     struct memory memory;
 
     add_param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
@@ -198,10 +198,10 @@ static ucs_status_t take(void *arg, const void *header, size_t header_length, vo
 static void test_wak7_active_messages_and_streams_posted_asleep(void **state)
 {
     static const size_t lengths[] = {8, 700, 5000, 40000, 400000};
-    struct cw_pair *pair          = *state;
-    ucp_request_param_t param     = cw_param_none();
-    struct posts posts            = {0};
-    int handled                   = 0;
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    struct posts posts = {0};
+    int handled = 0;
     ucp_am_handler_param_t handler;
     struct memory memory;
 
@@ -232,9 +232,9 @@ static void test_wak7_active_messages_and_streams_posted_asleep(void **state)
 static void test_wak7_receive_posted_asleep(void **state)
 {
     static const size_t lengths[] = {8, 5000, 400000, LONGEST};
-    struct cw_pair *pair          = *state;
-    ucp_request_param_t param     = cw_param_none();
-    struct posts posts            = {0};
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    struct posts posts = {0};
     ucp_tag_recv_info_t info;
     struct memory memory;
 
@@ -276,9 +276,9 @@ static void test_wak7_receive_posted_asleep(void **state)
 /* Nothing is left behind: once the wake-up was seen, the worker sleeps. */
 static void test_wak9_one_wakeup_is_enough(void **state)
 {
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
-    struct posts posts        = {0};
+    struct posts posts = {0};
     struct memory memory;
 
     open_both(pair, &memory);

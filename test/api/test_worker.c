@@ -286,8 +286,8 @@ static void test_wrk6_requests_never_freed(void **state)
     cw_test_skip_reference("the words are ours");
     for (int ignored = 0; ignored < 2; ignored++) {
         ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_FLAGS,
-                                      .flags      = ignored ? UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK : 0};
-        ucp_params_t features      = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+                                      .flags = ignored ? UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK : 0};
+        ucp_params_t features = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
         ucp_context_h context;
         ucp_worker_h worker;
         int saved[2], file;

@@ -21,17 +21,17 @@
 #include <unistd.h>
 
 enum {
-    REGIONS       = 5, /* four with small slots, one with large ones */
-    SMALL_SLOTS   = 250,
-    SMALL         = 16384,
-    LARGE_SLOTS   = 8,
-    LARGE         = 1 << 20,
-    DESCRIPTORS   = 4 * SMALL_SLOTS + LARGE_SLOTS,
-    THREADS       = 3,
-    TARGETS       = 2,
-    AGENTS        = 3, /* that are served: two, and one that comes for the one that dies */
-    ROUNDS        = 3,
-    SECONDS       = 150,
+    REGIONS = 5, /* four with small slots, one with large ones */
+    SMALL_SLOTS = 250,
+    SMALL = 16384,
+    LARGE_SLOTS = 8,
+    LARGE = 1 << 20,
+    DESCRIPTORS = 4 * SMALL_SLOTS + LARGE_SLOTS,
+    THREADS = 3,
+    TARGETS = 2,
+    AGENTS = 3, /* that are served: two, and one that comes for the one that dies */
+    ROUNDS = 3,
+    SECONDS = 150,
     ADDRESS_LIMIT = 4096
 };
 
@@ -74,7 +74,7 @@ static atomic_int stop, ended, verified, sleeps;
 static int notes[ROUNDS + 2];
 static ucp_ep_h notes_from;
 static pthread_mutex_t notes_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t notes_came  = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t notes_came = PTHREAD_COND_INITIALIZER;
 static struct target targets[TARGETS];
 static unsigned seed = 1;
 
@@ -150,7 +150,7 @@ static void map_memory(struct memory *memory)
 {
     for (int region = 0; region < REGIONS; region++) {
         ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                       .length     = region_size(region)};
+                                       .length = region_size(region)};
 
         params.address = memory->base[region] = malloc(region_size(region));
         CHECK(params.address != NULL);
@@ -227,12 +227,12 @@ static ucs_status_t received(void *argument, const void *header, size_t header_l
 
 static void start_agent(void)
 {
-    ucp_params_t params = {.field_mask        = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED,
-                           .features          = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
-                           .mt_workers_shared = 1};
-    ucp_worker_params_t worker_params = {.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                         .thread_mode = UCS_THREAD_MODE_MULTI};
-    ucp_worker_attr_t attr            = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED,
+                    .features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                    .mt_workers_shared = 1};
+    ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_MULTI};
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
 
     alarm(SECONDS);
     CHECK_OK(ucp_init(&params, NULL, &context));
@@ -242,9 +242,9 @@ static void start_agent(void)
     for (int id = NOTE; id <= END; id++) {
         ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                         UCP_AM_HANDLER_PARAM_FIELD_ARG,
-                                          .id         = (unsigned)id,
-                                          .cb         = received,
-                                          .arg        = (void *)(intptr_t)id};
+                                          .id = (unsigned)id,
+                                          .cb = received,
+                                          .arg = (void *)(intptr_t)id};
 
         CHECK_OK(ucp_worker_set_am_recv_handler(worker, &handler));
     }
@@ -289,8 +289,8 @@ static ucp_request_param_t one_more(struct batch *batch)
 {
     atomic_fetch_add(&batch->pending, 1);
     return (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                 .cb.send      = completed,
-                                 .user_data    = batch};
+                                 .cb.send = completed,
+                                 .user_data = batch};
 }
 
 static void posted(struct batch *batch, ucs_status_ptr_t request)
@@ -403,8 +403,8 @@ static void meet(int fd, struct target *target, int agent)
     static struct blob blob;
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                              .address     = (ucp_address_t *)blob.address,
-                              .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                              .address = (ucp_address_t *)blob.address,
+                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler = {failed, target}};
 
     read_all(fd, &blob, sizeof(blob));
@@ -444,7 +444,7 @@ static int serve(int fd, int agent)
             pthread_cond_wait(&notes_came, &notes_lock);
         }
         if (!atomic_load(&ended)) {
-            reply        = notes_from;
+            reply = notes_from;
             notes[round] = 0;
         }
         pthread_mutex_unlock(&notes_lock);
@@ -471,9 +471,9 @@ struct work {
 static void post(struct batch *batch, struct target *target, int slot)
 {
     ucp_request_param_t param = one_more(batch);
-    int region                = region_of(slot);
-    unsigned char *mine       = target->local.base[region] + offset_of(slot);
-    uint64_t theirs           = target->base[region] + offset_of(slot);
+    int region = region_of(slot);
+    unsigned char *mine = target->local.base[region] + offset_of(slot);
+    uint64_t theirs = target->base[region] + offset_of(slot);
 
     if (slot % 4 < 2) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;

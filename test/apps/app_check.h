@@ -74,7 +74,7 @@ __attribute__((unused)) static void *allocate(size_t size)
 static void check_library(void)
 {
     const char *directory = getenv("CW_APPS_LIB");
-    FILE *maps            = fopen("/proc/self/maps", "r");
+    FILE *maps = fopen("/proc/self/maps", "r");
     int found = 0, whole;
     char line[4096];
 

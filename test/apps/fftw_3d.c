@@ -97,16 +97,16 @@ static void check_noise(const struct cube *cube, fftw_plan there, fftw_plan back
 static void complex_cube(ptrdiff_t n0, ptrdiff_t n1, ptrdiff_t n2, unsigned flags)
 {
     struct cube cube = {.n0 = n0, .n1 = n1, .n2 = n2, .total = n0 * n1 * n2};
-    MPI_Comm world   = MPI_COMM_WORLD;
+    MPI_Comm world = MPI_COMM_WORLD;
     fftw_plan there, back, transposed;
     fftw_complex *in, *out;
 
     cube.allocated =
         fftw_mpi_local_size_3d_transposed(n0, n1, n2, world, &cube.local0, &cube.start0, &cube.local1, &cube.start1);
-    in         = fftw_alloc_complex((size_t)cube.allocated);
-    out        = fftw_alloc_complex((size_t)cube.allocated);
-    there      = fftw_mpi_plan_dft_3d(n0, n1, n2, in, out, world, FFTW_FORWARD, flags);
-    back       = fftw_mpi_plan_dft_3d(n0, n1, n2, out, in, world, FFTW_BACKWARD, flags);
+    in = fftw_alloc_complex((size_t)cube.allocated);
+    out = fftw_alloc_complex((size_t)cube.allocated);
+    there = fftw_mpi_plan_dft_3d(n0, n1, n2, in, out, world, FFTW_FORWARD, flags);
+    back = fftw_mpi_plan_dft_3d(n0, n1, n2, out, in, world, FFTW_BACKWARD, flags);
     transposed = fftw_mpi_plan_dft_3d(n0, n1, n2, in, out, world, FFTW_FORWARD, flags | FFTW_MPI_TRANSPOSED_OUT);
     CHECK(there != NULL && back != NULL && transposed != NULL);
     check_wave(&cube, there, transposed, in, out);
@@ -127,7 +127,7 @@ static void real_cube(ptrdiff_t n0, ptrdiff_t n1, ptrdiff_t n2, unsigned flags)
     ptrdiff_t allocated = 2 * fftw_mpi_local_size_3d(n0, n1, row / 2, MPI_COMM_WORLD, &local0, &start0);
     double *data = fftw_alloc_real((size_t)allocated), total = (double)(n0 * n1 * n2);
     fftw_plan there = fftw_mpi_plan_dft_r2c_3d(n0, n1, n2, data, (fftw_complex *)data, MPI_COMM_WORLD, flags);
-    fftw_plan back  = fftw_mpi_plan_dft_c2r_3d(n0, n1, n2, (fftw_complex *)data, data, MPI_COMM_WORLD, flags);
+    fftw_plan back = fftw_mpi_plan_dft_c2r_3d(n0, n1, n2, (fftw_complex *)data, data, MPI_COMM_WORLD, flags);
 
     CHECK(there != NULL && back != NULL);
     for (ptrdiff_t at = 0; at < local0 * n1 * row; at++) {

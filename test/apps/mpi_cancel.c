@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 {
     check_begin(&argc, &argv, MPI_THREAD_SINGLE);
     CHECK(ranks == 2);
-    in  = allocate(SIZE);
+    in = allocate(SIZE);
     out = allocate(SIZE);
     for (int turn = 0; turn < 5; turn++) {
         cancel_receives();

@@ -42,7 +42,7 @@ static void check_begin(int *argc, char ***argv, int threads)
 
 __attribute__((unused)) static int check_end(const char *name)
 {
-    long all       = 0;
+    long all = 0;
     double seconds = MPI_Wtime() - started;
 
     MPI_Reduce(&checks, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);

@@ -110,7 +110,7 @@ static void test_alltoall(int length)
 {
     for (int i = 0; i < ranks * length; i++) {
         out[i] = value(rank, i / length, i % length);
-        in[i]  = -1;
+        in[i] = -1;
     }
     MPI_Alltoall(out, length, MPI_INT, in, length, MPI_INT, MPI_COMM_WORLD);
     for (int i = 0; i < ranks * length; i++) {
@@ -129,7 +129,7 @@ static void test_varying(int length)
         for (int i = 0; i < counts[other]; i++) {
             out[sent++] = value(rank, other, i);
         }
-        sizes[other]  = counts[other];
+        sizes[other] = counts[other];
         starts[other] = received;
         received += sizes[other];
     }
@@ -151,7 +151,7 @@ static void test_varying(int length)
         CHECK(in[i] == value(1, rank, i));
     }
     for (int other = 0; other < ranks; other++) {
-        sizes[other]  = other % 3 * length / 2;
+        sizes[other] = other % 3 * length / 2;
         starts[other] = other * length;
     }
     MPI_Allgatherv(out + places[0], counts[0], MPI_INT, in, sizes, starts, MPI_INT, MPI_COMM_WORLD);
@@ -169,7 +169,7 @@ static void test_neighbours(int length)
 
     MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring);
     for (int i = 0; i < length; i++) {
-        out[i]          = value(rank, 10, i);
+        out[i] = value(rank, 10, i);
         out[length + i] = value(rank, 11, i);
     }
     MPI_Neighbor_allgather(out, length, MPI_INT, in, length, MPI_INT, ring);
@@ -193,7 +193,7 @@ static void test_nonblocking(int length)
 
     for (int i = 0; i < length; i++) {
         out[i] = value(rank, 0, i);
-        in[i]  = rank == 0 ? value(5, 5, i) : -1;
+        in[i] = rank == 0 ? value(5, 5, i) : -1;
     }
     MPI_Irecv(&token, 1, MPI_INT, (rank + 1) % ranks, 3, MPI_COMM_WORLD, &requests[4]);
     MPI_Iallreduce(out, sums, length, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
     check_begin(&argc, &argv, MPI_THREAD_SINGLE);
     CHECK(ranks >= 2 && ranks <= 16);
     out = allocate((size_t)LONGEST * ranks * sizeof(int));
-    in  = allocate((size_t)LONGEST * ranks * sizeof(int));
+    in = allocate((size_t)LONGEST * ranks * sizeof(int));
     for (int i = 0; i < LENGTHS; i++) {
         test_barrier_bcast(lengths[i]);
         test_reductions(lengths[i]);

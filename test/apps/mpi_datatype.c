@@ -71,7 +71,7 @@ static void test_indexed(int blocks)
 
     for (int i = 0; i < blocks; i++) {
         lengths[i] = (i + 1) % 4;
-        places[i]  = at;
+        places[i] = at;
         at += (i + 1) % 4 + i % 3;
     }
     MPI_Type_indexed(blocks, lengths, places, MPI_SHORT, &type);
@@ -84,9 +84,9 @@ static void test_indexed(int blocks)
 
 static void test_struct(int count)
 {
-    int lengths[3]        = {1, 1, 3};
-    MPI_Aint places[3]    = {offsetof(struct record, kind), offsetof(struct record, value),
-                             offsetof(struct record, numbers)};
+    int lengths[3] = {1, 1, 3};
+    MPI_Aint places[3] = {offsetof(struct record, kind), offsetof(struct record, value),
+                          offsetof(struct record, numbers)};
     MPI_Datatype types[3] = {MPI_CHAR, MPI_DOUBLE, MPI_INT}, bare, type;
 
     MPI_Type_create_struct(3, lengths, places, types, &bare);
@@ -152,8 +152,8 @@ int main(int argc, char **argv)
 {
     check_begin(&argc, &argv, MPI_THREAD_SINGLE);
     CHECK(ranks == 2);
-    out    = allocate(ROOM);
-    in     = allocate(ROOM);
+    out = allocate(ROOM);
+    in = allocate(ROOM);
     packed = allocate(ROOM);
     for (int scale = 1; scale <= 100000; scale *= 10) {
         test_vector(scale);

@@ -87,7 +87,7 @@ static void test_self(void)
     for (int i = 0; i < (int)(sizeof(sizes) / sizeof(sizes[0])); i++) {
         for (int turn = 0; turn < 6; turn++) {
             MPI_Comm comm = turn % 2 ? MPI_COMM_SELF : MPI_COMM_WORLD;
-            int me        = turn % 2 ? 0 : rank;
+            int me = turn % 2 ? 0 : rank;
 
             fill(out, sizes[i], i * 10 + turn);
             memset(in, 0, sizes[i]);
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     check_begin(&argc, &argv, MPI_THREAD_SINGLE);
     CHECK(ranks == 2);
     out = allocate(LARGEST);
-    in  = allocate(LARGEST);
+    in = allocate(LARGEST);
     test_empty();
     test_self();
     test_truncations();

@@ -31,7 +31,7 @@ static void count_hosts(int expected)
 static void everybody_with_everybody(int size)
 {
     for (int distance = 0; distance < ranks; distance++) {
-        const int to   = (rank + distance) % ranks;
+        const int to = (rank + distance) % ranks;
         const int from = (rank + ranks - distance) % ranks;
 
         memset(sent, rank + 1, (size_t)size);

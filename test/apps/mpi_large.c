@@ -30,7 +30,7 @@ static int filled_words(const uint64_t *words, size_t count, unsigned seed)
 
 static void exchange_bytes(size_t bytes)
 {
-    size_t count  = bytes / sizeof(uint64_t);
+    size_t count = bytes / sizeof(uint64_t);
     uint64_t *out = allocate(bytes), *in = allocate(bytes);
     MPI_Status status;
 
@@ -47,7 +47,7 @@ static void exchange_bytes(size_t bytes)
 /* Every other word, sent strided and received without holes; the message is there before it is received. */
 static void exchange_strided(size_t bytes)
 {
-    size_t count  = bytes / sizeof(uint64_t);
+    size_t count = bytes / sizeof(uint64_t);
     uint64_t *out = allocate(2 * bytes), *in = allocate(bytes);
     MPI_Datatype type;
     MPI_Request request;

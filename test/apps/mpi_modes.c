@@ -90,7 +90,7 @@ static void test_some(int call)
     for (int i = 0; i < BATCH; i++) {
         int size = sizes[i % (SIZES - 1)];
 
-        parts[i]         = allocate(size);
+        parts[i] = allocate(size);
         parts[BATCH + i] = allocate(size);
         fill(parts[BATCH + i], size, call * 100 + i);
         MPI_Irecv(parts[i], size, MPI_BYTE, peer, i, MPI_COMM_WORLD, &requests[i]);
@@ -145,7 +145,7 @@ static void test_synchronous(void)
 /* The memory of a buffered send is free at once: it is overwritten before the peer receives. */
 static void test_buffered(void)
 {
-    int room   = SIZES * (LARGEST + MPI_BSEND_OVERHEAD), detached;
+    int room = SIZES * (LARGEST + MPI_BSEND_OVERHEAD), detached;
     void *pool = allocate(room), *back;
     MPI_Status status;
 
@@ -214,8 +214,8 @@ int main(int argc, char **argv)
     check_begin(&argc, &argv, MPI_THREAD_SINGLE);
     CHECK(ranks % 2 == 0);
     peer = rank ^ 1;
-    out  = allocate(LARGEST);
-    in   = allocate(LARGEST);
+    out = allocate(LARGEST);
+    in = allocate(LARGEST);
     test_blocking();
     test_unexpected();
     for (int call = 0; call < 4; call++) {

@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     int cancelled = 0, all = 0;
 
     check_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    in  = allocate(LARGEST);
+    in = allocate(LARGEST);
     out = allocate(LARGEST);
     for (int turn = 0; turn < 5; turn++) {
         for (int how = CANCEL_AT_ONCE; how <= PROBE_ANY; how++) {

@@ -111,22 +111,22 @@ static MPI_Datatype datatype(enum layout layout, int size, int *count)
 static void draw_message(struct lane *lane, int number)
 {
     static const unsigned below[] = {2, 33, 200, 1100, 9000, 20000, 70000, LONGEST};
-    struct message *message       = &lane->list[number];
-    uint32_t *random              = &lane->shared;
+    struct message *message = &lane->list[number];
+    uint32_t *random = &lane->shared;
 
-    message->from        = (int)draw(random, (unsigned)ranks);
-    message->to          = (int)draw(random, (unsigned)ranks);
-    message->way         = (enum way)draw(random, WAYS);
-    message->size        = (int)draw(random, below[draw(random, 8) * draw(random, 8) / 7]);
-    message->seed        = draw(random, 100000);
+    message->from = (int)draw(random, (unsigned)ranks);
+    message->to = (int)draw(random, (unsigned)ranks);
+    message->way = (enum way)draw(random, WAYS);
+    message->size = (int)draw(random, below[draw(random, 8) * draw(random, 8) / 7]);
+    message->seed = draw(random, 100000);
     message->synchronous = draw(random, 5) == 0;
-    message->tag         = number;
+    message->tag = number;
     if (message->way == EXACT || message->way == CANCELLED) {
         message->tag = (int)draw(random, TAGS);
     }
     for (int sends = 0; sends < 2; sends++) {
         message->layout[sends] = message->way == ANYTHING && !sends ? PLAIN : (enum layout)draw(random, LAYOUTS);
-        message->left[sends]   = message->way == PERSISTENT ? REPEATS : 1;
+        message->left[sends] = message->way == PERSISTENT ? REPEATS : 1;
     }
     if (message->layout[0] != PLAIN || message->layout[1] != PLAIN) {
         message->size = message->size / 24 * 24;
@@ -145,7 +145,7 @@ static unsigned seed_of(const struct message *message, int sends)
 static void fill_flight(struct lane *lane, const struct flight *flight)
 {
     const struct message *message = &lane->list[flight->number];
-    unsigned seed                 = seed_of(message, 1);
+    unsigned seed = seed_of(message, 1);
 
     memset(flight->memory, GUARD, extent(message, 1));
     for (size_t at = 0; at < (size_t)message->size; at++) {
@@ -156,7 +156,7 @@ static void fill_flight(struct lane *lane, const struct flight *flight)
 static void check_flight(struct lane *lane, const struct message *message, const unsigned char *memory)
 {
     unsigned seed = seed_of(message, 0);
-    size_t next   = 0;
+    size_t next = 0;
 
     for (size_t at = 0; at < (size_t)message->size; at++) {
         size_t there = place(message->layout[0], at);
@@ -175,9 +175,9 @@ static void check_flight(struct lane *lane, const struct message *message, const
 
 static struct flight *take_off(struct lane *lane, int number, int sends)
 {
-    struct flight *flight         = &lane->flights[lane->flying++];
+    struct flight *flight = &lane->flights[lane->flying++];
     const struct message *message = &lane->list[number];
-    size_t size                   = message->way == ANYTHING && !sends ? LONGEST : extent(message, sends);
+    size_t size = message->way == ANYTHING && !sends ? LONGEST : extent(message, sends);
 
     *flight = (struct flight){.request = MPI_REQUEST_NULL, .memory = malloc(size), .number = number, .sends = sends};
     EXPECT(flight->memory != NULL);
@@ -191,9 +191,9 @@ static struct flight *take_off(struct lane *lane, int number, int sends)
 
 static void start_send(struct lane *lane, int number)
 {
-    struct flight *flight         = take_off(lane, number, 1);
+    struct flight *flight = take_off(lane, number, 1);
     const struct message *message = &lane->list[number];
-    MPI_Comm comm                 = lane->comms[message->way];
+    MPI_Comm comm = lane->comms[message->way];
     int count;
     MPI_Datatype type = datatype(message->layout[1], message->size, &count);
 
@@ -211,14 +211,14 @@ static void start_send(struct lane *lane, int number)
 static void write_receive(struct lane *lane, struct flight *flight)
 {
     const struct message *message = &lane->list[flight->number];
-    MPI_Comm comm                 = lane->comms[message->way];
+    MPI_Comm comm = lane->comms[message->way];
     int count;
     MPI_Datatype type = datatype(message->layout[0], message->size, &count);
 
     switch (message->way) {
     case ANYTHING:
         lane->matched[lane->written] = NOT_YET;
-        flight->number               = lane->written++;
+        flight->number = lane->written++;
         MPI_Irecv(flight->memory, LONGEST, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flight->request);
         break;
     case PERSISTENT:
@@ -241,7 +241,7 @@ static void write_receive(struct lane *lane, struct flight *flight)
 static void receive_cancelled(struct lane *lane, int number)
 {
     const struct message *message = &lane->list[number];
-    struct flight *flight         = take_off(lane, number, 0);
+    struct flight *flight = take_off(lane, number, 0);
     MPI_Status status;
     int cancelled, count;
 
@@ -286,7 +286,7 @@ static void look_for_one(struct lane *lane)
     expect_status(lane, &status, message->from, message->tag, message->size);
     EXPECT(lane->last[message->from] < message->tag);
     lane->last[message->from] = message->tag;
-    memory                    = malloc(extent(message, 0));
+    memory = malloc(extent(message, 0));
     memset(memory, GUARD, extent(message, 0));
     type = datatype(message->layout[0], message->size, &count);
     if (matched) {
@@ -309,7 +309,7 @@ static int landed(struct lane *lane, struct flight *flight, const MPI_Status *st
 
     if (anything) {
         EXPECT(status->MPI_TAG >= 0 && status->MPI_TAG < MESSAGES);
-        message                       = &lane->list[status->MPI_TAG];
+        message = &lane->list[status->MPI_TAG];
         lane->matched[flight->number] = status->MPI_TAG;
         EXPECT(message->way == ANYTHING && message->to == rank);
     }
@@ -418,13 +418,13 @@ int main(int argc, char **argv)
     pthread_t ids[THREADS];
 
     first_seed = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 0) : first_seed;
-    epochs     = argc > 2 ? atoi(argv[2]) : epochs;
-    threads    = argc > 3 ? atoi(argv[3]) : threads;
+    epochs = argc > 2 ? atoi(argv[2]) : epochs;
+    threads = argc > 3 ? atoi(argv[3]) : threads;
     check_begin(&argc, &argv, threads > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     CHECK(threads >= 1 && threads <= THREADS && ranks <= 64);
     for (int i = 0; i < threads; i++) {
         lanes[i].shared = first_seed * 977 + (uint32_t)i;
-        lanes[i].own    = first_seed * 31 + (uint32_t)(rank * THREADS + i);
+        lanes[i].own = first_seed * 31 + (uint32_t)(rank * THREADS + i);
         for (int way = 0; way < WAYS; way++) {
             MPI_Comm_dup(MPI_COMM_WORLD, &lanes[i].comms[way]);
         }

@@ -88,7 +88,7 @@ static void exchange_matched(int number, int round, unsigned char *out, unsigned
 
 static void *run(void *argument)
 {
-    int number         = (int)(intptr_t)argument;
+    int number = (int)(intptr_t)argument;
     unsigned char *out = malloc(LARGEST + 16), *in = malloc(LARGEST + 16);
 
     EXPECT(out != NULL && in != NULL);

@@ -62,7 +62,7 @@ static void send_all(int to, int tag_step)
 /* Receives alternate between both wildcards, one, and none; each sender's messages come in their order. */
 static void receive_in_order(int tag_step)
 {
-    int *message     = allocate(WORDS * sizeof(int));
+    int *message = allocate(WORDS * sizeof(int));
     struct seen seen = {{0}};
     MPI_Status status;
 
@@ -73,7 +73,7 @@ static void receive_in_order(int tag_step)
             source = sender;
         } else if (i % 3 == 2 && seen.next[sender] < MESSAGES) {
             source = sender;
-            tag    = 10 + seen.next[sender] * tag_step;
+            tag = 10 + seen.next[sender] * tag_step;
         }
         MPI_Recv(message, WORDS, MPI_INT, source, tag, MPI_COMM_WORLD, &status);
         CHECK(status.MPI_SOURCE >= 1 && status.MPI_SOURCE < ranks);
@@ -91,8 +91,8 @@ static void receive_posted(void)
 {
     int all = MESSAGES * (ranks - 1), **parts = allocate(all * sizeof(*parts));
     MPI_Request *requests = allocate(all * sizeof(*requests));
-    MPI_Status *statuses  = allocate(all * sizeof(*statuses));
-    struct seen seen      = {{0}};
+    MPI_Status *statuses = allocate(all * sizeof(*statuses));
+    struct seen seen = {{0}};
 
     for (int i = 0; i < all; i++) {
         parts[i] = allocate(WORDS * sizeof(int));

@@ -74,8 +74,8 @@ static void numbers(void *memory, const struct type *type, int count, uint32_t s
     memset(memory, 0, type->extent * (size_t)count);
     for (int i = 0; i < count; i++) {
         unsigned char *at = bytes + type->extent * (size_t)i;
-        uint32_t number   = next_random(&seed) % 100;
-        int index         = (int)(next_random(&seed) % 1000);
+        uint32_t number = next_random(&seed) % 100;
+        int index = (int)(next_random(&seed) % 1000);
 
         if (type->type == MPI_FLOAT || type->type == MPI_FLOAT_INT) {
             memcpy(at, &(float){(float)number}, sizeof(float));
@@ -145,10 +145,10 @@ static int pieces_of(int op, struct piece *pieces)
                                     .size = types[i].extent * (size_t)counts[c]};
             at += (piece->size + GAP + 15) / 16 * 16;
             CHECK(at <= WINDOW);
-            piece->mine     = allocate(piece->size);
-            piece->theirs   = allocate(piece->size);
+            piece->mine = allocate(piece->size);
+            piece->theirs = allocate(piece->size);
             piece->expected = allocate(piece->size);
-            piece->old      = allocate(piece->size);
+            piece->old = allocate(piece->size);
         }
     }
     return found;

@@ -51,9 +51,9 @@ static void fetches(MPI_Win window, unsigned char *base, MPI_Datatype type, size
         int op;
         uint64_t operand;
     } steps[] = {{0, 5}, {1, 1000}, {2, 0}, {3, 0xff}, {4, 0x10000}, {5, 0xf0f}, {6, 700}, {7, 3000}, {0, ~0ull}};
-    MPI_Op all[]   = {MPI_SUM, MPI_REPLACE, MPI_NO_OP, MPI_BXOR, MPI_BOR, MPI_BAND, MPI_MIN, MPI_MAX};
+    MPI_Op all[] = {MPI_SUM, MPI_REPLACE, MPI_NO_OP, MPI_BXOR, MPI_BOR, MPI_BAND, MPI_MIN, MPI_MAX};
     uint64_t model = (size == 4) ? 0xfffffffeu : 0xffffffff00000000u + (unsigned)ranks;
-    int right      = (rank + 1) % ranks;
+    int right = (rank + 1) % ranks;
 
     memset(base, 0xee, 64);
     memcpy(base + 16, &model, size);

@@ -116,7 +116,7 @@ static void atomics(MPI_Win window)
         MPI_Win_flush(0, window);
     }
     compare = rank;
-    swap    = rank + 1;
+    swap = rank + 1;
     do {
         int flag;
 

@@ -16,8 +16,8 @@ static void contiguous(MPI_Win window, unsigned char *base, int unit)
     int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
 
     for (int i = 0; i < SIZES; i++) {
-        int size             = sizes[i];
-        int at               = unit * (1 + i % 7);
+        int size = sizes[i];
+        int at = unit * (1 + i % 7);
         unsigned char *bytes = allocate((size_t)size), *back = allocate((size_t)size);
 
         fill(bytes, (size_t)size, (unsigned)(rank * 100 + i));

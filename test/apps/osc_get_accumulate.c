@@ -12,7 +12,7 @@ static long numbers[MOST], results[MOST], ones[MOST];
 static void in_a_window(int kind, int count)
 {
     MPI_Aint mine = 0, theirs = 0;
-    long *memory  = numbers;
+    long *memory = numbers;
     MPI_Win window;
 
     if (kind == DYNAMIC) {
@@ -25,7 +25,7 @@ static void in_a_window(int kind, int count)
     MPI_Sendrecv(&mine, 1, MPI_AINT, 1 - rank, 1, &theirs, 1, MPI_AINT, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (int i = 0; i < count; i++) {
         memory[i] = i + 1;
-        ones[i]   = 1;
+        ones[i] = 1;
     }
     for (int round = 0; round < ROUNDS; round++) {
         memset(results, 0, sizeof(results));

@@ -59,7 +59,7 @@ static void sums(MPI_Win window, int *base, int *numbers)
     int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
 
     for (int i = 0; i < COUNT; i++) {
-        base[i]    = i;
+        base[i] = i;
         numbers[i] = rank * 7 + i;
     }
     MPI_Win_fence(0, window);

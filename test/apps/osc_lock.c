@@ -123,7 +123,7 @@ static void flushes(MPI_Win window, unsigned char *base)
     CHECK(MPI_Win_lock_all(0, window) == MPI_SUCCESS);
     for (int round = 0; round < ROUNDS; round++) {
         int token = -1;
-        int at    = round * 131 % (WINDOW - LENGTH);
+        int at = round * 131 % (WINDOW - LENGTH);
 
         fill(bytes, LENGTH, (unsigned)(rank * 1000 + round));
         MPI_Put(bytes, LENGTH, MPI_BYTE, right, at, LENGTH, MPI_BYTE, window);

@@ -106,7 +106,7 @@ static void star(MPI_Win window, int *base, int inwards)
 static void odd_epochs(MPI_Win window, int *base)
 {
     MPI_Group self = group_of(1, &rank);
-    int number     = 4711 + rank;
+    int number = 4711 + rank;
 
     base[0] = 0;
     MPI_Win_post(self, 0, window);

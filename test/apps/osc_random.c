@@ -43,10 +43,10 @@ static int draw(struct op *op, uint32_t *random)
     op->window = (int)(next_random(random) % WINDOWS);
     op->origin = (int)(next_random(random) % (unsigned)ranks);
     op->target = (int)(next_random(random) % (unsigned)ranks);
-    op->kind   = READ + (int)(next_random(random) % 3);
+    op->kind = READ + (int)(next_random(random) % 3);
     op->length = next_random(random) % ((next_random(random) % 10 == 0) ? 3000 : 200);
-    op->at     = next_random(random) % (SIZE - op->length);
-    op->seed   = next_random(random) % 1000;
+    op->at = next_random(random) % (SIZE - op->length);
+    op->seed = next_random(random) % 1000;
     if (op->kind == SUMMED) {
         op->at &= ~(size_t)3;
         op->length &= ~(size_t)3;
@@ -166,14 +166,14 @@ static void run_epoch(int epoch, uint32_t *random)
 int main(int argc, char **argv)
 {
     uint32_t random = (argc > 1) ? (uint32_t)atoi(argv[1]) : 20;
-    int epochs      = (argc > 2) ? atoi(argv[2]) : 24;
+    int epochs = (argc > 2) ? atoi(argv[2]) : 24;
 
     osc_begin(&argc, &argv);
     CHECK(ranks <= RANKS);
     for (int i = 0; i < WINDOWS; i++) {
         windows[i] = window_new(i % WINDOW_KINDS, SIZE, 1, &base[i]);
         for (int k = 0; k < ranks; k++) {
-            model[i][k]  = calloc(SIZE, 1);
+            model[i][k] = calloc(SIZE, 1);
             claims[i][k] = calloc(SIZE, 1);
             CHECK(model[i][k] != NULL && claims[i][k] != NULL);
         }

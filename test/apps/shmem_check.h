@@ -79,8 +79,8 @@ static void shmem_begin(void)
 
     shmem_init();
     started = seconds_now();
-    rank    = shmem_my_pe();
-    ranks   = shmem_n_pes();
+    rank = shmem_my_pe();
+    ranks = shmem_n_pes();
     shmem_barrier_all();
     shmem_long_p(&token, rank, (rank + 1) % ranks);
     shmem_barrier_all();

@@ -19,8 +19,8 @@ static void broadcasts(int start, int stride, int size, int me)
 {
     for (int root = 0; root < size; root++) {
         for (int i = 0; i < COUNT; i++) {
-            longs_in[i]  = (long)root * 1000 + i + rank * 100000;
-            ints_in[i]   = root * 1000 + i + rank * 100000;
+            longs_in[i] = (long)root * 1000 + i + rank * 100000;
+            ints_in[i] = root * 1000 + i + rank * 100000;
             longs_out[i] = ints_out[i] = -1;
         }
         shmem_barrier(start, stride, size, fresh());
@@ -43,7 +43,7 @@ static void collects(int start, int stride, int size, int me)
 
     for (int i = 0; i < COUNT; i++) {
         longs_in[i] = rank * 10000 + i;
-        ints_in[i]  = -rank * 10000 - i;
+        ints_in[i] = -rank * 10000 - i;
     }
     shmem_barrier(start, stride, size, fresh());
     shmem_fcollect64(longs_out, longs_in, COUNT, start, stride, size, fresh());
@@ -69,7 +69,7 @@ static void reductions(int start, int stride, int size)
 
     for (int i = 0; i < COUNT; i++) {
         longs_in[i] = rank * 3 + i;
-        ints_in[i]  = 1 << rank;
+        ints_in[i] = 1 << rank;
     }
     shmem_barrier(start, stride, size, fresh());
     shmem_long_sum_to_all(longs_out, longs_in, COUNT, start, stride, size, work, fresh());
@@ -170,10 +170,10 @@ int main(void)
             sync_of[i][k] = SHMEM_SYNC_VALUE;
         }
     }
-    longs_in  = symmetric(COUNT * 8 * sizeof(long));
+    longs_in = symmetric(COUNT * 8 * sizeof(long));
     longs_out = symmetric(COUNT * 8 * sizeof(long));
-    ints_in   = symmetric(COUNT * 8 * sizeof(int32_t));
-    ints_out  = symmetric(COUNT * 8 * sizeof(int32_t));
+    ints_in = symmetric(COUNT * 8 * sizeof(int32_t));
+    ints_out = symmetric(COUNT * 8 * sizeof(int32_t));
     CHECK(ranks <= 8);
     barriers();
     all_of(0, 0, ranks);

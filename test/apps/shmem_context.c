@@ -15,11 +15,11 @@ int main(void)
 
     shmem_begin();
     right = (rank + 1) % ranks;
-    left  = (rank + ranks - 1) % ranks;
+    left = (rank + ranks - 1) % ranks;
     there = symmetric(CONTEXTS * LENGTH);
     words = symmetric(CONTEXTS * sizeof(long));
-    mine  = allocate(CONTEXTS * LENGTH);
-    back  = allocate(LENGTH);
+    mine = allocate(CONTEXTS * LENGTH);
+    back = allocate(LENGTH);
     for (int round = 0; round < 20; round++) {
         shmem_ctx_t contexts[CONTEXTS];
         int created = 0;

@@ -36,8 +36,8 @@ static void write_block(int i)
 static void new_block(int i)
 {
     size_t alignment = (size_t)1 << (3 + next_random(&numbers) % 13);
-    int how          = (int)(next_random(&numbers) % 3);
-    size_t size      = 1 + next_random(&numbers) % ((next_random(&numbers) % 8 == 0) ? 1000000 : 3000);
+    int how = (int)(next_random(&numbers) % 3);
+    size_t size = 1 + next_random(&numbers) % ((next_random(&numbers) % 8 == 0) ? 1000000 : 3000);
 
     blocks[i].size = size;
     if (how == 0) {

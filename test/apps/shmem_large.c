@@ -39,7 +39,7 @@ int main(void)
     shmem_begin();
     there = symmetric(SIZE);
     other = symmetric(SIZE);
-    mine  = allocate(SIZE);
+    mine = allocate(SIZE);
     around(there, mine, SIZE - 5, 3, 0);
     around(there, other, SIZE - 5, 3, 1);
     around(there, mine + 1, 1024 * 1024, 4096, 1);

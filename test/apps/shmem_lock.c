@@ -10,8 +10,8 @@ static long guarded[2][2];
 static void change(int which)
 {
     int owner = (which == 0) ? ranks - 1 : 0;
-    long a    = shmem_long_g(&guarded[which][0], owner);
-    long b    = shmem_long_g(&guarded[which][1], owner);
+    long a = shmem_long_g(&guarded[which][0], owner);
+    long b = shmem_long_g(&guarded[which][1], owner);
 
     CHECK(a == b);
     shmem_long_p(&guarded[which][0], a + 1, owner);

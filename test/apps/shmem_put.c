@@ -125,8 +125,8 @@ int main(void)
 
     shmem_begin();
     right = (rank + 1) % ranks;
-    left  = (rank + ranks - 1) % ranks;
-    heap  = symmetric(SIZE);
+    left = (rank + ranks - 1) % ranks;
+    heap = symmetric(SIZE);
     for (int blocking = 0; blocking < 2; blocking++) {
         bytes(heap, right, left, blocking);
         bytes(heap, rank, rank, blocking);

@@ -40,17 +40,17 @@ static int claim(const struct op *op)
 
 static int draw(struct op *op, uint32_t *random)
 {
-    op->memory   = (int)(next_random(random) % MEMORIES);
-    op->origin   = (int)(next_random(random) % (unsigned)ranks);
-    op->target   = (int)(next_random(random) % (unsigned)ranks);
-    op->kind     = READ + (int)(next_random(random) % 3);
+    op->memory = (int)(next_random(random) % MEMORIES);
+    op->origin = (int)(next_random(random) % (unsigned)ranks);
+    op->target = (int)(next_random(random) % (unsigned)ranks);
+    op->kind = READ + (int)(next_random(random) % 3);
     op->blocking = (int)(next_random(random) % 2);
-    op->length   = next_random(random) % ((next_random(random) % 10 == 0) ? 3000 : 100);
-    op->at       = next_random(random) % (SIZE - op->length);
-    op->seed     = next_random(random) % 1000;
+    op->length = next_random(random) % ((next_random(random) % 10 == 0) ? 3000 : 100);
+    op->at = next_random(random) % (SIZE - op->length);
+    op->seed = next_random(random) % 1000;
     if (op->kind == SUMMED) {
         op->length = 8;
-        op->at     = next_random(random) % (SIZE / 8) * 8;
+        op->at = next_random(random) % (SIZE / 8) * 8;
     }
     return op->length > 0 && claim(op);
 }
@@ -138,7 +138,7 @@ static void run_round(int round, uint32_t *random)
 int main(int argc, char **argv)
 {
     uint32_t random = (argc > 1) ? (uint32_t)atoi(argv[1]) : 21;
-    int rounds      = (argc > 2) ? atoi(argv[2]) : 30;
+    int rounds = (argc > 2) ? atoi(argv[2]) : 30;
 
     shmem_begin();
     CHECK(ranks <= RANKS);
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     base[1] = in_bss;
     for (int i = 0; i < MEMORIES; i++) {
         for (int k = 0; k < ranks; k++) {
-            model[i][k]  = calloc(SIZE, 1);
+            model[i][k] = calloc(SIZE, 1);
             claims[i][k] = calloc(SIZE, 1);
             CHECK(model[i][k] != NULL && claims[i][k] != NULL);
         }

@@ -26,7 +26,7 @@ static long ucp_calls[CALLS_KINDS];
 /* The library's own function behind a counted one. */
 static ucp_function ucp_behind(const char *name)
 {
-    void *library         = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    void *library = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
     ucp_function function = (library != NULL) ? (ucp_function)dlsym(library, name) : NULL;
 
     if (function == NULL) {

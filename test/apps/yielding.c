@@ -28,7 +28,7 @@ unsigned ucp_worker_progress(void *worker)
         progress = (unsigned (*)(void *))behind();
     }
     count = progress(worker);
-    idle  = count == 0 ? idle + 1 : 0;
+    idle = count == 0 ? idle + 1 : 0;
     if (idle > PATIENCE) {
         idle = PATIENCE;
         sched_yield();

@@ -80,7 +80,7 @@ void cw_deadline_check(uint64_t deadline, const char *what)
 int cw_count_descriptors(void)
 {
     DIR *directory = opendir("/proc/self/fd");
-    int count      = -3; /* ".", ".." and the directory itself */
+    int count = -3; /* ".", ".." and the directory itself */
 
     if (directory == NULL) {
         return 0;
@@ -95,7 +95,7 @@ int cw_count_descriptors(void)
 int cw_count_mappings(void)
 {
     FILE *file = fopen("/proc/self/maps", "re");
-    int count  = 0;
+    int count = 0;
     int character;
 
     if (file == NULL) {
@@ -111,7 +111,7 @@ int cw_count_mappings(void)
 unsigned cw_scaled(unsigned count)
 {
     const char *text = getenv("CW_TEST_SCALE");
-    int divisor      = (text != NULL) ? atoi(text) : 1;
+    int divisor = (text != NULL) ? atoi(text) : 1;
 
     return (divisor <= 1 || count < (unsigned)divisor) ? ((divisor <= 1) ? count : 1) : count / (unsigned)divisor;
 }

@@ -72,9 +72,9 @@ static struct access *begin(unsigned index)
 
 static struct cw_access_target read_key(const struct bench *bench, unsigned side, const struct cw_memh *memh)
 {
-    const struct cw_domain *own        = side_of(bench, 1 - side)->iface->domain;
+    const struct cw_domain *own = side_of(bench, 1 - side)->iface->domain;
     const struct cw_domain_range range = {.address = (uintptr_t)bench->memory[side], .length = BYTES};
-    struct cw_access_target target     = {.address = range.address};
+    struct cw_access_target target = {.address = range.address};
     uint8_t part[CW_DOMAIN_PART_MAX];
 
     cw_check(own->attr.part_length > 0 && own->attr.part_length <= CW_DOMAIN_PART_MAX, "a part has %u bytes",
@@ -113,7 +113,7 @@ static void bench_begin(struct bench *bench, struct cw_rig *rig)
         memset(bench->memory[side] - MARGIN, POISON, BYTES + 2 * MARGIN);
     }
     for (unsigned side = 0; side < 2; side++) {
-        bench->memh[side]   = reg(bench, side, CW_RIGHT_ALL);
+        bench->memh[side] = reg(bench, side, CW_RIGHT_ALL);
         bench->target[side] = read_key(bench, side, bench->memh[side]);
     }
 }
@@ -186,10 +186,10 @@ static size_t pack(void *dest, size_t max, void *arg)
 static ucs_status_t start(struct bench *bench, unsigned side, enum shape shape, char *ours, size_t length,
                           const struct cw_access_target *target, unsigned flags, struct access *access)
 {
-    struct cw_conn *conn              = bench->ends[side]->conn;
-    struct source source              = {.from = ours, .length = length};
-    const size_t first                = (limits(bench)->max_iov > 1 && limits(bench)->alignment <= 1) ? length / 3 : 0;
-    const unsigned skip               = first == 0;
+    struct cw_conn *conn = bench->ends[side]->conn;
+    struct source source = {.from = ours, .length = length};
+    const size_t first = (limits(bench)->max_iov > 1 && limits(bench)->alignment <= 1) ? length / 3 : 0;
+    const unsigned skip = first == 0;
     const struct cw_access_iov iov[2] = {{ours, first, bench->memh[side]},
                                          {ours + first, length - first, bench->memh[side]}};
 
@@ -216,17 +216,17 @@ static void test_shapes(void **state)
 
     bench_begin(&bench, *state);
     for (unsigned shape = 0; shape < SHAPES; shape++) {
-        const size_t max       = max_of(limits(&bench), shape);
+        const size_t max = max_of(limits(&bench), shape);
         const size_t lengths[] = {1, 8, max / 3, max - 1, max};
 
         for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]) && max > 8; i++) {
             const unsigned side = i % 2;
-            const size_t align  = (limits(&bench)->alignment > 1) ? limits(&bench)->alignment : 1;
+            const size_t align = (limits(&bench)->alignment > 1) ? limits(&bench)->alignment : 1;
             const size_t length = (lengths[i] + align - 1) / align * align;
             const size_t offset = (BYTES - length) / 2 / align * align;
             char *ours = bench.memory[side], *theirs = bench.memory[1 - side] + offset;
             struct cw_access_target target = bench.target[1 - side];
-            struct access *access          = begin(0);
+            struct access *access = begin(0);
 
             memset(bench.memory[0], 0, BYTES);
             memset(bench.memory[1], 0, BYTES);
@@ -261,10 +261,10 @@ static void test_atomics(void **state)
     bench_begin(&bench, *state);
     for (unsigned i = 0; i < 4 * CW_ACCESS_OPS; i++) {
         const enum cw_access_op op = i % CW_ACCESS_OPS;
-        const int fetches          = i / CW_ACCESS_OPS % 2;
+        const int fetches = i / CW_ACCESS_OPS % 2;
         const uint64_t operand = cw_hash_mix(i), compare = cw_hash_mix(1000 + (i < 2 * CW_ACCESS_OPS));
         struct cw_access_target target = bench.target[1];
-        struct access *access          = begin(0);
+        struct access *access = begin(0);
 
         if (!((fetches ? limits(&bench)->fetching : limits(&bench)->posted) & (1u << op))) {
             continue;
@@ -294,13 +294,13 @@ static void test_flush(void **state)
     bench_begin(&bench, *state);
     while (limits(&bench)->max_put_short >= 8 && count < 100) {
         struct cw_access_target target = bench.target[1];
-        const uint64_t value           = cw_hash_mix(count);
+        const uint64_t value = cw_hash_mix(count);
 
         target.address += 8 * (uint64_t)count++;
         TAKE(&bench, bench.ends[0], group()->put_short(bench.ends[0]->conn, &value, 8, &target, 0, NULL));
     }
     do {
-        flush  = begin(0);
+        flush = begin(0);
         status = group()->flush(bench.ends[0]->conn, &flush->completion);
         cw_rig_progress(bench.rig);
     } while (status == CW_AGAIN);
@@ -344,7 +344,7 @@ static void on_registered(struct cw_end *end, uint8_t id, const void *data, size
 static ucs_status_t send_registered(const struct bench *bench, uint64_t number, const struct cw_access_iov *payload,
                                     struct access *access)
 {
-    struct cw_conn *conn      = bench->ends[0]->conn;
+    struct cw_conn *conn = bench->ends[0]->conn;
     const ucs_status_t status = cw_subject.transport->packets->send_registered(
         conn, 7, &number, sizeof(number), payload, (access != NULL) ? &access->completion : NULL);
 
@@ -362,21 +362,21 @@ static void test_registered(void **state)
 
     cw_rig_need(cw_subject.transport->packets->send_registered != NULL, "packets out of registered memory");
     bench_begin(&bench, *state);
-    const size_t max             = bench.ends[0]->conn->iface->limits.max_registered - sizeof(uint64_t);
-    const size_t lengths[]       = {1, (max < THIRD) ? max : THIRD, 100, (max < 3000) ? max : 3000};
-    struct access *access        = NULL;
+    const size_t max = bench.ends[0]->conn->iface->limits.max_registered - sizeof(uint64_t);
+    const size_t lengths[] = {1, (max < THIRD) ? max : THIRD, 100, (max < 3000) ? max : 3000};
+    struct access *access = NULL;
     struct cw_access_iov payload = {.memh = bench.memh[0]};
 
-    num_came                 = 0;
+    num_came = 0;
     bench.ends[1]->on_packet = on_registered;
-    bench.ends[1]->arg       = bench.memory[0];
+    bench.ends[1]->arg = bench.memory[0];
     for (uint64_t i = 0; i < 3 * 40; i++) {
         if (i % 3 == 0) {
             fill(bench.memory[0], BYTES, i);
             access = begin(0);
         }
-        payload.address     = bench.memory[0] + i % 3 * THIRD;
-        payload.length      = lengths[i % 4];
+        payload.address = bench.memory[0] + i % 3 * THIRD;
+        payload.length = lengths[i % 4];
         sent_lengths[i % 3] = payload.length;
         TAKE(&bench, bench.ends[0], send_registered(&bench, i, &payload, (i % 3 == 2) ? access : NULL));
         if (i % 3 == 2) {
@@ -398,11 +398,11 @@ static void test_registered_close(void **state)
     bench_begin(&bench, *state);
     fill(bench.memory[0], BYTES, 1);
     memcpy(copy, bench.memory[0], BYTES);
-    num_came                 = 0;
+    num_came = 0;
     bench.ends[1]->on_packet = on_registered;
-    bench.ends[1]->arg       = copy;
+    bench.ends[1]->arg = copy;
     for (uint64_t i = 0; i < 3; i++) {
-        payload         = (struct cw_access_iov){bench.memory[0] + i * THIRD, 100, bench.memh[0]};
+        payload = (struct cw_access_iov){bench.memory[0] + i * THIRD, 100, bench.memh[0]};
         sent_lengths[i] = payload.length;
         TAKE(&bench, bench.ends[0], send_registered(&bench, i, &payload, NULL));
     }
@@ -434,9 +434,9 @@ static void test_order(void **state)
     cw_rig_need(group() != NULL, "access to the memory of the peer");
     cw_rig_need(ours->in_order && max_of(ours, PUT_BCOPY) >= 8 && max_of(ours, GET_BCOPY) >= 8, "accesses in order");
     bench_begin(&bench, *state);
-    seen                     = 0;
+    seen = 0;
     bench.ends[1]->on_packet = on_packet;
-    bench.ends[1]->arg       = bench.memory[1];
+    bench.ends[1]->arg = bench.memory[1];
     for (uint64_t i = 1; i <= cw_scaled(50); i++) {
         struct access *put = begin(0), *get = begin(1);
         uint64_t got = 0, next = i;
@@ -566,9 +566,9 @@ static void test_close(void **state)
 /* Fetches under way into the first half of the memory, as many as are taken without waiting, at most `most`. */
 static unsigned start_fetches(struct bench *bench, enum shape shape, unsigned most)
 {
-    const size_t max    = max_of(limits(bench), shape);
+    const size_t max = max_of(limits(bench), shape);
     const size_t length = (max < BYTES / 2) ? max : BYTES / 2;
-    unsigned count      = 0;
+    unsigned count = 0;
 
     while (length >= 64 && count < most &&
            start(bench, 0, shape, bench->memory[0], length, &bench->target[1], 0, begin(count)) == UCS_INPROGRESS) {
@@ -611,9 +611,9 @@ static void test_close_fetches(void **state)
     other = bench;
     cw_rig_connect(bench.rig, bench.rig->a, bench.rig->b, &other.ends[0], &other.ends[1]);
     for (unsigned round = 0; round < 6 * cw_scaled(20) && max_of(limits(&bench), GET_BCOPY) >= 64; round++) {
-        const enum shape shape         = (round % 2 == 0) ? GET_BCOPY : GET_ZCOPY;
-        const size_t length            = max_of(limits(&bench), shape) / 2 / 64 * 64;
-        enum end how                   = (enum end)(round / 2 % 3);
+        const enum shape shape = (round % 2 == 0) ? GET_BCOPY : GET_ZCOPY;
+        const size_t length = max_of(limits(&bench), shape) / 2 / 64 * 64;
+        enum end how = (enum end)(round / 2 % 3);
         struct cw_access_target target = bench.target[1];
 
         memset(bench.memory[0], 0, BYTES);

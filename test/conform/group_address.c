@@ -47,7 +47,7 @@ static void test_devices(void **state)
 
 static void test_limits(void **state)
 {
-    struct cw_rig *rig             = *state;
+    struct cw_rig *rig = *state;
     const struct cw_limits *limits = &rig->a->iface->limits;
 
     /* what the core sends in one piece whatever the transport: a hello's worth of bcopy */
@@ -63,8 +63,8 @@ static void test_limits(void **state)
 
 static void test_address_is_constant(void **state)
 {
-    struct cw_rig *rig  = *state;
-    struct cw_side *a   = rig->a;
+    struct cw_rig *rig = *state;
+    struct cw_side *a = rig->a;
     uint8_t buffer[CW_ADDRESS_MAX];
     struct cw_end *one, *other;
     size_t max, i;
@@ -86,8 +86,8 @@ static void test_address_is_constant(void **state)
 static void test_reachable(void **state)
 {
     struct cw_rig *rig = *state;
-    const char *why    = NULL;
-    uint8_t *copy      = malloc(rig->b->address_length);
+    const char *why = NULL;
+    uint8_t *copy = malloc(rig->b->address_length);
 
     /* at an odd place, as inside a worker address */
     memcpy(copy, rig->b->address, rig->b->address_length);
@@ -102,9 +102,9 @@ static void test_reachable(void **state)
 static int try_address(struct cw_rig *rig, const uint8_t *bytes, size_t length)
 {
     struct cw_bytes hello = cw_bytes_unique(8);
-    const char *why       = NULL;
-    uint8_t *copy         = malloc(length > 0 ? length : 1);
-    struct cw_end *end    = NULL;
+    const char *why = NULL;
+    uint8_t *copy = malloc(length > 0 ? length : 1);
+    struct cw_end *end = NULL;
     ucs_status_t status;
     int reachable;
 

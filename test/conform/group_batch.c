@@ -66,7 +66,7 @@ static unsigned on_place(struct cw_end *end, uint8_t id, const void *header, siz
         !cw_check(place == NULL, "`place` came twice without `placed`")) {
         return 0;
     }
-    place         = malloc(length);
+    place = malloc(length);
     placed_length = length;
     memset(place, POISON, length);
     iov[0] = (struct iovec){place, length / 2};
@@ -116,7 +116,7 @@ static ucs_status_t send_in_place(struct cw_end *end, size_t length)
     *loan = (struct loan){.completion = {.done = on_done}, .length = length};
     cw_pattern_fill(loan->bytes, length, next_sent + 1);
     memcpy(header, &next_sent, sizeof(next_sent));
-    count  = (end->side->iface->limits.max_iov > 1 && length > 1) ? 2 : 1;
+    count = (end->side->iface->limits.max_iov > 1 && length > 1) ? 2 : 1;
     iov[0] = (struct iovec){loan->bytes, (count == 1) ? length : length / 3};
     iov[1] = (struct iovec){loan->bytes + iov[0].iov_len, length - iov[0].iov_len};
     status = cw_subject.transport->packets->send_in_place(end->conn, 9, header, iov, count, &loan->completion);
@@ -143,7 +143,7 @@ static size_t pack(void *dest, size_t max, void *arg)
 
 static ucs_status_t send_small(struct cw_end *end, size_t length)
 {
-    const size_t max    = end->side->iface->limits.max_bcopy;
+    const size_t max = end->side->iface->limits.max_bcopy;
     ucs_status_t status = cw_subject.transport->packets->send_bcopy(end->conn, 7, (length < max) ? length : max, pack,
                                                            &next_sent);
 
@@ -155,7 +155,7 @@ static ucs_status_t send_small(struct cw_end *end, size_t length)
 static ucs_status_t send_some(struct cw_end *end, size_t typical)
 {
     const uint64_t number = next_sent;
-    const size_t max      = end->side->iface->limits.max_placed;
+    const size_t max = end->side->iface->limits.max_placed;
 
     if (cw_subject.transport->packets->send_in_place == NULL || max == 0 || chance(number, 1) % 3 > 0) {
         return send_small(end, sizeof(number) + chance(number, 2) % (SMALL - sizeof(number) + 1));
@@ -172,7 +172,7 @@ static void begin(struct cw_rig *rig, struct cw_end **one, struct cw_end **other
     place = NULL;
     cw_rig_connect(rig, rig->a, rig->b, one, other);
     (*other)->on_packet = on_packet;
-    (*other)->on_place  = on_place;
+    (*other)->on_place = on_place;
     (*other)->on_placed = on_placed;
 }
 
@@ -206,8 +206,8 @@ static void check_answer(ucs_status_t status)
 static void test_in_place_keeps_order(void **state)
 {
     const uint64_t target = cw_scaled(300);
-    uint64_t deadline     = cw_deadline();
-    struct cw_rig *rig    = *state;
+    uint64_t deadline = cw_deadline();
+    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     ucs_status_t status;
 
@@ -226,7 +226,7 @@ static void test_in_place_keeps_order(void **state)
 /* Until CW_AGAIN with a receiver that does nothing. */
 static void test_in_place_blocked_sender_gets_room(void **state)
 {
-    struct cw_rig *rig  = *state;
+    struct cw_rig *rig = *state;
     ucs_status_t status = UCS_OK;
     struct cw_end *one, *other;
 
@@ -250,7 +250,7 @@ static void begin_kind(const struct cw_end *end, unsigned number)
 /* Everything of a batch has left when it ends: the sender needs no progress. */
 static void test_batch_leaves_at_its_end(void **state)
 {
-    uint64_t deadline  = cw_deadline();
+    uint64_t deadline = cw_deadline();
     struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned round, i;
@@ -281,15 +281,15 @@ static void test_batch_leaves_at_its_end(void **state)
 static void test_batches_keep_order(void **state)
 {
     const uint64_t target = cw_scaled(3000);
-    uint64_t deadline     = cw_deadline();
-    struct cw_rig *rig    = *state;
+    uint64_t deadline = cw_deadline();
+    struct cw_rig *rig = *state;
     ucs_status_t status;
     struct cw_end *one, *other;
     unsigned depth, i;
 
     begin_batch(rig, &one, &other);
     while (next_sent < target) {
-        depth  = 1 + chance(next_sent, 5) % 3;
+        depth = 1 + chance(next_sent, 5) % 3;
         status = UCS_OK;
         for (i = 0; i < depth; i++) {
             begin_kind(one, (unsigned)next_sent + i);
@@ -322,7 +322,7 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
 static void test_flush_inside_a_batch(void **state)
 {
     struct cw_completion completion = {.done = flush_done};
-    struct cw_rig *rig              = *state;
+    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     ucs_status_t status;
 

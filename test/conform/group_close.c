@@ -14,7 +14,7 @@ static void connect_stream(struct cw_rig *rig, uint64_t seed, uint64_t count, st
     cw_rig_connect(rig, rig->a, rig->b, one, other);
     cw_stream_init(&sent, seed, rig->a, count);
     cw_stream_init(&seen, seed, rig->a, count);
-    (*one)->sending     = &sent;
+    (*one)->sending = &sent;
     (*other)->receiving = &seen;
 }
 
@@ -158,7 +158,7 @@ static void test_sends_after_closed(void **state)
     struct cw_rig *rig = *state;
     struct cw_completion completion = {.done = ignore_completion};
     struct cw_packet_plan plan = {.length = 16, .seed = 1, .iov_count = 1, .id = 1};
-    struct cw_stream unused    = {0};
+    struct cw_stream unused = {0};
     struct cw_end *one, *other;
     ucs_status_t status;
     int i;
@@ -168,16 +168,16 @@ static void test_sends_after_closed(void **state)
     check_closed(rig, one, UCS_ERR_CONNECTION_RESET);
     for (i = 0; i < 3; i++) {
         plan.slot = CW_SLOT_BCOPY;
-        status    = cw_packet_send(one, &unused, &plan);
+        status = cw_packet_send(one, &unused, &plan);
         cw_check(status == one->closed_status, "send_bcopy after `closed` answers %d", status);
         if (cw_subject.transport->packets->send_short != NULL && one->side->iface->limits.max_short >= 8) {
             plan.slot = CW_SLOT_SHORT;
-            status    = cw_packet_send(one, &unused, &plan);
+            status = cw_packet_send(one, &unused, &plan);
             cw_check(status == one->closed_status, "send_short after `closed` answers %d", status);
         }
         if (cw_subject.transport->packets->send_zcopy != NULL && one->side->iface->limits.max_zcopy >= 16) {
             plan.slot = CW_SLOT_ZCOPY;
-            status    = cw_packet_send(one, &unused, &plan);
+            status = cw_packet_send(one, &unused, &plan);
             cw_check(status == one->closed_status, "send_zcopy after `closed` answers %d", status);
         }
         if (cw_subject.transport->packets->flush != NULL) {
@@ -230,7 +230,7 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
 
     cw_check(cw_rig_may_complete(), "the completion of a flush was called from inside another call");
     flush->calls++;
-    flush->done   = 1;
+    flush->done = 1;
     flush->status = status;
     flush->outstanding_then = sent.outstanding;
 }
@@ -265,7 +265,7 @@ static void start_flush(struct cw_rig *rig, struct cw_end *end, struct flush *fl
     ask_flush(end, flush);
     cw_check(flush->calls == 0, "the completion of a flush came from inside flush");
     if (flush->status == UCS_OK) {
-        flush->done             = 1;
+        flush->done = 1;
         flush->outstanding_then = sent.outstanding;
     }
 }

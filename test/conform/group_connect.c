@@ -35,9 +35,9 @@ static void test_hello_and_reply(void **state)
 
     for (i = 0; i < NUM_LENGTHS; i++) {
         for (j = 0; j < NUM_LENGTHS; j++) {
-            hello         = cw_bytes_unique(lengths[i]);
+            hello = cw_bytes_unique(lengths[i]);
             rig->b->reply = cw_bytes_unique(lengths[j]);
-            end           = dial_and_wait(rig, &hello);
+            end = dial_and_wait(rig, &hello);
             assert_int_equal(end->opened_status, UCS_OK);
             check_reply(end, &rig->b->reply);
             cw_check(rig->b->last_accepted->hello.length == hello.length &&
@@ -58,16 +58,16 @@ static void test_refusal(void **state)
 
     for (i = 0; i < NUM_LENGTHS; i++) {
         rig->b->accept_status = (i % 2 == 0) ? UCS_ERR_REJECTED : UCS_ERR_NO_MEMORY;
-        rig->b->reply         = cw_bytes_unique(lengths[i]);
-        hello                 = cw_bytes_unique(20);
-        end                   = dial_and_wait(rig, &hello);
+        rig->b->reply = cw_bytes_unique(lengths[i]);
+        hello = cw_bytes_unique(20);
+        end = dial_and_wait(rig, &hello);
         cw_check(end->opened_status == UCS_ERR_REJECTED, "a refused dial ends with status %d", end->opened_status);
         check_reply(end, &rig->b->reply);
         cw_end_close(end);
     }
     cw_rig_settle(rig);
     rig->b->accept_status = UCS_OK;
-    end                   = dial_and_wait(rig, &hello);
+    end = dial_and_wait(rig, &hello);
     assert_int_equal(end->opened_status, UCS_OK);
 }
 
@@ -80,7 +80,7 @@ static void test_refused_stays_quiet(void **state)
     unsigned upcalls;
 
     rig->b->accept_status = UCS_ERR_REJECTED;
-    refused               = dial_and_wait(rig, &hello);
+    refused = dial_and_wait(rig, &hello);
     rig->b->accept_status = UCS_OK;
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     cw_rig_settle(rig);
@@ -108,10 +108,10 @@ static void test_send_in_accept_and_opened(void **state)
     cw_stream_init(&from_b, 12, rig->b, 40);
     cw_stream_init(&to_a, 12, rig->b, 40);
     rig->b->on_accept = send_in_upcall;
-    rig->b->accept_sending   = &from_b;
+    rig->b->accept_sending = &from_b;
     rig->b->accept_receiving = &to_b;
-    end            = cw_end_dial(rig->a, rig->b, &hello);
-    end->sending   = &from_a;
+    end = cw_end_dial(rig->a, rig->b, &hello);
+    end->sending = &from_a;
     end->receiving = &to_a;
     end->on_opened = send_in_upcall;
     cw_rig_wait(rig, &end->opened, 1, "`opened`");
@@ -122,7 +122,7 @@ static void test_send_in_accept_and_opened(void **state)
 
 static void test_dial_never_waits(void **state)
 {
-    struct cw_rig *rig    = *state;
+    struct cw_rig *rig = *state;
     struct cw_bytes hello = cw_bytes_unique(16);
     struct cw_end *ends[20];
     uint64_t start;
@@ -152,9 +152,9 @@ static void wait_for_failure(struct cw_rig *rig, struct cw_end *end)
 
 static void test_dial_to_closed_interface(void **state)
 {
-    struct cw_rig *rig    = *state;
+    struct cw_rig *rig = *state;
     struct cw_bytes hello = cw_bytes_unique(16);
-    const char *why       = NULL;
+    const char *why = NULL;
     struct cw_side gone;
     struct cw_end *end;
     ucs_status_t status;
@@ -176,7 +176,7 @@ static void test_dial_to_closed_interface(void **state)
 /* The listener goes away with the dial in its queue. */
 static void test_listener_closes_unanswered(void **state)
 {
-    struct cw_rig *rig    = *state;
+    struct cw_rig *rig = *state;
     struct cw_bytes hello = cw_bytes_unique(16);
     struct cw_end *end;
 
@@ -196,7 +196,7 @@ static void test_dialler_gives_up(void **state)
 
     for (i = 0; i < 30; i++) {
         hello = cw_bytes_unique(16);
-        end   = cw_end_dial(rig->a, rig->b, &hello);
+        end = cw_end_dial(rig->a, rig->b, &hello);
         for (j = 0; j < i % 5; j++) {
             cw_side_progress((j % 2 == 0) ? rig->a : rig->b);
         }
@@ -212,10 +212,10 @@ static void test_dialler_gives_up(void **state)
 
 static void test_both_dial(void **state)
 {
-    struct cw_rig *rig        = *state;
+    struct cw_rig *rig = *state;
     struct cw_bytes hellos[2] = {cw_bytes_unique(16), cw_bytes_unique(16)};
-    struct cw_end *one        = cw_end_dial(rig->a, rig->b, &hellos[0]);
-    struct cw_end *other      = cw_end_dial(rig->b, rig->a, &hellos[1]);
+    struct cw_end *one = cw_end_dial(rig->a, rig->b, &hellos[0]);
+    struct cw_end *other = cw_end_dial(rig->b, rig->a, &hellos[1]);
 
     cw_rig_wait(rig, &one->opened, 1, "`opened` of the first");
     cw_rig_wait(rig, &other->opened, 1, "`opened` of the second");
@@ -246,7 +246,7 @@ static void test_dial_in_upcall(void **state)
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     cw_stream_init(&sent, 5, rig->a, 3);
     cw_stream_init(&seen, 5, rig->a, 3);
-    one->sending     = &sent;
+    one->sending = &sent;
     other->receiving = &seen;
     other->on_packet = dial_back;
     other->peer_side = rig->a;
@@ -267,9 +267,9 @@ static void watch(struct cw_end *end)
 /* Watching, whenever it begins and however often it is asked for, changes nothing as long as both live. */
 static void test_watch(void **state)
 {
-    struct cw_rig *rig    = *state;
+    struct cw_rig *rig = *state;
     struct cw_bytes hello = cw_bytes_unique(16);
-    struct cw_end *one    = cw_end_dial(rig->a, rig->b, &hello), *other;
+    struct cw_end *one = cw_end_dial(rig->a, rig->b, &hello), *other;
     struct cw_stream sent, seen;
 
     watch(one);
@@ -281,7 +281,7 @@ static void test_watch(void **state)
     watch(other);
     cw_stream_init(&sent, 6, rig->a, 200);
     cw_stream_init(&seen, 6, rig->a, 200);
-    one->sending     = &sent;
+    one->sending = &sent;
     other->receiving = &seen;
     cw_stream_run(rig, one, other);
     watch(other);
@@ -304,9 +304,9 @@ static void test_many_connections(void **state)
         cw_stream_init(&streams[i][1], 100 + i, ends[i][0]->side, 50);
         cw_stream_init(&streams[i][2], 500 + i, ends[i][1]->side, 50);
         cw_stream_init(&streams[i][3], 500 + i, ends[i][1]->side, 50);
-        ends[i][0]->sending   = &streams[i][0];
+        ends[i][0]->sending = &streams[i][0];
         ends[i][1]->receiving = &streams[i][1];
-        ends[i][1]->sending   = &streams[i][2];
+        ends[i][1]->sending = &streams[i][2];
         ends[i][0]->receiving = &streams[i][3];
     }
     for (i = 0; i < 10 * MANY; i++) {

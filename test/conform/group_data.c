@@ -30,11 +30,11 @@ static void exchange(struct cw_rig *rig, struct cw_end *from, struct cw_end *to,
 {
     static struct cw_stream stream; /* only counts completions */
     struct expectation expectation = {.plan = *plan};
-    uint64_t deadline              = cw_deadline();
+    uint64_t deadline = cw_deadline();
     ucs_status_t status;
 
     memset(&stream, 0, sizeof(stream));
-    to->arg       = &expectation;
+    to->arg = &expectation;
     to->on_packet = compare;
     while ((status = cw_packet_send(from, &stream, plan)) == CW_AGAIN) {
         cw_rig_progress(rig);
@@ -65,8 +65,8 @@ static void exchange_sizes(struct cw_rig *rig, struct cw_packet_plan plan, size_
             continue;
         }
         plan.length = size;
-        plan.id     = (uint8_t)(1 + seed * 37 % 255);
-        plan.seed   = seed++;
+        plan.id = (uint8_t)(1 + seed * 37 % 255);
+        plan.seed = seed++;
         exchange(rig, one, other, &plan);
         plan.seed = seed++;
         exchange(rig, other, one, &plan);
@@ -115,7 +115,7 @@ static void test_all_ids(void **state)
 
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     for (id = 1; id < 256; id++) { /* 0 is no id */
-        plan.id   = (uint8_t)id;
+        plan.id = (uint8_t)id;
         plan.seed = id + 1;
         exchange(rig, one, other, &plan);
     }
@@ -140,8 +140,8 @@ static size_t pack_less(void *dest, size_t max, void *arg)
 static void test_pack_writes_less(void **state)
 {
     struct cw_rig *rig = *state;
-    size_t max         = rig->a->iface->limits.max_bcopy;
-    size_t lengths[]   = {0, 1, 8, 9, max / 2, max - 1};
+    size_t max = rig->a->iface->limits.max_bcopy;
+    size_t lengths[] = {0, 1, 8, 9, max / 2, max - 1};
     struct expectation expectation;
     struct short_pack pack = {.max = max};
     struct cw_end *one, *other;
@@ -149,11 +149,11 @@ static void test_pack_writes_less(void **state)
     size_t i;
 
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
-    other->arg       = &expectation;
+    other->arg = &expectation;
     other->on_packet = compare;
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         pack.length = lengths[i];
-        pack.seed   = i + 1;
+        pack.seed = i + 1;
         expectation = (struct expectation){
             .plan = {.slot = CW_SLOT_BCOPY, .length = lengths[i], .seed = i + 1, .id = 9}};
         while (cw_subject.transport->packets->send_bcopy(one->conn, 9, max, pack_less, &pack) == CW_AGAIN) {
@@ -175,7 +175,7 @@ static void run_mixed(struct cw_rig *rig, uint64_t count, size_t typical, int bo
         cw_stream_init(&streams[i], 21 + (uint64_t)(i / 2), (i < 2) ? rig->a : rig->b, count);
         streams[i].typical = typical;
     }
-    one->sending     = &streams[0];
+    one->sending = &streams[0];
     other->receiving = &streams[1];
     if (both) {
         other->sending = &streams[2];
@@ -211,7 +211,7 @@ static void test_blocked_sender_gets_room(void **state)
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     cw_stream_init(&sent, 77, rig->a, 400000);
     cw_stream_init(&seen, 77, rig->a, 400000);
-    one->sending     = &sent;
+    one->sending = &sent;
     other->receiving = &seen;
     for (round = 0; round < 5; round++) {
         for (idle = 0; idle < 50 && !sent.done; idle++) {
@@ -229,7 +229,7 @@ static void test_blocked_sender_gets_room(void **state)
     }
     sent.count = sent.next;
     seen.count = sent.next;
-    sent.done  = 1;
+    sent.done = 1;
     for (deadline = cw_deadline(); seen.next < seen.count || sent.outstanding > 0;) {
         cw_rig_progress(rig);
         cw_deadline_check(deadline, "packets that were taken before CW_AGAIN");
@@ -283,12 +283,12 @@ static void test_sends_from_upcalls(void **state)
     struct cw_end *one, *other;
 
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
-    one->arg         = &echoes[0];
-    other->arg       = &echoes[1];
-    one->on_packet   = echo_packet;
+    one->arg = &echoes[0];
+    other->arg = &echoes[1];
+    one->on_packet = echo_packet;
     other->on_packet = echo_packet;
-    one->on_room     = echo_room;
-    other->on_room   = echo_room;
+    one->on_room = echo_room;
+    other->on_room = echo_room;
     send_one(one, &echoes[0]);
     cw_rig_wait(rig, &echoes[1].got, target, "a ping-pong made of upcalls");
     cw_rig_wait(rig, &echoes[0].got, target - 1, "the last echo");
@@ -299,7 +299,7 @@ static void test_sends_from_upcalls(void **state)
 static void deadline_follow(uint64_t *deadline, uint64_t *last, uint64_t now)
 {
     if (now != *last) {
-        *last     = now;
+        *last = now;
         *deadline = cw_deadline();
     }
 }
@@ -317,7 +317,7 @@ static void test_no_mixing_after_block(void **state)
         cw_rig_connect(rig, rig->a, rig->b, &ends[i][0], &ends[i][1]);
         cw_stream_init(&streams[2 * i], 31 + (uint64_t)i, rig->a, 5000);
         cw_stream_init(&streams[2 * i + 1], 31 + (uint64_t)i, rig->a, 5000);
-        ends[i][0]->sending   = &streams[2 * i];
+        ends[i][0]->sending = &streams[2 * i];
         ends[i][1]->receiving = &streams[2 * i + 1];
     }
     while (!streams[1].done || !streams[3].done || streams[0].outstanding + streams[2].outstanding > 0) {
@@ -333,7 +333,7 @@ static void test_no_mixing_after_block(void **state)
 static void test_whole_sizes(void **state)
 {
     static struct cw_stream sent, seen;
-    struct cw_rig *rig         = *state;
+    struct cw_rig *rig = *state;
     struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .id = 3};
     uint64_t deadline = cw_deadline(), last = 0;
     struct cw_end *one, *other;
@@ -346,20 +346,20 @@ static void test_whole_sizes(void **state)
     cw_stream_init(&seen, 51, rig->a, 400);
     sent.limits.max_bcopy = whole;
     seen.limits.max_bcopy = whole;
-    sent.typical          = whole;
-    seen.typical          = whole;
-    one->sending          = &sent;
-    other->receiving      = &seen;
+    sent.typical = whole;
+    seen.typical = whole;
+    one->sending = &sent;
+    other->receiving = &seen;
     while (!seen.done || sent.outstanding > 0) {
         cw_stream_push(one, 1000);
         cw_rig_progress(rig);
         deadline_follow(&deadline, &last, seen.next);
         cw_deadline_check(deadline, "long packets");
     }
-    one->sending     = NULL;
+    one->sending = NULL;
     other->receiving = NULL;
     for (plan.seed = 1; plan.seed < 40; plan.seed++) {
-        whole       = one->conn->max_whole; /* of shm it shrinks after a rest, never below what it was at first */
+        whole = one->conn->max_whole; /* of shm it shrinks after a rest, never below what it was at first */
         plan.length = whole - (plan.seed % 4) * (whole / 5);
         exchange(rig, one, other, &plan);
     }

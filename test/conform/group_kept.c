@@ -44,8 +44,8 @@ static void on_packet(struct cw_end *end, uint8_t id, const void *data, size_t l
         if (token != NULL) {
             memset((char *)(uintptr_t)data - room, POISON, room);
             cw_check(is_whole(data, next_seen), "the room before a packet reaches into it");
-            kept[num_kept].token    = token;
-            kept[num_kept].data     = data;
+            kept[num_kept].token = token;
+            kept[num_kept].data = data;
             kept[num_kept++].number = next_seen;
         }
     }
@@ -74,7 +74,7 @@ static void begin(struct cw_rig *rig, struct cw_end **one, struct cw_end **other
 static void send_all(struct cw_rig *rig, struct cw_end *end, unsigned count)
 {
     const uint64_t target = next_sent + count;
-    uint64_t deadline     = cw_deadline();
+    uint64_t deadline = cw_deadline();
     ucs_status_t status;
 
     while (next_sent < target) {
@@ -125,12 +125,12 @@ static void test_who_keeps_all_starves_nobody(void **state)
     begin(rig, &one, &other);
     cw_rig_connect(rig, rig->a, rig->b, &third, &fourth);
     fourth->on_packet = on_packet;
-    wanted            = MOST;
+    wanted = MOST;
     while (num_kept == num_seen && num_seen < MOST) {
         send_all(rig, one, 16);
     }
     assert_true(num_kept < num_seen);
-    most   = num_kept;
+    most = num_kept;
     wanted = 0;
     send_all(rig, third, 300);
     send_all(rig, one, 300);

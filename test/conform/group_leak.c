@@ -32,22 +32,22 @@ static void one_round(struct cw_rig *rig, unsigned number)
         cw_side_open(rig->b);
     }
     rig->b->accept_status = UCS_ERR_REJECTED;
-    refused               = cw_end_dial(rig->a, rig->b, &hello);
+    refused = cw_end_dial(rig->a, rig->b, &hello);
     cw_rig_wait(rig, &refused->opened, 1, "a refusal");
     rig->b->accept_status = UCS_OK;
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     for (i = 0; i < 4; i++) {
         cw_stream_init(&streams[i], 5 + (uint64_t)(i / 2), (i < 2) ? rig->a : rig->b, 100);
     }
-    one->sending     = &streams[0];
+    one->sending = &streams[0];
     other->receiving = &streams[1];
-    other->sending   = &streams[2];
-    one->receiving   = &streams[3];
+    other->sending = &streams[2];
+    one->receiving = &streams[3];
     cw_stream_run(rig, one, other);
     cw_end_dial(rig->a, rig->b, &hello);
     if (number % 2 == 0) { /* with everything on its way */
         streams[0].count = streams[1].count = 1000;
-        streams[0].done  = streams[1].done  = 0;
+        streams[0].done = streams[1].done = 0;
         cw_stream_push(one, 100);
     }
     cw_side_close((number % 4 < 2) ? rig->a : rig->b);
@@ -71,8 +71,8 @@ static void test_no_leak(void **state)
         one_round(rig, i++);
     }
     descriptors = cw_count_descriptors();
-    mappings    = cw_count_mappings();
-    after       = heap_in_use();
+    mappings = cw_count_mappings();
+    after = heap_in_use();
     do {
         before = after;
         do {

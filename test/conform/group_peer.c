@@ -92,10 +92,10 @@ static void exchange_packets(struct cw_rig *rig, struct cw_end *one, struct cw_e
     cw_stream_init(&seen, seed, one->side, 50);
     cw_stream_init(&back, ++seed, other->side, 50);
     cw_stream_init(&seen_back, seed, other->side, 50);
-    one->sending    = &sent;
+    one->sending = &sent;
     other->receiving = &seen;
-    other->sending   = &back;
-    one->receiving   = &seen_back;
+    other->sending = &back;
+    one->receiving = &seen_back;
     cw_stream_run(rig, one, other);
 }
 
@@ -107,10 +107,10 @@ static void cut(struct iovec *iov, unsigned count, size_t at, size_t length, uin
 
     for (i = 0; i < count; i++) {
         chance = cw_hash_mix(chance + i);
-        piece  = (i + 1 == count) ? length : (chance % 8 == 0) ? 0 : chance % (2 * length / (count - i) + 1);
-        piece  = (piece < length) ? piece : length;
+        piece = (i + 1 == count) ? length : (chance % 8 == 0) ? 0 : chance % (2 * length / (count - i) + 1);
+        piece = (piece < length) ? piece : length;
         iov[i] = (struct iovec){.iov_base = (piece > 0) ? local + at : NULL, .iov_len = piece};
-        at     += piece;
+        at += piece;
         length -= piece;
     }
 }
@@ -120,8 +120,8 @@ static int copy_and_check(const struct cw_end *end, int writes, size_t ours, siz
                           uint64_t chance)
 {
     struct iovec iov[MAX_ENTRIES];
-    uint8_t *dest         = writes ? theirs : local, *source = writes ? local : theirs;
-    const size_t to       = writes ? at : ours, from = writes ? ours : at;
+    uint8_t *dest = writes ? theirs : local, *source = writes ? local : theirs;
+    const size_t to = writes ? at : ours, from = writes ? ours : at;
     ucs_status_t status;
 
     cw_pattern_fill(source, AREA, chance);
@@ -152,10 +152,10 @@ static void test_copies(void **state)
     for (round = 0; round < rounds; round++) {
         chance = cw_hash_mix(chance + round);
         length = (round % 3 == 0) ? lengths[round / 3 % (sizeof(lengths) / sizeof(lengths[0]))] : chance % 20000;
-        ours   = cw_hash_mix(chance ^ 1) % (AREA - length);
-        at     = cw_hash_mix(chance ^ 2) % (AREA - length);
-        at     = (round % 5 == 0 && length < AREA - 2 * PAGE) ? PAGE - address_of(theirs) % PAGE + PAGE - 3 : at;
-        count  = 1 + (unsigned)(cw_hash_mix(chance ^ 3) % ((round % 7 == 0) ? MAX_ENTRIES : CW_PLACE_MAX_IOV));
+        ours = cw_hash_mix(chance ^ 1) % (AREA - length);
+        at = cw_hash_mix(chance ^ 2) % (AREA - length);
+        at = (round % 5 == 0 && length < AREA - 2 * PAGE) ? PAGE - address_of(theirs) % PAGE + PAGE - 3 : at;
+        count = 1 + (unsigned)(cw_hash_mix(chance ^ 3) % ((round % 7 == 0) ? MAX_ENTRIES : CW_PLACE_MAX_IOV));
         if (!copy_and_check((round & 1) ? one : other, (round & 2) != 0, ours, at, length, count, chance)) {
             return;
         }
@@ -200,7 +200,7 @@ static void must_fail(struct cw_rig *rig, const char *what, int writes, uint64_t
 static void test_bad_addresses(void **state)
 {
     struct cw_rig *rig = *state;
-    uint8_t *pages     = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *pages = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     size_t i;
 
     need_slots();
@@ -235,7 +235,7 @@ static void test_claim_pairs(void **state)
         for (i = 0; i < 2 * CW_CLAIM_PAIRS; i++) {
             ours = i / CW_CLAIM_PAIRS;
             near = cw_subject.transport->copies->pair(one->conn, (int)ours, i % CW_CLAIM_PAIRS);
-            far  = cw_subject.transport->copies->pair(other->conn, !ours, i % CW_CLAIM_PAIRS);
+            far = cw_subject.transport->copies->pair(other->conn, !ours, i % CW_CLAIM_PAIRS);
             cw_check(near != NULL && far != NULL && address_of(near) % 64 == 0, "pair %u is not there", i);
             cw_check(__atomic_load_n(&near->claim, __ATOMIC_ACQUIRE) == 1000 * i * round &&
                          __atomic_load_n(&far->done, __ATOMIC_ACQUIRE) == 2000 * i * round,
@@ -262,7 +262,7 @@ static void test_claim_pairs(void **state)
 static void test_peer_closes(void **state)
 {
     struct cw_rig *rig = *state;
-    struct iovec iov   = {.iov_base = local, .iov_len = 8};
+    struct iovec iov = {.iov_base = local, .iov_len = 8};
     struct cw_end *one, *other;
     int writes;
 
@@ -392,7 +392,7 @@ static void test_other_process(void **state)
 /* `reaped`: its process id may belong to somebody else by then. */
 static void copy_after_death(struct cw_rig *rig, int writes, int reaped)
 {
-    struct iovec iov   = {.iov_base = local, .iov_len = 1000};
+    struct iovec iov = {.iov_base = local, .iov_len = 1000};
     struct child child = start(rig);
     siginfo_t info;
     int ready = is_ready(child.end);
@@ -489,7 +489,7 @@ static void test_refused_by_the_system(void **state)
         int error;
     } refusals[] = {{SYS_process_vm_readv, EPERM}, {SYS_process_vm_readv, ENOSYS}, {SYS_process_vm_writev, EPERM}};
     struct cw_rig *rig = *state;
-    int status         = 0;
+    int status = 0;
     size_t i;
     pid_t pid;
 

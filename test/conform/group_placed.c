@@ -42,7 +42,7 @@ static void parcels_begin(void)
 {
     memset(parcels, 0, sizeof(parcels));
     num_parcels = num_asked = num_placed = num_done = 0;
-    refuse_all                                      = 0;
+    refuse_all = 0;
 }
 
 static void parcels_end(void)
@@ -63,9 +63,9 @@ static void cut(struct iovec *iov, unsigned count, char *memory, size_t length, 
     unsigned i;
 
     for (i = 0; i < count; i++) {
-        part            = (i + 1 == count) ? length : chance(seed, i) % (length + 1);
+        part = (i + 1 == count) ? length : chance(seed, i) % (length + 1);
         iov[i].iov_base = memory;
-        iov[i].iov_len  = part;
+        iov[i].iov_len = part;
         memory += part;
         length -= part;
     }
@@ -125,7 +125,7 @@ static int is_poison(const char *bytes, size_t length)
 static void on_placed(struct cw_end *end, uint8_t id, const void *header, size_t length)
 {
     struct parcel *parcel = find(header, id, length);
-    char *expected        = malloc(length);
+    char *expected = malloc(length);
 
     (void)end;
     num_placed++;
@@ -170,16 +170,16 @@ static void on_done(struct cw_completion *completion, ucs_status_t status)
 static struct parcel *parcel_new(const struct cw_side *sender, size_t length)
 {
     const struct cw_limits *limits = &sender->iface->limits;
-    struct parcel *parcel          = &parcels[num_parcels];
+    struct parcel *parcel = &parcels[num_parcels];
 
     cw_check(num_parcels < PARCELS_MAX, "too many parcels");
-    parcel->number          = num_parcels++;
+    parcel->number = num_parcels++;
     parcel->completion.done = on_done;
-    parcel->length          = length;
-    parcel->id              = (uint8_t)(1 + chance(parcel->number, 60) % 255);
-    parcel->from_count      = 1 + (unsigned)(chance(parcel->number, 61) % limits->max_iov);
-    parcel->to_count        = 1 + (unsigned)(chance(parcel->number, 62) % CW_PLACE_MAX_IOV);
-    parcel->from            = malloc(length);
+    parcel->length = length;
+    parcel->id = (uint8_t)(1 + chance(parcel->number, 60) % 255);
+    parcel->from_count = 1 + (unsigned)(chance(parcel->number, 61) % limits->max_iov);
+    parcel->to_count = 1 + (unsigned)(chance(parcel->number, 62) % CW_PLACE_MAX_IOV);
+    parcel->from = malloc(length);
     cw_pattern_fill(parcel->from, length, parcel->number + 1);
     return parcel;
 }
@@ -227,7 +227,7 @@ static size_t some_length(uint64_t seed, size_t typical, size_t max)
 
 static void receive_parcels(struct cw_end *end)
 {
-    end->on_place  = on_place;
+    end->on_place = on_place;
     end->on_placed = on_placed;
 }
 
@@ -299,7 +299,7 @@ static void test_mixed(void **state)
     static struct cw_stream streams[4];
     struct cw_rig *rig = *state;
     struct cw_end *one, *other, *ends[2];
-    const size_t max  = begin(rig, &one, &other);
+    const size_t max = begin(rig, &one, &other);
     uint64_t deadline = cw_deadline();
     unsigned i;
 
@@ -308,10 +308,10 @@ static void test_mixed(void **state)
     for (i = 0; i < 4; i++) {
         cw_stream_init(&streams[i], 51 + i / 2, (i < 2) ? rig->a : rig->b, cw_scaled(4000));
     }
-    one->sending     = &streams[0];
+    one->sending = &streams[0];
     other->receiving = &streams[1];
-    other->sending   = &streams[2];
-    one->receiving   = &streams[3];
+    other->sending = &streams[2];
+    one->receiving = &streams[3];
     for (i = 0; i < 200; i++) {
         cw_stream_push(one, (unsigned)(chance(i, 1) % 40));
         cw_stream_push(other, (unsigned)(chance(i, 2) % 40));
@@ -332,9 +332,9 @@ static void test_blocked_sender_gets_room(void **state)
 {
     struct cw_rig *rig = *state;
     struct cw_end *one, *other;
-    const size_t max      = begin(rig, &one, &other);
+    const size_t max = begin(rig, &one, &other);
     struct parcel *parcel = NULL;
-    ucs_status_t status   = UCS_OK;
+    ucs_status_t status = UCS_OK;
 
     while (num_parcels < PARCELS_MAX / 8 && status != CW_AGAIN) {
         parcel = parcel_new(rig->a, max);
@@ -370,7 +370,7 @@ static void test_flush_waits_for_placed(void **state)
 {
     struct cw_rig *rig = *state;
     struct cw_end *one, *other;
-    const size_t max   = begin(rig, &one, &other);
+    const size_t max = begin(rig, &one, &other);
     struct flush flush = {.completion = {.done = flush_done}};
     ucs_status_t status;
     unsigned i;

@@ -30,7 +30,7 @@ static void put(int fd, const void *data, size_t length)
 static void get(int fd, void *data, size_t length, struct cw_side *side)
 {
     uint64_t deadline = cw_deadline();
-    ssize_t got       = 0;
+    ssize_t got = 0;
 
     while (got < (ssize_t)length) {
         ssize_t part = recv(fd, (char *)data + got, length - (size_t)got, MSG_DONTWAIT);
@@ -129,7 +129,7 @@ static void give_streams(struct cw_rig *rig, struct cw_end *end, uint64_t seed_o
 {
     cw_stream_init(&sent, seed_out, rig->a, count);
     cw_stream_init(&seen, seed_in, rig->a, count);
-    end->sending   = &sent;
+    end->sending = &sent;
     end->receiving = &seen;
 }
 
@@ -150,7 +150,7 @@ static void sleep_once(struct cw_rig *rig)
 static void run_streams(struct cw_rig *rig, struct cw_end *end, int asleep)
 {
     uint64_t deadline = cw_deadline();
-    uint64_t last     = 0;
+    uint64_t last = 0;
 
     while (!streams_done()) {
         unsigned pushed = cw_stream_push(end, asleep ? 7 : 64);
@@ -161,7 +161,7 @@ static void run_streams(struct cw_rig *rig, struct cw_end *end, int asleep)
             cw_side_progress(rig->a);
         }
         if (seen.next + sent.next != last) {
-            last     = seen.next + sent.next;
+            last = seen.next + sent.next;
             deadline = cw_deadline();
         }
         cw_deadline_check(deadline, "the rest of a stream between processes");
@@ -361,7 +361,7 @@ static void test_kill_in_traffic(void **state)
 
     for (round = 0; round < 5; round++) {
         child = start(rig, role_flood);
-        end   = connect_child(rig, &child);
+        end = connect_child(rig, &child);
         give_streams(rig, end, 1, 2, 100000000);
         barrier(child.fd, rig->a);
         goal = 500 + 700 * round;
@@ -412,8 +412,8 @@ static void test_kill_before_accept(void **state)
 
 static void test_dial_after_kill(void **state)
 {
-    struct cw_rig *rig    = *state;
-    struct child child    = start(rig, role_deaf);
+    struct cw_rig *rig = *state;
+    struct child child = start(rig, role_deaf);
     struct cw_bytes hello = cw_bytes_unique(16);
     struct cw_side remote;
     const char *why;

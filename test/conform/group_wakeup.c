@@ -141,7 +141,7 @@ static void test_room_wakes(void **state)
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     cw_stream_init(&sent, 8, rig->a, 300000);
     cw_stream_init(&seen, 8, rig->a, 300000);
-    one->sending     = &sent;
+    one->sending = &sent;
     other->receiving = &seen;
     for (round = 0; round < 10; round++) {
         while (cw_stream_push(one, 1000) > 0) {
@@ -157,8 +157,8 @@ static void test_room_wakes(void **state)
     }
     sent.count = sent.next;
     seen.count = sent.next;
-    sent.done  = 1;
-    seen.done  = seen.next == seen.count;
+    sent.done = 1;
+    seen.done = seen.next == seen.count;
     cw_stream_run(rig, one, other);
 }
 
@@ -177,7 +177,7 @@ static void test_completions_wake(void **state)
     cw_stream_init(&sent, 8, rig->a, 100);
     for (i = 0; i < 100; i++) {
         plan.length = rig->a->iface->limits.max_zcopy;
-        plan.seed   = i;
+        plan.seed = i;
         if (cw_packet_send(one, &sent, &plan) == CW_AGAIN) {
             break;
         }
@@ -196,7 +196,7 @@ static void test_ping_pong_asleep(void **state)
 {
     struct cw_rig *rig = *state;
     struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .length = 8, .seed = 4, .id = 1};
-    unsigned rounds    = cw_scaled(5000);
+    unsigned rounds = cw_scaled(5000);
     struct cw_end *one, *other;
     unsigned round;
 

@@ -90,16 +90,16 @@ static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hel
     memcpy(reply, side->reply.data, side->reply.length);
     *reply_length = side->reply.length;
     end = end_new(side);
-    end->is_acceptor  = 1;
+    end->is_acceptor = 1;
     end->hello.length = hello_length;
     memcpy(end->hello.data, hello, hello_length);
     side->last_accepted = end;
     if (side->accept_status == UCS_OK) {
-        end->conn     = conn;
-        end->opened   = 1;
-        end->sending   = side->accept_sending;
+        end->conn = conn;
+        end->opened = 1;
+        end->sending = side->accept_sending;
         end->receiving = side->accept_receiving;
-        conn->user    = end;
+        conn->user = end;
         if (side->on_accept != NULL) {
             side->on_accept(end);
         }
@@ -114,14 +114,14 @@ static void on_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
     if (end == NULL || !cw_check(!end->opened, "`opened` came twice, or to an acceptor")) {
         return;
     }
-    end->opened        = 1;
+    end->opened = 1;
     end->opened_status = status;
     cw_check(status == UCS_OK || UCS_STATUS_IS_ERR(status), "`opened` with status %d", status);
     if (status == UCS_OK || status == UCS_ERR_REJECTED) {
         if (!cw_check(reply_length <= CW_HELLO_MAX, "a reply of %zu bytes came", reply_length)) {
             return;
         }
-        end->has_reply    = (reply != NULL);
+        end->has_reply = (reply != NULL);
         end->reply.length = reply_length;
         if (reply_length > 0) {
             memcpy(end->reply.data, reply, reply_length);
@@ -188,7 +188,7 @@ static void on_closed(struct cw_conn *conn, ucs_status_t status)
     cw_check(status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_IO_ERROR ||
              (status == UCS_ERR_ENDPOINT_TIMEOUT && (cw_subject.traits & CW_SUBJECT_NEEDS_WATCH)),
              "`closed` with status %d", status);
-    end->closed        = 1;
+    end->closed = 1;
     end->closed_status = status;
     if (end->on_closed != NULL) {
         end->on_closed(end);
@@ -206,11 +206,11 @@ static void on_dry(void *owner)
 static const struct cw_upcalls upcalls = {.packet = on_packet,
                                           .accept = on_accept,
                                           .opened = on_opened,
-                                          .place  = on_place,
+                                          .place = on_place,
                                           .placed = on_placed,
-                                          .room   = on_room,
+                                          .room = on_room,
                                           .closed = on_closed,
-                                          .dry    = on_dry};
+                                          .dry = on_dry};
 
 void cw_rig_allow_peer_memory(int allow)
 {
@@ -222,7 +222,7 @@ static uint8_t next_domain;
 void cw_side_open(struct cw_side *side)
 {
     const struct cw_transport *transport = cw_subject.transport;
-    struct cw_iface_params params        = {
+    struct cw_iface_params params = {
         .config = config, .upcalls = &upcalls, .owner = side, .worker_uid = cw_random_u64(), .wakeup = 1,
         .peer_memory = peer_memory};
     ucs_status_t status;
@@ -232,17 +232,17 @@ void cw_side_open(struct cw_side *side)
     params.num_devices = cw_transport_devices(transport, config, side->devices, CW_MAX_DEVICES);
     cw_check(params.num_devices > 0, "the transport %s finds no device", transport->name);
     params.num_devices = (params.num_devices < CW_MAX_DEVICES) ? params.num_devices : CW_MAX_DEVICES;
-    params.devices     = side->devices;
-    status             = cw_poller_new(1, &side->poller);
+    params.devices = side->devices;
+    status = cw_poller_new(1, &side->poller);
     cw_check(status == UCS_OK, "cw_poller_new answers %d", status);
     params.poller = side->poller;
     if (transport->access != NULL) {
         status = transport->access->domain->open(config, side->devices[0].name, &side->domain);
         cw_check(status == UCS_OK, "the domain of %s cannot be opened: %d", side->devices[0].name, status);
         side->domain->number = next_domain++;
-        params.domain        = side->domain;
+        params.domain = side->domain;
     }
-    status        = cw_iface_open(transport, &params, &side->iface);
+    status = cw_iface_open(transport, &params, &side->iface);
     cw_check(status == UCS_OK, "open answers %d", status);
     side->address_length = cw_iface_address(side->iface, side->address, sizeof(side->address));
     cw_check(side->address_length > 0, "the address does not fit %u bytes", CW_ADDRESS_MAX);
@@ -293,7 +293,7 @@ unsigned cw_side_progress(struct cw_side *side)
 ucs_status_t cw_side_arm(struct cw_side *side)
 {
     const struct cw_transport *transport = cw_subject.transport;
-    ucs_status_t status                  = side->iface->stirred ? UCS_ERR_BUSY : UCS_OK;
+    ucs_status_t status = side->iface->stirred ? UCS_ERR_BUSY : UCS_OK;
 
     if (transport->arm != NULL) {
         status = transport->arm(side->iface);
@@ -350,13 +350,13 @@ void cw_rig_wait(struct cw_rig *rig, const unsigned *counter, unsigned target, c
 void cw_rig_settle(struct cw_rig *rig)
 {
     uint64_t deadline = cw_deadline();
-    uint64_t quiet    = cw_clock_ns();
-    unsigned rounds   = 0;
+    uint64_t quiet = cw_clock_ns();
+    unsigned rounds = 0;
 
     while (rounds < 200 || cw_clock_ns() - quiet < 5000000u) {
         if (cw_rig_progress(rig) > 0) {
             rounds = 0;
-            quiet  = cw_clock_ns();
+            quiet = cw_clock_ns();
         }
         rounds++;
         cw_deadline_check(deadline, "both sides to become quiet");
@@ -379,7 +379,7 @@ void cw_rig_need(int possible, const char *what)
 struct cw_end *cw_end_dial_raw(struct cw_side *from, const void *address, size_t length, const struct cw_bytes *hello,
                                ucs_status_t *status_p)
 {
-    struct cw_end *end   = end_new(from);
+    struct cw_end *end = end_new(from);
     struct cw_bytes copy = *hello;
     unsigned upcalls_before = from->upcalls;
 
@@ -423,11 +423,11 @@ void cw_rig_connect(struct cw_rig *rig, struct cw_side *from, struct cw_side *to
                     struct cw_end **acceptor_p)
 {
     struct cw_bytes hello = cw_bytes_unique(16);
-    struct cw_end *end    = cw_end_dial(from, to, &hello);
+    struct cw_end *end = cw_end_dial(from, to, &hello);
 
     cw_rig_wait(rig, &end->opened, 1, "`opened`");
     cw_check(end->opened_status == UCS_OK, "the connection opens with status %d", end->opened_status);
-    *dialler_p  = end;
+    *dialler_p = end;
     *acceptor_p = cw_end_find(to, &hello);
     cw_check(*acceptor_p != NULL, "`opened` came but nobody accepted");
 }
@@ -469,10 +469,10 @@ int cw_rig_setup(void **state)
     if (cw_subject.setup != NULL) {
         cw_subject.setup();
     }
-    *state           = rig;
+    *state = rig;
     rig->descriptors = cw_count_descriptors();
-    rig->mappings    = cw_count_mappings();
-    rig->a           = &rig->sides[0];
+    rig->mappings = cw_count_mappings();
+    rig->a = &rig->sides[0];
     next_domain = 1;
     cw_side_open(rig->a);
     rig->b = rig->a;

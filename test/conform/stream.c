@@ -31,7 +31,7 @@ static uint64_t pattern_word(uint64_t seed, size_t index)
 
 void cw_pattern_fill(void *data, size_t length, uint64_t seed)
 {
-    char *bytes  = data;
+    char *bytes = data;
     uint64_t mix = cw_hash_mix(seed);
     uint64_t word;
     size_t i;
@@ -70,10 +70,10 @@ static size_t pick_length(const struct cw_stream *stream, uint64_t chance, size_
 void cw_stream_plan(const struct cw_stream *stream, uint64_t number, struct cw_packet_plan *plan)
 {
     const struct cw_limits *limits = &stream->limits;
-    uint64_t chance                = cw_hash_mix(stream->seed ^ (number * 0x9e3779b97f4a7c15u));
-    uint64_t more                  = cw_hash_mix(chance);
-    int can_zcopy                  = cw_subject.transport->packets->send_zcopy != NULL && limits->max_zcopy > 0;
-    int can_short                  = cw_subject.transport->packets->send_short != NULL;
+    uint64_t chance = cw_hash_mix(stream->seed ^ (number * 0x9e3779b97f4a7c15u));
+    uint64_t more = cw_hash_mix(chance);
+    int can_zcopy = cw_subject.transport->packets->send_zcopy != NULL && limits->max_zcopy > 0;
+    int can_short = cw_subject.transport->packets->send_short != NULL;
 
     *plan = (struct cw_packet_plan){.id = (uint8_t)(1 + (chance >> 32) % 255), .seed = chance ^ more};
     plan->slot = (enum cw_slot)(more % 3);
@@ -88,10 +88,10 @@ void cw_stream_plan(const struct cw_stream *stream, uint64_t number, struct cw_p
         plan->length = pick_length(stream, more >> 8, 0, limits->max_bcopy);
         break;
     case CW_SLOT_ZCOPY:
-        plan->length        = pick_length(stream, more >> 8, 0, limits->max_zcopy);
+        plan->length = pick_length(stream, more >> 8, 0, limits->max_zcopy);
         plan->header_length = (chance >> 40) % (MAX_HEADER + 1);
         plan->header_length = (plan->header_length < plan->length) ? plan->header_length : plan->length;
-        plan->iov_count     = 1 + (unsigned)(chance >> 48) % ((limits->max_iov < MAX_IOV) ? limits->max_iov : MAX_IOV);
+        plan->iov_count = 1 + (unsigned)(chance >> 48) % ((limits->max_iov < MAX_IOV) ? limits->max_iov : MAX_IOV);
         break;
     }
 }
@@ -111,8 +111,8 @@ static size_t pack(void *dest, size_t max, void *arg)
 static void loan_done(struct cw_completion *completion, ucs_status_t status)
 {
     struct loan *loan = cw_container_of(completion, struct loan, completion);
-    size_t length     = loan->plan.length;
-    char *expected    = malloc(length + 1);
+    size_t length = loan->plan.length;
+    char *expected = malloc(length + 1);
 
     cw_check(cw_rig_may_complete(), "the completion of a zcopy send was called from inside another call");
     cw_check(status != UCS_INPROGRESS, "the completion of a zcopy send got UCS_INPROGRESS");
@@ -141,7 +141,7 @@ static ucs_status_t send_zcopy(struct cw_end *end, struct cw_stream *stream, con
     next = loan->data + plan->header_length;
     for (i = 0; i < plan->iov_count; i++) {
         iov[i].iov_base = next;
-        iov[i].iov_len  = (i + 1 == plan->iov_count) ? rest : rest / 2;
+        iov[i].iov_len = (i + 1 == plan->iov_count) ? rest : rest / 2;
         next += iov[i].iov_len;
         rest -= iov[i].iov_len;
     }
@@ -161,7 +161,7 @@ static ucs_status_t send_zcopy(struct cw_end *end, struct cw_stream *stream, con
 ucs_status_t cw_packet_send(struct cw_end *end, struct cw_stream *stream, const struct cw_packet_plan *plan)
 {
     const struct cw_transport *transport = cw_subject.transport;
-    struct pack_state state              = {.length = plan->length};
+    struct pack_state state = {.length = plan->length};
     ucs_status_t status;
     uint64_t header;
     char *data;
@@ -177,7 +177,7 @@ ucs_status_t cw_packet_send(struct cw_end *end, struct cw_stream *stream, const 
                                        plan->length - sizeof(header));
     } else {
         state.data = data;
-        status     = transport->packets->send_bcopy(end->conn, plan->id, plan->length, pack, &state);
+        status = transport->packets->send_bcopy(end->conn, plan->id, plan->length, pack, &state);
         /* a connection that is found broken while the packet is handed to the system may have packed it */
         cw_check(state.calls == (status == UCS_OK) || (state.calls == 1 && status != CW_AGAIN),
                  "a send_bcopy that answers %d called pack %u times", status, state.calls);
@@ -231,7 +231,7 @@ unsigned cw_stream_push(struct cw_end *end, unsigned max)
             stream->done = stream->next == stream->count;
         } else {
             stream->status = status;
-            stream->done   = 1;
+            stream->done = 1;
         }
     }
     return taken;
@@ -267,7 +267,7 @@ static int is_done(const struct cw_end *from, const struct cw_end *to)
 void cw_stream_run(struct cw_rig *rig, struct cw_end *one, struct cw_end *other)
 {
     uint64_t deadline = cw_deadline();
-    uint64_t last     = 0;
+    uint64_t last = 0;
     uint64_t now;
 
     while (!is_done(one, other) || !is_done(other, one)) {
@@ -281,7 +281,7 @@ void cw_stream_run(struct cw_rig *rig, struct cw_end *one, struct cw_end *other)
         now = (one->receiving != NULL) ? one->receiving->next : 0;
         now += (other->receiving != NULL) ? other->receiving->next : 0;
         if (now != last) { /* slow is no failure, standing still is */
-            last     = now;
+            last = now;
             deadline = cw_deadline();
         }
         cw_check((one->sending == NULL || one->sending->status == UCS_OK) &&

@@ -58,8 +58,8 @@ static void packet(struct cw_conn *conn, uint8_t id, const void *data, size_t le
         length--;
     }
     if (now && flaw("reorder")) {
-        held.conn   = conn;
-        held.id     = id;
+        held.conn = conn;
+        held.id = id;
         held.length = length;
         memcpy(held.data, data, length);
         return;
@@ -109,21 +109,21 @@ static ucs_status_t open_iface(const struct cw_iface_params *params, struct cw_i
     ucs_status_t status;
     void **next;
 
-    real    = params->upcalls;
+    real = params->upcalls;
     altered = *real;
     altered.packet = packet;
     altered.accept = accept_dial;
-    altered.room   = room;
+    altered.room = room;
     altered.closed = closed;
-    mine.upcalls   = &altered;
-    status         = cw_sim_transport.open(&mine, iface_p);
+    mine.upcalls = &altered;
+    status = cw_sim_transport.open(&mine, iface_p);
     if (status == UCS_OK) {
         (*iface_p)->transport = &broken;
     }
     if (flaw("leak_memory")) {
         next = malloc(sizeof(*next));
         cw_check(next != NULL, "no memory");
-        *next  = (void *)leaked;
+        *next = (void *)leaked;
         leaked = next;
     }
     if (flaw("leak_descriptor") && open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) {
@@ -185,18 +185,18 @@ static void setup(void)
     knobs.chance[CW_SIM_SHORT] = CW_SIM_ALWAYS / 4;
     world = cw_sim_world_new(1, &knobs);
     held.conn = NULL;
-    broken         = cw_sim_transport;
+    broken = cw_sim_transport;
     broken_connect = *cw_sim_transport.connect;
     broken_packets = *cw_sim_transport.packets;
-    broken.open                  = open_iface;
-    broken.arm                   = arm;
-    broken.connect               = &broken_connect;
-    broken.packets               = &broken_packets;
-    broken_connect.close_conn    = close_conn;
-    broken_packets.send_bcopy    = send_bcopy;
-    broken_packets.flush         = flush;
+    broken.open = open_iface;
+    broken.arm = arm;
+    broken.connect = &broken_connect;
+    broken.packets = &broken_packets;
+    broken_connect.close_conn = close_conn;
+    broken_packets.send_bcopy = send_bcopy;
+    broken_packets.flush = flush;
     broken_packets.send_in_place = send_in_place;
-    broken_packets.batch         = flaw("batch_loses") ? batch : NULL;
+    broken_packets.batch = flaw("batch_loses") ? batch : NULL;
 }
 
 static void teardown(void)

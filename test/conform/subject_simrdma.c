@@ -21,11 +21,11 @@ static void setup(void)
                       (unsigned long long)next_seed);
     }
     cw_sim_knobs_random(&knobs, next_seed);
-    knobs.rdma               = 1;
-    knobs.max_access         = 1000 + next_seed * 77 % 70000;
-    knobs.all_atomics        = next_seed % 2 == 0;
+    knobs.rdma = 1;
+    knobs.max_access = 1000 + next_seed * 77 % 70000;
+    knobs.all_atomics = next_seed % 2 == 0;
     knobs.chance[CW_SIM_DRY] = (next_seed % 3) * 20000;
-    world                    = cw_sim_world_new(next_seed++, &knobs);
+    world = cw_sim_world_new(next_seed++, &knobs);
 }
 
 static void teardown(void)

@@ -39,9 +39,9 @@ static ucs_status_t open_next(const struct cw_iface_params *params, struct cw_if
 
 __attribute__((constructor)) static void make_transport(void)
 {
-    in_turn               = cw_verbs_transport;
+    in_turn = cw_verbs_transport;
     in_turn.query_devices = query_rotated;
-    in_turn.open          = open_next;
+    in_turn.open = open_next;
 }
 
 const struct cw_subject cw_subject = {.transport = &in_turn,

@@ -33,7 +33,7 @@ static inline int failing(const char *step)
     }
     if (strcmp(text, known) != 0) {
         snprintf(known, sizeof(known), "%s", text);
-        calls  = 0;
+        calls = 0;
         chance = first;
     }
     if (strcmp(name, "random") == 0) {

@@ -77,19 +77,19 @@ static bool fail_no_more(void)
 /* Opens as cw_side_open does, with what it logs in `text`. */
 static ucs_status_t open_side(struct cw_side *side)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                         .features = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP};
     ucp_worker_params_t worker_params = {.field_mask = 0};
     ucs_status_t status;
     int saved[2], file;
 
-    *side  = (struct cw_side){.context = NULL};
-    file   = cw_capture_start(saved);
+    *side = (struct cw_side){.context = NULL};
+    file = cw_capture_start(saved);
     status = ucp_init(&params, NULL, &side->context);
     if (status != UCS_OK) {
         side->context = NULL;
     } else {
-        status       = ucp_worker_create(side->context, &worker_params, &side->worker);
+        status = ucp_worker_create(side->context, &worker_params, &side->worker);
         side->worker = (status == UCS_OK) ? side->worker : NULL;
     }
     cw_capture_end(file, saved, text, sizeof(text));
@@ -100,7 +100,7 @@ static ucs_status_t open_side(struct cw_side *side)
 static void check_line(const struct step *step, unsigned skip, int errors)
 {
     const char *device = (steps == verbs_steps) ? "stand0" : "standin0";
-    const char *line   = strstr(text, " WARN ");
+    const char *line = strstr(text, " WARN ");
 
     if (step->opening == LISTING && line != NULL && strstr(line, strerror(EREMOTEIO)) != NULL) {
         return;
@@ -125,10 +125,10 @@ static bool exchange(struct cw_pair *pair, ucp_ep_h ep, size_t length, ucp_tag_t
     cw_pattern_fill(sent, length, tag);
     memset(seen, 0, length);
     receive = ucp_tag_recv_nbx(pair->rx->worker, seen, length, tag, CW_TAG_ALL, &param);
-    send    = ucp_tag_send_nbx(ep, sent, length, tag, &param);
+    send = ucp_tag_send_nbx(ep, sent, length, tag, &param);
     sending = cw_pair_wait(pair, send, "a send over a device that fails");
-    flush   = ucp_ep_flush_nbx(ep, &param);
-    status  = cw_pair_wait(pair, flush, "a flush over a device that fails");
+    flush = ucp_ep_flush_nbx(ep, &param);
+    status = cw_pair_wait(pair, flush, "a flush over a device that fails");
     sending = (sending == UCS_OK) ? status : sending;
     while (UCS_PTR_IS_PTR(receive) && ucp_request_check_status(receive) == UCS_INPROGRESS && sending == UCS_OK &&
            failures == 0) {
@@ -149,11 +149,11 @@ static bool exchange(struct cw_pair *pair, ucp_ep_h ep, size_t length, ucp_tag_t
 static bool reach(struct cw_pair *pair, ucp_ep_h ep)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = seen,
-                                   .length     = sizeof(seen)};
-    ucp_request_param_t param   = cw_param_none();
-    ucs_status_t status[3]           = {UCS_ERR_LAST, UCS_ERR_LAST, UCS_ERR_LAST};
-    ucp_rkey_h key              = NULL;
+                                   .address = seen,
+                                   .length = sizeof(seen)};
+    ucp_request_param_t param = cw_param_none();
+    ucs_status_t status[3] = {UCS_ERR_LAST, UCS_ERR_LAST, UCS_ERR_LAST};
+    ucp_rkey_h key = NULL;
     ucp_mem_h memory;
     size_t length;
     void *packed;
@@ -189,13 +189,13 @@ static ucs_status_t connect_pair(struct cw_pair *pair, ucp_ep_h *ep)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler = {.cb = on_failure}};
     ucs_status_t status;
     size_t length;
 
     params.address = cw_test_worker_address(pair->rx->worker, &length);
-    status         = ucp_ep_create(pair->tx->worker, &params, ep);
+    status = ucp_ep_create(pair->tx->worker, &params, ep);
     free((void *)params.address);
     return status;
 }
@@ -209,12 +209,12 @@ static bool talk(struct cw_pair *pair)
     ucp_ep_h ep;
 
     failures = 0;
-    status   = connect_pair(pair, &ep);
+    status = connect_pair(pair, &ep);
     if (status != UCS_OK) {
         assert_int_equal(status, UCS_ERR_UNREACHABLE);
         return false;
     }
-    is_well  = exchange(pair, ep, 8, 1);
+    is_well = exchange(pair, ep, 8, 1);
     is_well &= exchange(pair, ep, LONG, 2);
     is_well &= reach(pair, ep);
     for (unsigned i = 0; i < SHORT && is_well; i++) { /* more than there are receives */
@@ -295,7 +295,7 @@ static void test_alone(void **state)
         has_failed = step->opening != TAKEN;
         for (unsigned skip = 0; has_failed; skip++) {
             let_fail(step->name, skip, EREMOTEIO);
-            status     = open_side(&side);
+            status = open_side(&side);
             has_failed = fail_no_more();
             assert_int_equal(status == UCS_OK, !has_failed);
             if (has_failed && strstr(text, strerror(EREMOTEIO)) == NULL) {
@@ -317,7 +317,7 @@ static void check_later(const struct step *step, bool is_alone)
         assert_int_equal(open_side(pair.tx), UCS_OK);
         assert_int_equal(open_side(pair.rx), UCS_OK);
         let_fail(step->name, skip, EREMOTEIO);
-        is_well    = talk(&pair);
+        is_well = talk(&pair);
         has_failed = fail_no_more();
         if (!is_well && (!has_failed || (!is_alone && skip == 0 && step->begins))) {
             fail_msg("%s fails at call %u, and so does the endpoint", step->name, skip);
@@ -406,6 +406,6 @@ int main(int argc, char **argv)
     };
 
     transport = (argc > 1) ? argv[1] : "rc";
-    steps     = (strcmp(transport, "rc") == 0) ? verbs_steps : ofi_steps;
+    steps = (strcmp(transport, "rc") == 0) ? verbs_steps : ofi_steps;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

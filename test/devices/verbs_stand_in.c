@@ -97,7 +97,7 @@ static int fails(const char *step)
 
 struct ibv_device **ibv_get_device_list(int *num)
 {
-    const int count          = sizeof(devices) / sizeof(devices[0]);
+    const int count = sizeof(devices) / sizeof(devices[0]);
     struct ibv_device **list = fails("get_device_list") ? NULL : calloc((size_t)count + 1, sizeof(*list));
 
     *num = 0;
@@ -125,15 +125,15 @@ int ibv_fork_init(void)
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     (void)context;
-    *attr = (struct ibv_device_attr){.max_qp         = QPS,
-                                     .max_qp_wr      = SENDS,
-                                     .max_cqe        = 1 << 16,
-                                     .max_sge        = 4,
-                                     .max_qp_rd_atom = 16,
-                                     .atomic_cap     = IBV_ATOMIC_HCA,
-                                     .max_srq        = 64,
-                                     .max_srq_wr     = RECEIVES,
-                                     .phys_port_cnt  = 1};
+    *attr = (struct ibv_device_attr){.max_qp = QPS,
+                             .max_qp_wr = SENDS,
+                             .max_cqe = 1 << 16,
+                             .max_sge = 4,
+                             .max_qp_rd_atom = 16,
+                             .atomic_cap = IBV_ATOMIC_HCA,
+                             .max_srq = 64,
+                             .max_srq_wr = RECEIVES,
+                             .phys_port_cnt = 1};
     return fails("query_device");
 }
 
@@ -142,16 +142,16 @@ int ibv_query_port(struct ibv_context *context, uint8_t number, struct _compat_i
     struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
 
     (void)number;
-    attr->state        = IBV_PORT_ACTIVE;
-    attr->max_mtu      = IBV_MTU_4096;
-    attr->active_mtu   = IBV_MTU_4096;
-    attr->gid_tbl_len  = 1;
+    attr->state = IBV_PORT_ACTIVE;
+    attr->max_mtu = IBV_MTU_4096;
+    attr->active_mtu = IBV_MTU_4096;
+    attr->gid_tbl_len = 1;
     attr->pkey_tbl_len = 1;
-    attr->max_msg_sz   = 1u << 30;
-    attr->lid          = (uint16_t)device_of(context)->lid;
+    attr->max_msg_sz = 1u << 30;
+    attr->lid = (uint16_t)device_of(context)->lid;
     attr->active_width = 2;
     attr->active_speed = 32;
-    attr->link_layer   = IBV_LINK_LAYER_INFINIBAND;
+    attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
     return fails("query_port");
 }
 
@@ -161,9 +161,9 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
     (void)port;
     (void)flags;
     memset(entry, 0, size);
-    entry->gid.raw[0]  = 0xfd;
+    entry->gid.raw[0] = 0xfd;
     entry->gid.raw[15] = (uint8_t)device_of(context)->lid;
-    entry->gid_index   = index;
+    entry->gid_index = index;
     return fails("query_gid");
 }
 
@@ -191,12 +191,12 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     if (context == NULL) {
         return NULL;
     }
-    context->context.device            = device;
-    context->context.async_fd          = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-    context->context.ops.poll_cq       = poll_cq;
+    context->context.device = device;
+    context->context.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    context->context.ops.poll_cq = poll_cq;
     context->context.ops.req_notify_cq = req_notify_cq;
-    context->context.ops.post_send     = post_send;
-    context->context.ops.post_recv     = post_recv;
+    context->context.ops.post_send = post_send;
+    context->context.ops.post_recv = post_recv;
     context->context.ops.post_srq_recv = post_srq_recv;
     for (size_t i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++) {
         if (contexts[i] == NULL) {
@@ -374,7 +374,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 {
     uint64_t number;
 
-    *cq         = NULL;
+    *cq = NULL;
     *cq_context = NULL;
     return (read(channel->fd, &number, sizeof(number)) < 0) ? -1 : 0;
 }
@@ -394,7 +394,7 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited)
 
 static void complete(struct ibv_cq *super, struct ibv_wc wc)
 {
-    struct cq *cq      = (struct cq *)super;
+    struct cq *cq = (struct cq *)super;
     const uint64_t one = 1;
 
     if (cq->count == ENTRIES) {
@@ -437,7 +437,7 @@ int ibv_destroy_srq(struct ibv_srq *srq)
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
     static uint32_t next = FIRST_QP;
-    struct qp *qp        = fails("create_qp") ? NULL : calloc(1, sizeof(*qp));
+    struct qp *qp = fails("create_qp") ? NULL : calloc(1, sizeof(*qp));
 
     if (qp == NULL) {
         return NULL;
@@ -446,15 +446,15 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
     while (qps[next % QPS] != NULL) {
         next++;
     }
-    qp->qp          = (struct ibv_qp){.context = pd->context,
-                                      .pd      = pd,
-                                      .send_cq = init->send_cq,
-                                      .recv_cq = init->recv_cq,
-                                      .srq     = init->srq,
-                                      .qp_num  = next,
-                                      .qp_type = init->qp_type};
+    qp->qp = (struct ibv_qp){.context = pd->context,
+                             .pd = pd,
+                             .send_cq = init->send_cq,
+                             .recv_cq = init->recv_cq,
+                             .srq = init->srq,
+                             .qp_num = next,
+                             .qp_type = init->qp_type};
     qp->signals_all = init->sq_sig_all;
-    qp->end         = &qp->sends;
+    qp->end = &qp->sends;
     qps[next++ % QPS] = qp;
     pthread_mutex_unlock(&lock);
     return &qp->qp;
@@ -465,7 +465,7 @@ static void drop_send(struct qp *qp)
     struct send *send = qp->sends;
 
     qp->sends = send->next;
-    qp->end   = (qp->sends == NULL) ? &qp->sends : qp->end;
+    qp->end = (qp->sends == NULL) ? &qp->sends : qp->end;
     free(send->bytes);
     free(send);
 }
@@ -490,7 +490,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
     if (error == 0) {
         pthread_mutex_lock(&lock);
-        qp->state              = (mask & IBV_QP_STATE) ? attr->qp_state : qp->state;
+        qp->state = (mask & IBV_QP_STATE) ? attr->qp_state : qp->state;
         ((struct qp *)qp)->peer = (mask & IBV_QP_DEST_QPN) ? attr->dest_qp_num : ((struct qp *)qp)->peer;
         pthread_mutex_unlock(&lock);
     }
@@ -555,7 +555,7 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 static int add_send(struct qp *qp, const struct ibv_send_wr *wr)
 {
     struct send *send = calloc(1, sizeof(*send));
-    size_t length     = 0;
+    size_t length = 0;
 
     if (send == NULL || wr->num_sge > 4) {
         free(send);
@@ -571,16 +571,16 @@ static int add_send(struct qp *qp, const struct ibv_send_wr *wr)
             length += send->sges[i].length;
         }
         send->bytes = malloc(length + 1);
-        length      = 0;
+        length = 0;
         for (int i = 0; i < wr->num_sge; i++) {
             memcpy(send->bytes + length, (void *)(uintptr_t)send->sges[i].addr, send->sges[i].length); /* NOLINT */
             length += send->sges[i].length;
         }
-        send->sges[0]    = (struct ibv_sge){.addr = (uintptr_t)send->bytes, .length = (uint32_t)length};
+        send->sges[0] = (struct ibv_sge){.addr = (uintptr_t)send->bytes, .length = (uint32_t)length};
         send->wr.num_sge = 1;
     }
     *qp->end = send;
-    qp->end  = &send->next;
+    qp->end = &send->next;
     return 0;
 }
 
@@ -633,14 +633,14 @@ static size_t length_of(const struct send *send)
 static int deliver(const struct qp *qp, const struct send *send, struct qp *to, enum ibv_wc_status *status)
 {
     struct receives *receives = (to->qp.srq != NULL) ? &((struct srq *)to->qp.srq)->receives : &to->receives;
-    const size_t head         = (qp->qp.qp_type == IBV_QPT_UD) ? GRH : 0;
-    const size_t length       = length_of(send) + head;
-    struct receive *receive   = &receives->entries[receives->first];
-    struct ibv_wc wc          = {.opcode   = IBV_WC_RECV,
-                                 .qp_num   = to->qp.qp_num,
-                                 .src_qp   = qp->qp.qp_num,
-                                 .slid     = (uint16_t)device_of(qp->qp.context)->lid,
-                                 .byte_len = (uint32_t)length};
+    const size_t head = (qp->qp.qp_type == IBV_QPT_UD) ? GRH : 0;
+    const size_t length = length_of(send) + head;
+    struct receive *receive = &receives->entries[receives->first];
+    struct ibv_wc wc = {.opcode = IBV_WC_RECV,
+                      .qp_num = to->qp.qp_num,
+                      .src_qp = qp->qp.qp_num,
+                      .slid = (uint16_t)device_of(qp->qp.context)->lid,
+                      .byte_len = (uint32_t)length};
     char *there;
 
     if (receives->count == 0) {
@@ -664,7 +664,7 @@ static int deliver(const struct qp *qp, const struct send *send, struct qp *to, 
 
 static enum ibv_wc_status access_peer(const struct qp *qp, const struct send *send, const struct qp *to)
 {
-    const int is_add    = send->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    const int is_add = send->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     const int is_atomic = is_add || send->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
     const size_t length = length_of(send);
     uint64_t old, new;
@@ -698,10 +698,10 @@ static enum ibv_wc_status access_peer(const struct qp *qp, const struct send *se
 /* 0: it waits for a receive. */
 static int carry_one(struct qp *qp)
 {
-    struct send *send         = qp->sends;
-    const int is_datagram     = qp->qp.qp_type == IBV_QPT_UD;
-    const uint32_t number     = is_datagram ? send->wr.wr.ud.remote_qpn : qp->peer;
-    struct qp *to             = qps[number % QPS];
+    struct send *send = qp->sends;
+    const int is_datagram = qp->qp.qp_type == IBV_QPT_UD;
+    const uint32_t number = is_datagram ? send->wr.wr.ud.remote_qpn : qp->peer;
+    struct qp *to = qps[number % QPS];
     enum ibv_wc_status status = IBV_WC_SUCCESS;
 
     to = (to != NULL && to->qp.qp_num == number && to->qp.state >= IBV_QPS_RTR && to->qp.state <= IBV_QPS_RTS &&
@@ -746,7 +746,7 @@ static void carry(void)
 static int poll_cq(struct ibv_cq *super, int most, struct ibv_wc *wc)
 {
     struct cq *cq = (struct cq *)super;
-    int count     = 0;
+    int count = 0;
 
     if (fails("poll_cq")) {
         return -1;
@@ -755,7 +755,7 @@ static int poll_cq(struct ibv_cq *super, int most, struct ibv_wc *wc)
     carry();
     while (count < most && cq->count > 0) {
         wc[count++] = cq->entries[cq->first];
-        cq->first   = (cq->first + 1) % ENTRIES;
+        cq->first = (cq->first + 1) % ENTRIES;
         cq->count--;
     }
     pthread_mutex_unlock(&lock);

@@ -16,23 +16,23 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
         return 0;
     }
     *row = (struct cw_protocol_row){.first = HALVES_LEAST,
-                                    .last  = ask->lanes->max_piece - ask->header,
-                                    .way   = "eager halves",
-                                    .why   = "an exercise"};
+                                    .last = ask->lanes->max_piece - ask->header,
+                                    .way = "eager halves",
+                                    .why = "an exercise"};
     return row->first <= row->last;
 }
 
 static size_t pack_first(void *dest, size_t max, void *arg)
 {
     struct cw_send *send = arg;
-    size_t header        = send->kind->header(send, CW_SEND_FIRST, dest);
+    size_t header = send->kind->header(send, CW_SEND_FIRST, dest);
 
     return header + cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + header, max - header);
 }
 
 static size_t pack_second(void *dest, size_t max, void *arg)
 {
-    struct cw_send *send            = arg;
+    struct cw_send *send = arg;
     const struct cw_wire_next place = {.message = htole32(send->message), .offset = htole64(send->cursor.offset)};
 
     memcpy(dest, &place, sizeof(place));
@@ -45,7 +45,7 @@ static ucs_status_t start(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
     struct cw_conn *lane = request->ep->conn;
-    const size_t length  = send->cursor.length;
+    const size_t length = send->cursor.length;
     ucs_status_t status;
 
     if (send->phase == CW_SEND_QUEUED) {
@@ -56,7 +56,7 @@ static ucs_status_t start(struct cw_request *request)
         if (status != UCS_OK) {
             return status;
         }
-        send->phase   = CW_SEND_PIECES;
+        send->phase = CW_SEND_PIECES;
         request->send = start;
         cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_PIECES, 0, length);
         cw_op_ep(request->ep)->next_message_id++;

@@ -11,5 +11,5 @@ static const struct cw_protocol *const messages[] = {
 
 const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATIONS] = {
     [CW_PROTO_TAG] = messages,
-    [CW_PROTO_AM]  = messages,
+    [CW_PROTO_AM] = messages,
 };

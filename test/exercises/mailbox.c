@@ -34,8 +34,8 @@ static struct mailbox_conn *conn_new(struct cw_iface *super, struct mailbox_conn
     struct mailbox_conn *conn = malloc(sizeof(*conn));
 
     if (conn != NULL) {
-        *conn                  = (struct mailbox_conn){.super = {.iface = super, .user = user}, .peer = peer};
-        conn->next             = iface_of(super)->conns;
+        *conn = (struct mailbox_conn){.super = {.iface = super, .user = user}, .peer = peer};
+        conn->next = iface_of(super)->conns;
         iface_of(super)->conns = conn;
     }
     return conn;
@@ -44,7 +44,7 @@ static struct mailbox_conn *conn_new(struct cw_iface *super, struct mailbox_conn
 static void close_conn(struct cw_conn *super)
 {
     struct mailbox_conn *conn = cw_container_of(super, struct mailbox_conn, super);
-    struct mailbox_conn **at  = &iface_of(super->iface)->conns;
+    struct mailbox_conn **at = &iface_of(super->iface)->conns;
 
     while (*at != conn) {
         at = &(*at)->next;
@@ -60,7 +60,7 @@ static void close_conn(struct cw_conn *super)
 static ucs_status_t dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p)
 {
-    const int is_here         = cw_iface_is_own(super, address, address_length);
+    const int is_here = cw_iface_is_own(super, address, address_length);
     struct mailbox_conn *conn = is_here ? conn_new(super, NULL, user) : NULL;
 
     if (conn == NULL) {
@@ -68,9 +68,9 @@ static ucs_status_t dial(struct cw_iface *super, const void *address, size_t add
     }
     memcpy(conn->box, hello, hello_length);
     conn->length = hello_length;
-    conn->full   = 1;
-    conn->state  = DIALLED;
-    *conn_p      = &conn->super;
+    conn->full = 1;
+    conn->state = DIALLED;
+    *conn_p = &conn->super;
     cw_iface_stir(super);
     return UCS_OK;
 }
@@ -79,9 +79,9 @@ static ucs_status_t dial(struct cw_iface *super, const void *address, size_t add
 static void greet(struct mailbox_conn *dialler)
 {
     struct mailbox_conn *acceptor = conn_new(dialler->super.iface, dialler, NULL);
-    struct cw_conn *super         = (acceptor != NULL) ? &acceptor->super : NULL;
+    struct cw_conn *super = (acceptor != NULL) ? &acceptor->super : NULL;
 
-    dialler->peer  = acceptor;
+    dialler->peer = acceptor;
     dialler->state = (cw_conn_introduce(&dialler->super, super, dialler->box, dialler->length) == UCS_OK) ? OPEN : OVER;
     if (dialler->state == OVER && acceptor != NULL) {
         close_conn(super);
@@ -99,8 +99,8 @@ static ucs_status_t send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
         conn->blocked = 1;
         return CW_AGAIN;
     }
-    conn->peer->full   = 1;
-    conn->peer->id     = id;
+    conn->peer->full = 1;
+    conn->peer->id = id;
     conn->peer->length = pack(conn->peer->box, max, arg);
     cw_iface_stir(super->iface);
     return UCS_OK;
@@ -138,12 +138,12 @@ static const struct cw_transport_connect connect_group = {.dial = dial, .close_c
 static const struct cw_transport_packets packets_group = {.send_bcopy = send_bcopy};
 
 const struct cw_transport cw_mailbox_transport = {
-    .name         = "mailbox",
-    .wire_id      = 251,
+    .name = "mailbox",
+    .wire_id = 251,
     .device_class = CW_DEVICE_SELF,
-    .iface_size   = sizeof(struct mailbox_iface),
-    .limits       = {.max_bcopy = MAX_PACKET, .bandwidth_bps = 1e9},
-    .connect      = &connect_group,
-    .packets      = &packets_group,
-    .progress     = progress,
+    .iface_size = sizeof(struct mailbox_iface),
+    .limits = {.max_bcopy = MAX_PACKET, .bandwidth_bps = 1e9},
+    .connect = &connect_group,
+    .packets = &packets_group,
+    .progress = progress,
 };

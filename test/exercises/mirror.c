@@ -35,8 +35,8 @@ static unsigned find(const void *ptr, size_t length)
 static ucs_status_t allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_wish *wish, struct cw_memory *mem)
 {
     ucs_status_t status = UCS_ERR_NO_MEMORY;
-    char *ptr           = malloc(wish->length);
-    unsigned i          = 0;
+    char *ptr = malloc(wish->length);
+    unsigned i = 0;
 
     pthread_mutex_lock(&lock);
     while (i < MOST && blocks[i].length > 0) {
@@ -44,8 +44,8 @@ static ucs_status_t allocate(const struct cw_md *md CW_UNUSED, const struct cw_m
     }
     if (ptr != NULL && i < MOST) {
         blocks[i] = (struct block){memset(ptr, 0xff, wish->length), wish->length};
-        *mem      = (struct cw_memory){.ptr = ptr, .length = wish->length, .fd = -1};
-        status    = UCS_OK;
+        *mem = (struct cw_memory){.ptr = ptr, .length = wish->length, .fd = -1};
+        status = UCS_OK;
     }
     pthread_mutex_unlock(&lock);
     if (status != UCS_OK) {
@@ -90,11 +90,11 @@ static ucs_status_t copy(const struct cw_md *md, void *to, const void *from, siz
 }
 
 const struct cw_md mirror_md = {
-    .name     = "mirror",
-    .query    = query,
+    .name = "mirror",
+    .query = query,
     .allocate = allocate,
-    .release  = release,
-    .reg      = reg,
-    .type_of  = type_of,
-    .copy     = copy,
+    .release = release,
+    .reg = reg,
+    .type_of = type_of,
+    .copy = copy,
 };

@@ -22,15 +22,15 @@ static ucs_status_t copy(const struct cw_md *md CW_UNUSED, void *to, const void 
 /* In place of src/mem/registry.c. */
 const struct cw_md *const cw_mds[] = {&cw_md_host, &counting, NULL};
 
-const int device_trusts           = 0;
-const int device_is_apart         = 0;
+const int device_trusts = 0;
+const int device_is_apart = 0;
 const uint64_t device_other_types = 0;
 
 void device_open(void)
 {
-    counting      = mirror_md;
+    counting = mirror_md;
     counting.copy = copy;
-    left          = UINT64_MAX;
+    left = UINT64_MAX;
 }
 
 void device_close(void)

@@ -18,9 +18,9 @@ static ucp_ep_h ep;
 
 static inline void oneself_open(uint64_t features)
 {
-    const ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
     const ucp_worker_params_t worker_params = {.field_mask = 0};
-    ucp_ep_params_t ep_params               = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     ucp_address_t *address;
     size_t length;
 

@@ -34,7 +34,7 @@ static void exchange(size_t length)
         sent[i] = (unsigned char)(i * 7 + length);
     }
     memset(received, 0, length);
-    send    = ucp_tag_send_nbx(ep, sent, length, 1, &param); /* with a receive, self would copy at once */
+    send = ucp_tag_send_nbx(ep, sent, length, 1, &param); /* with a receive, self would copy at once */
     receive = ucp_tag_recv_nbx(worker, received, length, 1, UINT64_MAX, &param);
     finish(send);
     finish(receive);

@@ -8,7 +8,7 @@
 
 /* In place of src/transport/registry.c. */
 const struct cw_transport *const cw_transports[] = {&cw_mailbox_transport};
-const unsigned cw_num_transports                 = 1;
+const unsigned cw_num_transports = 1;
 
 enum { LONGEST = 100000, AM_ID = 3 };
 
@@ -32,8 +32,8 @@ static int set_up(void **state)
 {
     const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
                                                           UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                            .id         = AM_ID,
-                                            .cb         = called};
+                                            .id = AM_ID,
+                                            .cb = called};
 
     (void)state;
     oneself_open(UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64);
@@ -83,8 +83,8 @@ static void active_messages_arrive(void **state)
 static void puts_gets_and_additions_arrive(void **state)
 {
     const ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                      .address    = there,
-                                      .length     = sizeof(there)};
+                                      .address = there,
+                                      .length = sizeof(there)};
     const ucp_request_param_t wide = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = ucp_dt_make_contig(8)};
     static unsigned char back[LONGEST];
     uint64_t one = 1, sum;
@@ -125,7 +125,7 @@ static void streams_arrive(void **state)
     memset(there, 0, sizeof(there));
     finish(ucp_stream_recv_nbx(ep, there, 1000, &length,
                                &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                                      .flags        = UCP_STREAM_RECV_FLAG_WAITALL}));
+                                                      .flags = UCP_STREAM_RECV_FLAG_WAITALL}));
     assert_memory_equal(there, here, 1000);
 }
 

@@ -33,12 +33,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     length = size - 1;
-    blob   = malloc(length); /* exactly as long as it says, for the sanitizer */
+    blob = malloc(length); /* exactly as long as it says, for the sanitizer */
     fuzz_check(blob != NULL);
     memcpy(blob, data + 1, length);
     told = blob + CW_ADDRESS_AT_LENGTH;
     if (!(data[0] & 1)) {
-        blob[0]                     = 0x20;
+        blob[0] = 0x20;
         blob[CW_ADDRESS_AT_UID + 8] = 0xff;
         memcpy(blob + CW_ADDRESS_AT_MAGIC, CW_ADDRESS_MAGIC, 3);
         told[0] = (uint8_t)length;

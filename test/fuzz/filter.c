@@ -29,9 +29,9 @@ static struct way ways[WAYS];
 
 static void open_way(struct way *way)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_worker_params_t worker_params = {.field_mask = 0};
-    socklen_t length                  = sizeof(way->name);
+    socklen_t length = sizeof(way->name);
     ucp_context_h context;
 
     fuzz_check(ucp_init(&params, NULL, &context) == UCS_OK);
@@ -39,13 +39,13 @@ static void open_way(struct way *way)
     fuzz_check(way->worker->num_ifaces == 1);
     way->iface = cw_container_of(way->worker->ifaces[0], struct cw_tcp_iface, super);
     fuzz_check(getsockname(way->iface->listener.fd, (struct sockaddr *)&way->name, &length) == 0);
-    way->name.sin_family      = AF_INET;
+    way->name.sin_family = AF_INET;
     way->name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 }
 
 static void open_ways(void)
 {
-    char path[]  = "/tmp/fuzz_filter.XXXXXX";
+    char path[] = "/tmp/fuzz_filter.XXXXXX";
     const int fd = mkstemp(path);
 
     cw_log_set_interceptor(fuzz_swallow);
@@ -101,7 +101,7 @@ static void speak(struct way *way, int fd, const uint8_t *data, size_t size)
 
     while (size >= 3) {
         length = (data[2] < size - 3) ? data[2] : size - 3;
-        made   = make(way, data, length, &number, bytes);
+        made = make(way, data, length, &number, bytes);
         if (made > 0 && send(fd, bytes, made, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)made) {
             return; /* shown out */
         }
@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     way = &ways[data[0] % WAYS];
-    fd  = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     fuzz_check(fd >= 0 && connect(fd, (struct sockaddr *)&way->name, sizeof(way->name)) == 0);
     fuzz_check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) == 0); /* ports are few */
     speak(way, fd, data + 1, size - 1);

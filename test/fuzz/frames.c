@@ -62,9 +62,9 @@ static void feed(int fd, struct cw_tcp_conn *conn, const uint8_t *data, size_t s
 
     while (size >= 3 && !ended) {
         length = (data[2] < size - 3) ? data[2] : size - 3;
-        header  = (data[0] % KINDS == RAW) ? 0 : CW_TCP_FRAME_HEADER;
+        header = (data[0] % KINDS == RAW) ? 0 : CW_TCP_FRAME_HEADER;
         padding = (header == 0) ? 0 : data[0] / KINDS;
-        before  = (data[0] % KINDS == PLACED && length > CW_PLACE_HEADER) ? CW_PLACE_HEADER : 0;
+        before = (data[0] % KINDS == PLACED && length > CW_PLACE_HEADER) ? CW_PLACE_HEADER : 0;
         if (header > 0) {
             cw_tcp_frame_encode(bytes, (data[0] % KINDS == PLACED) ? CW_TCP_PLACED : CW_TCP_PACKET, data[1], length);
             bytes[offsetof(struct cw_tcp_frame_header, padding)] = (uint8_t)padding;
@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ucp_ep_h ep;
 
     worker = fuzz_worker("tcp");
-    ep     = fuzz_connected(worker, MAX_ROUNDS);
+    ep = fuzz_connected(worker, MAX_ROUNDS);
     for (int i = 0; i < 4; i++) {
         receives[i] = ucp_tag_recv_nbx(worker, in[i], LENGTH, 0, 0, &plain);
     }

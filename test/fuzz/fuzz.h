@@ -43,7 +43,7 @@ static inline int fuzz_swallow(const char *file, unsigned line, const char *func
 static inline ucp_worker_h fuzz_worker_with(const char *transports, uint64_t features)
 {
     static ucp_worker_h worker;
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
     ucp_worker_params_t worker_params = {.field_mask = 0};
     static ucp_context_h context;
 
@@ -77,10 +77,10 @@ static inline void fuzz_wait(ucp_worker_h worker, ucs_status_ptr_t result, int m
 /* An endpoint of the worker to itself, open. */
 static inline ucp_ep_h fuzz_connected(ucp_worker_h worker, int max_rounds)
 {
-    ucp_worker_attr_t attr  = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
     ucp_request_param_t all = {.op_attr_mask = 0};
-    ucp_ep_params_t params  = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                               .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                              .err_mode = UCP_ERR_HANDLING_MODE_PEER};
     ucs_status_ptr_t receive;
     char byte;
     ucp_ep_h ep;
@@ -109,9 +109,9 @@ static inline void fuzz_copy_nothing(ucp_ep_h ep)
     static struct cw_transport transport;
 
     if (transport.name == NULL) {
-        transport        = *ep->conn->iface->transport;
-        copies           = *transport.copies;
-        copies.ready     = fuzz_not_ready;
+        transport = *ep->conn->iface->transport;
+        copies = *transport.copies;
+        copies.ready = fuzz_not_ready;
         transport.copies = &copies;
     }
     ep->conn->iface->transport = &transport;

@@ -20,9 +20,9 @@ static size_t key_length, handle_length;
 static void prepare(void)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-                                         .length     = 10000,
-                                         .flags      = UCP_MEM_MAP_ALLOCATE};
-    const ucp_params_t init           = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_EXPORTED_MEMH};
+                                         .length = 10000,
+                                         .flags = UCP_MEM_MAP_ALLOCATE};
+    const ucp_params_t init = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_EXPORTED_MEMH};
 
     if (reader != NULL) {
         return;
@@ -48,7 +48,7 @@ static void try_key(const uint8_t *bytes)
     if (cw_rkey_ptr(rkey, rkey->key.address, &ptr) == UCS_OK) {
         fuzz_check(rkey->key.token == real.token && rkey->key.address == real.address);
         fuzz_check(rkey->key.length == real.length && rkey->key.rights == real.rights);
-        ((volatile char *)ptr)[0]               = 1;
+        ((volatile char *)ptr)[0] = 1;
         ((volatile char *)ptr)[real.length - 1] = 1;
     }
     cw_rkey_release(rkey);
@@ -56,8 +56,8 @@ static void try_key(const uint8_t *bytes)
 
 static void try_handle(const uint8_t *bytes)
 {
-    const ucp_mem_map_params_t params = {.field_mask           = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
-                                         .exported_memh_buffer = bytes};
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
+                               .exported_memh_buffer = bytes};
     struct ucp_mem *imported;
 
     if (cw_mem_map(reader, &params, &imported) == UCS_OK) {
@@ -96,7 +96,7 @@ static void try_bytes(const uint8_t *data, size_t size)
         fuzz_check(length == cw_key_length(bytes) && memcmp(again, bytes, length) == 0);
         look_at_parts(&parts);
         key.system = cw_host_pidns_id();
-        key.pid    = cw_memory_process();
+        key.pid = cw_memory_process();
         key.fd    %= 64;
         cw_key_encode(&key, &parts, again);
         try_key(again);

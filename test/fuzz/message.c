@@ -114,10 +114,10 @@ static void set_handlers(void)
 {
     ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                   UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
-                                    .cb         = handler};
+                                    .cb = handler};
 
     for (unsigned i = 0; i < 4; i++) {
-        param.id    = ids[i];
+        param.id = ids[i];
         param.flags = (i == 1) ? UCP_AM_FLAG_PERSISTENT_DATA : 0;
         fuzz_check(((i == 2) ? ucp_worker_set_am_handler(worker, ids[i], old_handler, NULL, 0) :
                                ucp_worker_set_am_recv_handler(worker, &param)) == UCS_OK);
@@ -140,9 +140,9 @@ static struct cw_wire_am am_of(struct input *input, unsigned *header_length)
     const unsigned id = take(input), header = take(input);
 
     *header_length = (header & 0x80) ? 0 : header;
-    return (struct cw_wire_am){.handler       = htole16(ids[id % 5]),
-                               .flags         = (id & 0x80) ? CW_WIRE_AM_REPLY : 0,
-                               .header_length = htole32(*header_length + ((id & 0x78) == 0x78))};
+    return (struct cw_wire_am){.handler = htole16(ids[id % 5]),
+                         .flags = (id & 0x80) ? CW_WIRE_AM_REPLY : 0,
+                         .header_length = htole32(*header_length + ((id & 0x78) == 0x78))};
 }
 
 static uint64_t any_length(struct input *input)
@@ -157,7 +157,7 @@ static void send_first(struct input *input)
     unsigned header_length;
     struct cw_wire_am_first first = {.am = am_of(input, &header_length)};
 
-    first.total   = htole64(any_length(input));
+    first.total = htole64(any_length(input));
     first.message = htole32(take(input) % 70);
     hand_up(CW_PACKET_AM_FIRST, &first, sizeof(first), header_length + take(input));
 }
@@ -167,18 +167,18 @@ static void send_rts(struct input *input)
     unsigned header_length;
     struct cw_wire_am_rts rts = {.am = am_of(input, &header_length)};
 
-    rts.rts = (struct cw_wire_rts){.length  = htole64(any_length(input)),
-                                   .send_id = htole64((uint64_t)take(input) << 32),
-                                   .address = htole64(any_length(input))};
+    rts.rts = (struct cw_wire_rts){.length = htole64(any_length(input)),
+                                  .send_id = htole64((uint64_t)take(input) << 32),
+                                  .address = htole64(any_length(input))};
     hand_up(CW_PACKET_AM_RTS, &rts, sizeof(rts), header_length);
 }
 
 /* Mostly the bytes that are expected next. */
 static void send_next(struct input *input, int placed)
 {
-    const unsigned message     = take(input), wrong = take(input);
-    const size_t length        = (wrong & 0x40) ? 60000 : take(input);
-    struct cw_wire_next next   = {.message = htole32(message % 70)};
+    const unsigned message = take(input), wrong = take(input);
+    const size_t length = (wrong & 0x40) ? 60000 : take(input);
+    struct cw_wire_next next = {.message = htole32(message % 70)};
     const struct cw_incoming *incoming;
     struct iovec iov;
 
@@ -198,9 +198,9 @@ static void send_next(struct input *input, int placed)
 
 static void send_stream(struct input *input)
 {
-    const struct cw_stream *stream    = cw_op_ep(ep)->stream;
-    const unsigned wrong              = take(input);
-    const size_t length               = (wrong & 0x40) ? ROOM : take(input);
+    const struct cw_stream *stream = cw_op_ep(ep)->stream;
+    const unsigned wrong = take(input);
+    const size_t length = (wrong & 0x40) ? ROOM : take(input);
     struct cw_wire_stream_data header = {.offset = htole64((stream == NULL ? 0 : stream->arrived) +
                                                            (wrong == 0xff))};
 
@@ -210,10 +210,10 @@ static void send_stream(struct input *input)
 static void use_stream(struct input *input)
 {
     static char in[MAX_FETCHES][ROOM];
-    const unsigned how        = take(input);
+    const unsigned how = take(input);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE,
-                                 .flags        = (how & 1) ? UCP_STREAM_RECV_FLAG_WAITALL : 0,
-                                 .datatype     = ucp_dt_make_contig(1 + how % 9)};
+                                 .flags = (how & 1) ? UCP_STREAM_RECV_FLAG_WAITALL : 0,
+                                 .datatype = ucp_dt_make_contig(1 + how % 9)};
     ucp_stream_poll_ep_t polled[2];
     ucs_status_ptr_t result;
     size_t length = 0;
@@ -244,10 +244,10 @@ static void use_stream(struct input *input)
 static void any_packet(struct input *input)
 {
     const unsigned id = take(input);
-    size_t length     = take(input);
+    size_t length = take(input);
     uint8_t *packet;
 
-    raw    = 1;
+    raw = 1;
     length = (length < input->size) ? length : input->size;
     packet = malloc(length + (length == 0));
     fuzz_check(packet != NULL);
@@ -266,8 +266,8 @@ static void use_kept(struct input *input)
     if (num_kept == 0) {
         return;
     }
-    i       = i % num_kept;
-    data    = kept[i];
+    i = i % num_kept;
+    data = kept[i];
     kept[i] = kept[--num_kept];
     if (choice & 0x40) {
         start_fetch(data);
@@ -319,11 +319,11 @@ static void step(struct input *input)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    struct input input        = {data, size};
+    struct input input = {data, size};
     unsigned i;
 
     worker = fuzz_worker_with("self", UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM);
-    ep     = fuzz_connected(worker, MAX_ROUNDS);
+    ep = fuzz_connected(worker, MAX_ROUNDS);
     fuzz_copy_nothing(ep);
     set_handlers();
     raw = 0;

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     worker = fuzz_worker("self");
-    ep     = fuzz_connected(worker, MAX_ROUNDS);
+    ep = fuzz_connected(worker, MAX_ROUNDS);
     fuzz_copy_nothing(ep);
     for (i = 0; i < (data[0] & 3); i++) {
         receives[i] = ucp_tag_recv_nbx(worker, in[i], sizeof(in[i]), (ucp_tag_t)i, 3, &plain);

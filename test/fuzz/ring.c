@@ -37,7 +37,7 @@ static ucs_status_t forget(void *arg, const void *header, size_t header_length, 
 static void set_up(void)
 {
     ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                    .cb         = forget};
+                                    .cb = forget};
 
     if (worker == NULL) {
         worker = fuzz_worker_with("posix", UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA |
@@ -114,7 +114,7 @@ static void one(unsigned kind, unsigned first, unsigned second, const uint8_t *d
     if (end == NULL) {
         return;
     }
-    rx   = &end->rx;
+    rx = &end->rx;
     kind = kind % NUM_KINDS;
     memcpy(&word, data, (length < sizeof(word)) ? length : sizeof(word));
     switch (kind) {

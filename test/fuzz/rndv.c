@@ -108,24 +108,24 @@ static const struct cw_transport_copies copies = {
 
 static void divert(ucp_ep_h ep)
 {
-    real                    = ep->conn->iface;
-    iface                   = *real;
-    transport               = *real->transport;
-    connecting              = *transport.connect;
-    connecting.close_conn   = close_conn;
-    packets                 = *transport.packets;
-    packets.send_short      = send_short;
-    packets.send_bcopy      = send_bcopy;
-    packets.send_zcopy      = NULL;
-    packets.send_placed     = NULL;
-    transport.connect       = &connecting;
-    transport.packets       = &packets;
-    transport.copies        = &copies;
-    iface.limits.max_zcopy  = 0;
+    real = ep->conn->iface;
+    iface = *real;
+    transport = *real->transport;
+    connecting = *transport.connect;
+    connecting.close_conn = close_conn;
+    packets = *transport.packets;
+    packets.send_short = send_short;
+    packets.send_bcopy = send_bcopy;
+    packets.send_zcopy = NULL;
+    packets.send_placed = NULL;
+    transport.connect = &connecting;
+    transport.packets = &packets;
+    transport.copies = &copies;
+    iface.limits.max_zcopy = 0;
     iface.limits.max_placed = 0;
-    iface.transport         = &transport;
-    iface.packets           = &packets;
-    ep->conn->iface         = &iface;
+    iface.transport = &transport;
+    iface.packets = &packets;
+    ep->conn->iface = &iface;
     memset(ids, 0, sizeof(ids));
     memset(pairs, 0, sizeof(pairs));
 }
@@ -194,17 +194,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     fuzz_check(setenv("UCX_RNDV_THRESH", "100", 1) == 0);
-    worker      = fuzz_worker("self");
-    ep          = fuzz_connected(worker, MAX_ROUNDS);
+    worker = fuzz_worker("self");
+    ep = fuzz_connected(worker, MAX_ROUNDS);
     copies_work = (data[0] & 1) != 0;
     divert(ep);
     if (data[0] & 2) {
         sends[0] = ucp_tag_send_nbx(ep, out, sizeof(out), 1, &plain);
-        ids[0]   = id_of(sends[0]);
+        ids[0] = id_of(sends[0]);
     }
     if (data[0] & 4) {
         sends[1] = ucp_tag_send_sync_nbx(ep, out, 10, 1, &plain);
-        ids[1]   = id_of(sends[1]);
+        ids[1] = id_of(sends[1]);
     }
     for (int i = 0; i < 3 && (data[0] & 8); i++) {
         receives[i] = ucp_tag_recv_nbx(worker, in[i], sizeof(in[i]), 0, 0, &plain);

@@ -60,7 +60,7 @@ static inline void begin_packets(void)
 {
     change_chunk = NULL;
     change_taken = NULL;
-    cut          = 0;
+    cut = 0;
     forget_counts();
 }
 
@@ -71,8 +71,8 @@ static inline ucs_status_t move_some(struct cw_pair *pair, const char *from, cha
     ucs_status_ptr_t sent, received;
 
     received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    sent     = ucp_tag_send_nbx(pair->tx->ep, from, length, 1, &param);
-    *sent_p  = cw_pair_wait(pair, sent, "a send");
+    sent = ucp_tag_send_nbx(pair->tx->ep, from, length, 1, &param);
+    *sent_p = cw_pair_wait(pair, sent, "a send");
     return cw_pair_wait(pair, received, "a receive");
 }
 
@@ -120,12 +120,12 @@ static inline int tell_lie(struct cw_conn *conn, struct cw_wire_rndv_chunk *pack
     (void)conn;
     if (arrived[CW_PACKET_RNDV_CHUNK] > lies_from) {
         packet->receive_id = htole64(le64toh(packet->receive_id) + lie.receive_id);
-        packet->send_id    = htole64(le64toh(packet->send_id) + lie.send_id);
-        packet->offset     = htole64(le64toh(packet->offset) + lie.offset);
-        packet->chunk      = htole64(le64toh(packet->chunk) + lie.chunk);
-        packet->passed     = htole64(le64toh(packet->passed) + lie.passed);
-        packet->length     = htole32(le32toh(packet->length) + lie.length);
-        packet->size       = htole32(le32toh(packet->size) + lie.size);
+        packet->send_id = htole64(le64toh(packet->send_id) + lie.send_id);
+        packet->offset = htole64(le64toh(packet->offset) + lie.offset);
+        packet->chunk = htole64(le64toh(packet->chunk) + lie.chunk);
+        packet->passed = htole64(le64toh(packet->passed) + lie.passed);
+        packet->length = htole32(le32toh(packet->length) + lie.length);
+        packet->size = htole32(le32toh(packet->size) + lie.size);
     }
     return 1;
 }

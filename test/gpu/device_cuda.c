@@ -10,8 +10,8 @@
 
 #include "standin.h"
 
-const int device_trusts           = 1;
-const int device_is_apart         = 1;
+const int device_trusts = 1;
+const int device_is_apart = 1;
 const uint64_t device_other_types = UINT64_C(1) << UCS_MEMORY_TYPE_CUDA_MANAGED;
 
 enum { NUM_CONTEXTS = STANDIN_DEVICES + 1 };
@@ -54,7 +54,7 @@ void device_close(void)
 void *device_alloc(size_t length)
 {
     cuda_context context = contexts[turn % NUM_CONTEXTS];
-    cuda_ptr ptr         = 0;
+    cuda_ptr ptr = 0;
 
     succeed(cuCtxPushCurrent_v2(context));
     succeed((turn % 3 == 2) ? cuMemAllocAsync(&ptr, length, NULL) : cuMemAlloc_v2(&ptr, length));
@@ -71,7 +71,7 @@ void device_free(void *ptr)
 void *device_alloc_managed(size_t length)
 {
     cuda_context context = contexts[turn++ % NUM_CONTEXTS];
-    cuda_ptr ptr         = 0;
+    cuda_ptr ptr = 0;
 
     succeed(cuCtxPushCurrent_v2(context));
     succeed(cuMemAllocManaged(&ptr, length, CUDA_MANAGED_GLOBAL));

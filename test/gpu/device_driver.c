@@ -13,8 +13,8 @@
 
 #include "mem/cuda/cuda_driver.h"
 
-const int device_trusts           = 1;
-const int device_is_apart         = 1;
+const int device_trusts = 1;
+const int device_is_apart = 1;
 const uint64_t device_other_types = UINT64_C(1) << UCS_MEMORY_TYPE_CUDA_MANAGED;
 
 /* CUmemAllocationProp */
@@ -97,7 +97,7 @@ static void succeed(const char *what, int result)
 int device_present(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), *address;
-    int count     = 0;
+    int count = 0;
     int (*device_count)(int *count);
 
     if (library == NULL) {
@@ -132,7 +132,7 @@ void device_close(void)
 static cuda_ptr map_new(size_t length)
 {
     const struct cuda_access access = {CUDA_LOCATION_DEVICE, 0, CUDA_ACCESS_READ_WRITE};
-    struct mapped *mapped           = calloc(1, sizeof(*mapped));
+    struct mapped *mapped = calloc(1, sizeof(*mapped));
     cuda_piece piece;
     size_t grain;
 
@@ -147,7 +147,7 @@ static cuda_ptr map_new(size_t length)
     succeed("cuMemSetAccess", call.access(mapped->ptr, mapped->length, &access, 1));
     succeed("cuMemRelease", call.release(piece));
     mapped->next = all_mapped;
-    all_mapped   = mapped;
+    all_mapped = mapped;
     return mapped->ptr;
 }
 
@@ -262,12 +262,12 @@ static void take_place(void)
     struct cuda_driver *table = (struct cuda_driver *)cw_cuda_driver_look(&cw_cuda_kind);
 
     if (table != NULL && table->copy_async != counted_copy) {
-        copy_async        = table->copy_async;
+        copy_async = table->copy_async;
         table->copy_async = counted_copy;
-        copy_rows         = table->copy_rows;
-        table->copy_rows  = counted_rows;
-        operate           = table->operate;
-        table->operate    = counted_operate;
+        copy_rows = table->copy_rows;
+        table->copy_rows = counted_rows;
+        operate = table->operate;
+        table->operate = counted_operate;
     }
 }
 

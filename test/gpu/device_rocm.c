@@ -9,8 +9,8 @@
 
 #include "standin_hip.h"
 
-const int device_trusts           = 1;
-const int device_is_apart         = 1;
+const int device_trusts = 1;
+const int device_is_apart = 1;
 const uint64_t device_other_types = UINT64_C(1) << UCS_MEMORY_TYPE_ROCM_MANAGED;
 
 static unsigned turn;

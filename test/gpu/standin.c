@@ -97,7 +97,7 @@ void standin_fail(const char *symbol, unsigned after, int result)
 {
     pthread_mutex_lock(&standin.mutex);
     failing.symbol = symbol;
-    failing.after  = after;
+    failing.after = after;
     failing.result = result;
     pthread_mutex_unlock(&standin.mutex);
 }
@@ -206,8 +206,8 @@ static cuda_context context_new(int device, int is_primary)
     if (context == NULL) {
         standin_die("there is no memory");
     }
-    *context         = (struct cuda_context){.next = standin.contexts, .device = device, .is_primary = is_primary};
-    context->id      = ++standin.last_id;
+    *context = (struct cuda_context){.next = standin.contexts, .device = device, .is_primary = is_primary};
+    context->id = ++standin.last_id;
     standin.contexts = context;
     return context;
 }
@@ -250,7 +250,7 @@ int cuCtxCreate_v2(cuda_context *context, unsigned flags, int device)
     if (device < 0 || device >= STANDIN_DEVICES || depth == MAX_DEPTH) {
         return standin_leave(CUDA_INVALID_DEVICE);
     }
-    *context       = context_new(device, 0);
+    *context = context_new(device, 0);
     stack[depth++] = *context;
     return standin_leave(CUDA_OK);
 }
@@ -318,7 +318,7 @@ int cuCtxGetDevice(int *device)
 
     ENTER();
     context = standin_current();
-    result  = context_check(context);
+    result = context_check(context);
     if (result == CUDA_OK) {
         *device = context->device;
     }
@@ -330,7 +330,7 @@ int cuCtxGetApiVersion(cuda_context context, unsigned *version)
     int result;
 
     ENTER();
-    result   = context_check(context);
+    result = context_check(context);
     *version = 3020;
     return standin_leave(result);
 }
@@ -353,7 +353,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
     if (device < 0 || device >= STANDIN_DEVICES) {
         return standin_leave(CUDA_INVALID_DEVICE);
     }
-    *flags  = 0;
+    *flags = 0;
     *active = primary[device].references > 0;
     return standin_leave(CUDA_OK);
 }
@@ -449,15 +449,15 @@ struct range *standin_add(enum kind kind, char *addresses, char *bytes, size_t l
     if (range == NULL) {
         standin_die("there is no memory");
     }
-    *range         = (struct range){.next      = standin.ranges,
-                                    .kind      = kind,
-                                    .addresses = addresses,
-                                    .bytes     = bytes,
-                                    .length    = length,
-                                    .device    = device,
-                                    .context   = context,
-                                    .id        = ++standin.last_id,
-                                    .fd        = -1};
+    *range = (struct range){.next = standin.ranges,
+                       .kind = kind,
+                       .addresses = addresses,
+                       .bytes = bytes,
+                       .length = length,
+                       .device = device,
+                       .context = context,
+                       .id = ++standin.last_id,
+                       .fd = -1};
     standin.ranges = range;
     return range;
 }
@@ -481,7 +481,7 @@ void standin_remove(struct range *range)
         /* Nobody else gets the addresses by chance: a late touch of them is to be seen. */
         mprotect(range->addresses, range->length, PROT_NONE);
         freed.addresses = range->addresses;
-        freed.length    = range->length;
+        freed.length = range->length;
     }
     free(range);
 }
@@ -531,7 +531,7 @@ static char *take_addresses(size_t length)
 
     if (freed.wanted && addresses != NULL && freed.length == length) {
         freed.addresses = NULL;
-        freed.wanted    = 0;
+        freed.wanted = 0;
         return addresses;
     }
     return standin_addresses(length);
@@ -539,23 +539,23 @@ static char *take_addresses(size_t length)
 
 static int allocate(enum kind kind, size_t length, int device, cuda_context context, uintptr_t *ptr)
 {
-    const size_t whole    = whole_pages(length);
+    const size_t whole = whole_pages(length);
     struct shared *shared = NULL;
-    int fd                = -1;
+    int fd = -1;
     struct range *range;
     char *bytes, *addresses;
 
     if (length == 0) {
         return CUDA_INVALID_VALUE;
     }
-    bytes     = (kind == DEVICE) ? standin_shared_bytes(whole, &fd, &shared) : standin_bytes(whole);
+    bytes = (kind == DEVICE) ? standin_shared_bytes(whole, &fd, &shared) : standin_bytes(whole);
     addresses = (kind == MANAGED || kind == PINNED || bytes == NULL) ? bytes : take_addresses(whole);
     if (addresses == NULL) {
         return CUDA_NO_MEMORY;
     }
     memset(bytes, 0x5a, whole); /* nobody may count on zeros */
-    range         = standin_add(kind, addresses, bytes, whole, device, context);
-    range->fd     = fd;
+    range = standin_add(kind, addresses, bytes, whole, device, context);
+    range->fd = fd;
     range->shared = shared;
     if (shared != NULL) {
         shared->id = range->id;
@@ -567,12 +567,12 @@ static int allocate(enum kind kind, size_t length, int device, cuda_context cont
 static int allocate_here(enum kind kind, cuda_ptr *ptr, size_t length)
 {
     cuda_context context = standin_current();
-    uintptr_t place      = 0;
-    int result           = context_check(context);
+    uintptr_t place = 0;
+    int result = context_check(context);
 
     if (result == CUDA_OK) {
         result = allocate(kind, length, context->device, (kind == POOL) ? NULL : context, &place);
-        *ptr   = place;
+        *ptr = place;
     }
     return result;
 }
@@ -605,7 +605,7 @@ int cuMemHostAlloc(void **ptr, size_t length, unsigned flags)
     (void)flags;
     ENTER();
     result = allocate_here(PINNED, &place, length);
-    *ptr   = (void *)(uintptr_t)place;
+    *ptr = (void *)(uintptr_t)place;
     return standin_leave(result);
 }
 
@@ -657,7 +657,7 @@ int cuMemHostRegister_v2(void *ptr, size_t length, unsigned flags)
     (void)flags;
     ENTER();
     context = standin_current();
-    result  = context_check(context);
+    result = context_check(context);
     if (result == CUDA_OK && standin_find((uintptr_t)ptr) != NULL) {
         result = CUDA_INVALID_VALUE;
     }

@@ -50,7 +50,7 @@ char *standin_shared_bytes(size_t length, int *fd, struct shared **shared)
         standin_die("there is no memory");
     }
     (*shared)->magic = MAGIC;
-    (*shared)->pid   = (int)getpid();
+    (*shared)->pid = (int)getpid();
     return bytes;
 }
 
@@ -166,7 +166,7 @@ int cuIpcOpenMemHandle_v2(cuda_ptr *ptr, struct cuda_ipc_handle opaque, unsigned
     }
     range = standin_add(OPENED, standin_addresses(handle.length), bytes, handle.length, context->device, context);
     range->shared = shared;
-    *ptr          = (uintptr_t)range->addresses;
+    *ptr = (uintptr_t)range->addresses;
     return standin_leave(CUDA_OK);
 }
 

@@ -64,11 +64,11 @@ int cuMemCreate(unsigned long long *handle, size_t length, const void *propertie
     if (length == 0 || length % STANDIN_GRAIN != 0) {
         return standin_leave(CUDA_INVALID_VALUE);
     }
-    bytes                = standin_shared_bytes(length, &fd, &shared);
-    piece                = piece_new(bytes, length, fd);
+    bytes = standin_shared_bytes(length, &fd, &shared);
+    piece = piece_new(bytes, length, fd);
     piece->is_exportable = (((const int *)properties)[1] & CUDA_HANDLE_DESCRIPTOR) != 0;
-    piece->device        = ((const int *)properties)[3];
-    shared->magic        = PIECE_MAGIC;
+    piece->device = ((const int *)properties)[3];
+    shared->magic = PIECE_MAGIC;
     memset(bytes, 0x5a, length);
     *handle = (uintptr_t)piece;
     return standin_leave(CUDA_OK);
@@ -115,10 +115,10 @@ int cuMemExportToShareableHandle(void *out, cuda_piece handle, int type, unsigne
 /* The descriptor stays the program's. */
 int cuMemImportFromShareableHandle(cuda_piece *piece, void *handle, int type)
 {
-    const int fd        = (int)(intptr_t)handle;
-    const off_t size    = lseek(fd, 0, SEEK_END);
+    const int fd = (int)(intptr_t)handle;
+    const off_t size = lseek(fd, 0, SEEK_END);
     const size_t length = (size_t)size - page();
-    char *bytes         = MAP_FAILED;
+    char *bytes = MAP_FAILED;
     struct piece *made;
 
     ENTER();
@@ -132,7 +132,7 @@ int cuMemImportFromShareableHandle(cuda_piece *piece, void *handle, int type)
         munmap(bytes, (size_t)size);
         return standin_leave(CUDA_INVALID_VALUE);
     }
-    made   = piece_new(bytes, length, dup(fd));
+    made = piece_new(bytes, length, dup(fd));
     *piece = (uintptr_t)made;
     return standin_leave(CUDA_OK);
 }
@@ -170,7 +170,7 @@ int cuMemMap(cuda_ptr ptr, size_t length, size_t offset, cuda_piece handle, unsi
         return standin_leave(CUDA_INVALID_VALUE);
     }
     piece->uses++;
-    range        = standin_add(MAPPED, (char *)(uintptr_t)ptr, piece->bytes, length, piece->device, NULL);
+    range = standin_add(MAPPED, (char *)(uintptr_t)ptr, piece->bytes, length, piece->device, NULL);
     range->piece = piece;
     return standin_leave(CUDA_OK);
 }
@@ -189,7 +189,7 @@ int cuMemUnmap(cuda_ptr ptr, size_t length)
             return standin_leave(CUDA_INVALID_VALUE);
         }
         length = range->length;
-        piece  = range->piece;
+        piece = range->piece;
         standin_remove(range);
         drop(piece);
     }

@@ -26,7 +26,7 @@ static int thread_runs;
 void standin_delay(unsigned ns, unsigned ns_per_mib)
 {
     pthread_mutex_lock(&standin.mutex);
-    standin.delay_ns         = ns;
+    standin.delay_ns = ns;
     standin.delay_ns_per_mib = ns_per_mib;
     pthread_mutex_unlock(&standin.mutex);
 }
@@ -113,7 +113,7 @@ static void *run(void *arg)
 
             pthread_cond_timedwait(&standin.changed, &standin.mutex, &at);
         } else {
-            work          = stream->first;
+            work = stream->first;
             stream->first = work->next;
             carry_out(work);
             free(work);
@@ -217,9 +217,9 @@ int cuStreamCreate(cuda_stream *stream, unsigned flags)
     if (*stream == NULL) {
         standin_die("there is no memory");
     }
-    (*stream)->next    = standin.streams;
+    (*stream)->next = standin.streams;
     (*stream)->context = standin_current();
-    standin.streams    = *stream;
+    standin.streams = *stream;
     return standin_leave(CUDA_OK);
 }
 
@@ -257,7 +257,7 @@ static int is_pageable(uintptr_t address)
 static int is_whole(uintptr_t address, size_t length)
 {
     const struct range *range = standin_find(address);
-    const uintptr_t end       = address + length;
+    const uintptr_t end = address + length;
 
     while (range != NULL && (uintptr_t)range->addresses + range->length < end) {
         range = standin_find((uintptr_t)range->addresses + range->length);
@@ -301,7 +301,7 @@ int cuMemcpy2DAsync_v2(const struct cuda_rows *rows, cuda_stream stream)
     }
     for (row = 0; row < rows->height; row++) {
         work.from = (uintptr_t)rows->from.host + row * rows->from.pitch;
-        work.to   = rows->to.device + row * rows->to.pitch;
+        work.to = rows->to.device + row * rows->to.pitch;
         if (is_pageable(work.from)) {
             standin_drain(stream);
             carry_out(&work);
@@ -334,9 +334,9 @@ int cuStreamBatchMemOp_v2(cuda_stream stream, unsigned count, struct cuda_operat
         }
     }
     for (i = 0; i < count; i++) {
-        work.to     = operations[i].address;
+        work.to = operations[i].address;
         work.length = (operations[i].kind == CUDA_WRITE_64) ? 8 : 4;
-        work.value  = operations[i].value;
+        work.value = operations[i].value;
         put(stream, &work);
     }
     return standin_leave(CUDA_OK);
@@ -414,9 +414,9 @@ int cuEventCreate(cuda_event *event, unsigned flags)
     if (*event == NULL) {
         standin_die("there is no memory");
     }
-    (*event)->next    = events;
+    (*event)->next = events;
     (*event)->context = standin_current();
-    events            = *event;
+    events = *event;
     return standin_leave(CUDA_OK);
 }
 
@@ -426,7 +426,7 @@ int cuEventRecord(cuda_event event, cuda_stream stream)
     check_event(event);
     check_stream(stream);
     event->stream = stream;
-    event->at     = stream->put;
+    event->at = stream->put;
     return standin_leave(CUDA_OK);
 }
 

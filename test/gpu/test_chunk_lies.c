@@ -48,12 +48,12 @@ static void breaks(void **state, int (*chunk)(struct cw_conn *, struct cw_wire_r
     cw_pair_open(pair, &config);
     change_chunk = chunk;
     change_taken = taken;
-    received     = move(pair, from, to, &sent);
+    received = move(pair, from, to, &sent);
     assert_true(received != UCS_OK || sent != UCS_OK);
     assert_true(arrived[CW_PACKET_RNDV_CHUNK] > 0);
     change_chunk = NULL;
     change_taken = NULL;
-    cut          = 0;
+    cut = 0;
     device_free(from);
     device_free(to);
     cw_test_teardown(state);
@@ -111,7 +111,7 @@ static void test_bytes_beyond_the_message(void **state)
     memset(scratch, 0x55, LENGTH);
     standin_peek(to, scratch, LENGTH);
     change_chunk = tell_too_much;
-    received     = move_some(pair, from, to, (128 << 10) + 100, &sent);
+    received = move_some(pair, from, to, (128 << 10) + 100, &sent);
     assert_true(received != UCS_OK || sent != UCS_OK);
     change_chunk = NULL;
     standin_peek(scratch, to, LENGTH);
@@ -156,8 +156,8 @@ static int tell_taken_lie(struct cw_conn *conn, struct cw_wire_rndv_taken *packe
 {
     (void)conn;
     packet->send_id = htole64(le64toh(packet->send_id) + taken_lie.send_id);
-    packet->offset  = htole64(le64toh(packet->offset) + taken_lie.offset);
-    packet->keeps   = htole32(le32toh(packet->keeps) + taken_lie.keeps);
+    packet->offset = htole64(le64toh(packet->offset) + taken_lie.offset);
+    packet->keeps = htole32(le32toh(packet->keeps) + taken_lie.keeps);
     return 1;
 }
 
@@ -214,9 +214,9 @@ static int forget_it(struct cw_conn *conn, struct cw_wire_rndv_taken *packet)
 static void test_a_receiver_that_takes_nothing(void **state)
 {
     const struct cw_pair_config sleeps = {.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP, .peer_mode = true};
-    ucp_request_param_t force          = cw_param_none();
-    const ucp_request_param_t param    = cw_param_none();
-    struct cw_pair *pair               = *state;
+    ucp_request_param_t force = cw_param_none();
+    const ucp_request_param_t param = cw_param_none();
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
     struct pollfd fd = {.events = POLLIN};
@@ -224,9 +224,9 @@ static void test_a_receiver_that_takes_nothing(void **state)
 
     cw_pair_open(pair, &sleeps);
     change_taken = forget_it;
-    received     = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    sent         = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
-    end_s        = cw_time_now_s() + CW_WAIT_S;
+    received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
+    sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    end_s = cw_time_now_s() + CW_WAIT_S;
     while (arrived[CW_PACKET_RNDV_TAKEN] < CW_WIRE_CHUNKS_OUT && cw_time_now_s() < end_s) {
         cw_pair_progress(pair);
     }

@@ -86,7 +86,7 @@ int __wrap_cw_shm_pass(struct cw_conn *conn, uint64_t number, int fd)
     if (fd_lie == NOTHING || fd_lie == REFUSED) {
         return fd_lie == NOTHING;
     }
-    other  = fd_of_lie();
+    other = fd_of_lie();
     passed = __real_cw_shm_pass(conn, number, other);
     close(other);
     return passed;
@@ -108,7 +108,7 @@ static int run_sender(int fd, const char *argument)
 
     begin();
     fd_lie = (argument[0] >= '0' && argument[0] <= '9') ? (enum lie)atoi(argument) : HONEST;
-    from   = device_new(LENGTH);
+    from = device_new(LENGTH);
     if (strcmp(argument, "unkept") == 0) {
         change_taken = give_back_all;
     }
@@ -140,7 +140,7 @@ static unsigned open_fds(void)
 
 static void receive_all(const char *argument)
 {
-    char *to     = device_new(LENGTH);
+    char *to = device_new(LENGTH);
     unsigned fds = 0;
     struct cw_remote remote;
     struct peer peer;
@@ -162,7 +162,7 @@ static void receive_all(const char *argument)
 /* Each chunk is passed, mapped and pinned once, and nothing stays behind the connection. */
 static void test_messages_between_processes(void **state)
 {
-    const unsigned pinned   = standin_calls("cuMemHostRegister_v2");
+    const unsigned pinned = standin_calls("cuMemHostRegister_v2");
     const unsigned unpinned = standin_calls("cuMemHostUnregister");
 
     (void)state;
@@ -284,10 +284,10 @@ static void end_victim(struct cw_remote *remote)
 /* Exchanges a message with a victim, until `packets` of that id came here, and kills the victim. */
 static void dies(const char *does, uint8_t id, unsigned packets)
 {
-    const unsigned pinned           = standin_calls("cuMemHostRegister_v2");
-    const unsigned unpinned         = standin_calls("cuMemHostUnregister");
+    const unsigned pinned = standin_calls("cuMemHostRegister_v2");
+    const unsigned unpinned = standin_calls("cuMemHostUnregister");
     const ucp_request_param_t param = cw_param_none();
-    char *memory                    = device_new(LENGTH);
+    char *memory = device_new(LENGTH);
     ucs_status_ptr_t request;
     struct cw_remote remote;
     struct peer peer;
@@ -301,7 +301,7 @@ static void dies(const char *does, uint8_t id, unsigned packets)
     cw_fd_barrier(remote.fd, peer.side.worker);
     request = (strcmp(does, "send") == 0) ? ucp_tag_recv_nbx(peer.side.worker, memory, LENGTH, 1, CW_TAG_ALL, &param)
                                           : ucp_tag_send_nbx(peer.ep, memory, LENGTH, 1, &param);
-    end_s   = cw_time_now_s() + CW_WAIT_S;
+    end_s = cw_time_now_s() + CW_WAIT_S;
     while (arrived[id] < packets && ucp_request_check_status(request) == UCS_INPROGRESS && cw_time_now_s() < end_s) {
         (void)ucp_worker_progress(peer.side.worker);
     }
@@ -344,8 +344,8 @@ static void lies_about(struct cw_wire_rndv_chunk what, unsigned from)
     cw_side_open(&peer.side, &peer_mode);
     peer.ep = cw_fd_connect(remote.fd, &peer.side, &peer_mode);
     cw_fd_barrier(remote.fd, peer.side.worker);
-    lie          = what;
-    lies_from    = from;
+    lie = what;
+    lies_from = from;
     change_chunk = tell_lie;
     assert_int_not_equal(peer_receive(&peer, to), UCS_OK);
     change_chunk = NULL;
@@ -368,7 +368,7 @@ static void test_places_that_cannot_be(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"sender", run_sender}, {"victim", run_victim}};
-    const struct CMUnitTest tests[]     = {
+    const struct CMUnitTest tests[] = {
             T(test_messages_between_processes), T(test_chunks_that_are_not_kept), T(test_names_that_cannot_be_opened),
             T(test_a_setting_forbids_it),       T(test_descriptors_of_anything),  T(test_chunks_not_pinned_here),
             T(test_a_sender_that_dies),         T(test_a_receiver_that_dies),     T(test_places_that_cannot_be),

@@ -51,7 +51,7 @@ static void test_lengths(void **state)
 {
     static const size_t lengths[] = {64 << 10,        (128 << 10) - 1,   128 << 10,     (128 << 10) + 1,
                                      (512 << 10) + 1, (1 << 20) + 12345, (2 << 20) - 1, LENGTH - 1};
-    struct cw_pair *pair          = *state;
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_t sent;
 
@@ -96,18 +96,18 @@ static void test_the_setting(void **state)
 static void test_many_at_once(void **state)
 {
     const ucp_request_param_t param = cw_param_none();
-    const unsigned pinned           = standin_calls("cuMemHostRegister_v2");
-    struct cw_pair *pair            = *state;
+    const unsigned pinned = standin_calls("cuMemHostRegister_v2");
+    struct cw_pair *pair = *state;
     ucs_status_ptr_t sent[MANY], received[MANY];
     char *from[MANY], *to[MANY];
 
     cw_pair_open(pair, &config);
     for (unsigned i = 0; i < MANY; i++) {
         from[i] = device_new(LENGTH);
-        to[i]   = device_new(LENGTH);
+        to[i] = device_new(LENGTH);
         fill(from[i], i);
         received[i] = ucp_tag_recv_nbx(pair->rx->worker, to[i], LENGTH, i, CW_TAG_ALL, &param);
-        sent[i]     = ucp_tag_send_nbx(pair->tx->ep, from[i], LENGTH, i, &param);
+        sent[i] = ucp_tag_send_nbx(pair->tx->ep, from[i], LENGTH, i, &param);
     }
     for (unsigned i = 0; i < MANY; i++) {
         assert_int_equal(cw_pair_wait(pair, received[i], "a receive"), UCS_OK);
@@ -138,16 +138,16 @@ static ucs_status_t on_am(void *arg, const void *header, size_t header_length, v
 static void test_active_messages(void **state)
 {
     const struct cw_pair_config am_config = {.features = UCP_FEATURE_AM};
-    const ucp_request_param_t param       = cw_param_none();
-    struct cw_pair *pair                  = *state;
+    const ucp_request_param_t param = cw_param_none();
+    struct cw_pair *pair = *state;
     ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                     UCP_AM_HANDLER_PARAM_FIELD_ARG,
                                       .id = 7,
                                       .cb = on_am};
-    char *from                     = device_new(LENGTH);
+    char *from = device_new(LENGTH);
     ucs_status_ptr_t sent;
 
-    am_to       = device_new(LENGTH);
+    am_to = device_new(LENGTH);
     am_received = NULL;
     cw_pair_open(pair, &am_config);
     handler.arg = pair->rx->worker;
@@ -172,9 +172,9 @@ struct remote_memory {
 
 static void reach(struct cw_pair *pair, char *there, struct remote_memory *memory)
 {
-    ucp_mem_map_params_t map        = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                       .address    = there,
-                                       .length     = LENGTH};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                .address = there,
+                                .length = LENGTH};
     const ucp_request_param_t param = cw_param_none();
     void *packed;
     size_t size;
@@ -189,7 +189,7 @@ static void reach(struct cw_pair *pair, char *there, struct remote_memory *memor
 static void test_puts_and_gets(void **state)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *there = device_new(LENGTH), *back = device_new(LENGTH);
     struct remote_memory memory;
 
@@ -276,7 +276,7 @@ static void test_a_copy_that_fails(void **state)
         cw_pair_open(pair, &config);
         fill(from, after);
         standin_fail("cuMemcpyAsync", after, CUDA_ILLEGAL_ADDRESS);
-        copies   = standin_calls("cuMemcpyAsync");
+        copies = standin_calls("cuMemcpyAsync");
         received = move(pair, from, to, &sent);
         assert_true(standin_calls("cuMemcpyAsync") - copies > after);
         assert_int_not_equal(received, UCS_OK); /* all later copies fail, too */
@@ -296,12 +296,12 @@ static void begin_message(struct cw_pair *pair, const char *from, char *to, ucs_
                           ucs_status_ptr_t *received)
 {
     const ucp_request_param_t param = cw_param_none();
-    const double end_s              = cw_time_now_s() + CW_WAIT_S;
+    const double end_s = cw_time_now_s() + CW_WAIT_S;
 
     forget_counts();
     standin_delay(5000000, 0);
     *received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    *sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    *sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
     while (arrived[CW_PACKET_RNDV_CHUNK] < 2 && cw_time_now_s() < end_s) {
         cw_pair_progress(pair);
     }
@@ -337,7 +337,7 @@ static void test_a_context_that_is_destroyed_meanwhile(void **state)
 
     for (int end = 0; end < 2; end++) {
         struct cw_pair *pair = *state;
-        char *ours           = device_new(LENGTH), *other;
+        char *ours = device_new(LENGTH), *other;
 
         cw_pair_open(pair, &config);
         ok(cuCtxCreate_v2(&context, 0, 1));
@@ -357,7 +357,7 @@ static void test_a_context_that_is_destroyed_meanwhile(void **state)
 static void test_a_context_that_is_destroyed_before(void **state)
 {
     struct cw_pair *pair = *state;
-    char *to             = device_new(LENGTH), *from;
+    char *to = device_new(LENGTH), *from;
     cuda_context context;
     ucs_status_t sent;
 
@@ -409,15 +409,15 @@ static void test_a_fork_meanwhile(void **state)
 static void test_closing_under_a_message(void **state)
 {
     ucp_request_param_t force = cw_param_none();
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received, closed;
 
     cw_pair_open(pair, &peer_mode);
     begin_message(pair, from, to, &sent, &received);
     force.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    force.flags  = UCP_EP_CLOSE_FLAG_FORCE;
-    closed       = ucp_ep_close_nbx(pair->tx->ep, &force);
+    force.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    closed = ucp_ep_close_nbx(pair->tx->ep, &force);
     pair->tx->ep = NULL;
     assert_int_equal(cw_pair_wait(pair, closed, "a close"), UCS_OK);
     assert_int_not_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);

@@ -77,10 +77,10 @@ static ucs_status_t move(struct cw_pair *pair, char *from, char *to, uint64_t se
 
     cw_pattern_fill(expected, LENGTH, seed);
     standin_peek(from, expected, LENGTH);
-    received    = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    sent        = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
+    sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
     sent_status = cw_pair_wait(pair, sent, "a send");
-    status      = cw_pair_wait(pair, received, "a receive");
+    status = cw_pair_wait(pair, received, "a receive");
     if (status == UCS_OK && sent_status == UCS_OK) {
         standin_peek(got, to, LENGTH);
         cw_pattern_check(got, LENGTH, seed);
@@ -94,7 +94,7 @@ static ucs_status_t move(struct cw_pair *pair, char *from, char *to, uint64_t se
 static void test_a_touch_by_the_library_ends_the_program(void **state)
 {
     struct cw_pair *pair = *state;
-    const char *tls      = getenv("UCX_TLS");
+    const char *tls = getenv("UCX_TLS");
     int status;
     pid_t pid;
 
@@ -136,7 +136,7 @@ struct kind {
 /* As programs with growing segments have it: pieces mapped behind each other into one range of addresses. */
 static char *mapped_new(void)
 {
-    const int properties[8]         = {1, 0, 1, 1}; /* of device 1 */
+    const int properties[8] = {1, 0, 1, 1}; /* of device 1 */
     const struct cuda_access access = {CUDA_LOCATION_DEVICE, 1, CUDA_ACCESS_READ_WRITE};
     unsigned long long handle;
     cuda_ptr ptr = 0, place;
@@ -181,7 +181,7 @@ static void test_all_kinds_of_memory(void **state)
         kinds[MANAGED] = (char *)(uintptr_t)ptr;
         ok(cuMemHostAlloc(&pinned, LENGTH, CUDA_HOST_PORTABLE));
         kinds[PINNED] = pinned;
-        kinds[PLAIN]  = malloc(LENGTH);
+        kinds[PLAIN] = malloc(LENGTH);
         assert_non_null(kinds[PLAIN]);
     }
     for (int i = 0; i < KINDS; i++) {
@@ -209,8 +209,8 @@ static void test_all_kinds_of_memory(void **state)
 static void test_mapped_pieces_end(void **state)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
-    char *ptr                       = mapped_new();
+    struct cw_pair *pair = *state;
+    char *ptr = mapped_new();
 
     open_pair(pair);
     assert_int_equal(UCS_PTR_STATUS(ucp_tag_send_nbx(pair->tx->ep, ptr, 4 * STANDIN_GRAIN + 1, 1, &param)),
@@ -230,9 +230,9 @@ static unsigned num_calls(void)
 static unsigned calls_of_a_send(struct cw_pair *pair, const char *from, const ucp_request_param_t *param)
 {
     const ucp_request_param_t plain = cw_param_none();
-    const unsigned before           = num_calls();
-    ucs_status_ptr_t sent           = ucp_tag_send_nbx(pair->tx->ep, from, 8, 1, param);
-    const unsigned calls            = num_calls() - before;
+    const unsigned before = num_calls();
+    ucs_status_ptr_t sent = ucp_tag_send_nbx(pair->tx->ep, from, 8, 1, param);
+    const unsigned calls = num_calls() - before;
     char to[8], expected[8];
 
     assert_int_equal(cw_pair_wait(pair, ucp_tag_recv_nbx(pair->rx->worker, to, 8, 1, CW_TAG_ALL, &plain), "a receive"),
@@ -246,9 +246,9 @@ static unsigned calls_of_a_send(struct cw_pair *pair, const char *from, const uc
 static unsigned calls_of_a_receive(struct cw_pair *pair, char *to, const ucp_request_param_t *param)
 {
     const ucp_request_param_t plain = cw_param_none();
-    const unsigned before           = num_calls();
-    ucs_status_ptr_t received       = ucp_tag_recv_nbx(pair->rx->worker, to, 8, 1, CW_TAG_ALL, param);
-    char from[8]                    = "message";
+    const unsigned before = num_calls();
+    ucs_status_ptr_t received = ucp_tag_recv_nbx(pair->rx->worker, to, 8, 1, CW_TAG_ALL, param);
+    char from[8] = "message";
 
     assert_int_equal(cw_pair_wait(pair, ucp_tag_send_nbx(pair->tx->ep, from, 8, 1, &plain), "a send"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
@@ -286,9 +286,9 @@ static void test_short_messages_cost_few_calls(void **state)
 static unsigned queries_of_a_send(struct cw_pair *pair, const void *ptr, const ucp_request_param_t *param)
 {
     const ucp_request_param_t plain = cw_param_none();
-    const unsigned before           = standin_calls("cuPointerGetAttributes");
-    ucs_status_ptr_t sent           = ucp_tag_send_nbx(pair->tx->ep, ptr, 64, 1, param);
-    const unsigned queries          = standin_calls("cuPointerGetAttributes") - before;
+    const unsigned before = standin_calls("cuPointerGetAttributes");
+    ucs_status_ptr_t sent = ucp_tag_send_nbx(pair->tx->ep, ptr, 64, 1, param);
+    const unsigned queries = standin_calls("cuPointerGetAttributes") - before;
     char to[64];
 
     assert_int_equal(cw_pair_wait(pair, ucp_tag_recv_nbx(pair->rx->worker, to, 64, 1, CW_TAG_ALL, &plain), "a receive"),
@@ -299,8 +299,8 @@ static unsigned queries_of_a_send(struct cw_pair *pair, const void *ptr, const u
 
 static void test_search_costs_little(void **state)
 {
-    ucp_mem_map_params_t map  = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                 .length     = 4096};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                .length = 4096};
     ucp_request_param_t plain = cw_param_none(), told = cw_param_none(), handle = cw_param_none();
     struct cw_pair *pair = *state;
     char stack[64] = "", *heap = sbrk(64), *elsewhere;
@@ -327,9 +327,9 @@ static void test_search_costs_little(void **state)
 static void test_addresses_that_are_used_again(void **state)
 {
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                .length     = LENGTH};
-    ucp_mem_attr_t attr      = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
-    struct cw_pair *pair     = *state;
+                                .length = LENGTH};
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
+    struct cw_pair *pair = *state;
     char *to = malloc(LENGTH), *ptr = device_new(LENGTH), *again;
     ucp_mem_h memh;
 
@@ -359,10 +359,10 @@ static void allocate(struct cw_pair *pair, ucs_memory_type_t type, ucs_status_t 
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS |
                                                  UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-                                   .length      = LENGTH,
-                                   .flags       = UCP_MEM_MAP_ALLOCATE,
+                                   .length = LENGTH,
+                                   .flags = UCP_MEM_MAP_ALLOCATE,
                                    .memory_type = type};
-    ucp_mem_attr_t attr         = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE | UCP_MEM_ATTR_FIELD_ADDRESS};
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE | UCP_MEM_ATTR_FIELD_ADDRESS};
     static char bytes[LENGTH], zeros[LENGTH];
     ucp_mem_h memh;
 
@@ -401,7 +401,7 @@ static void test_mem10_allocates(void **state)
 static void test_contexts_that_go(void **state)
 {
     struct cw_pair *pair = *state;
-    char *host           = malloc(LENGTH), *ptr;
+    char *host = malloc(LENGTH), *ptr;
     cuda_context context;
 
     open_pair(pair);
@@ -426,7 +426,7 @@ static void test_contexts_that_go(void **state)
 static void test_memory_that_goes(void **state)
 {
     ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     char *host = malloc(LENGTH), *ptr = device_new(LENGTH);
     ucs_status_ptr_t received, sent;
 
@@ -490,7 +490,7 @@ static void test_no_device_is_woken(void **state)
 
 static uint64_t types_with(const char *tls)
 {
-    ucp_params_t params     = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     ucp_context_h context;
     ucp_config_t *config;
@@ -507,7 +507,7 @@ static uint64_t types_with(const char *tls)
 static void test_settings_choose_it(void **state)
 {
     const uint64_t host = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-    const uint64_t all  = host | UCS_BIT(UCS_MEMORY_TYPE_CUDA) | UCS_BIT(UCS_MEMORY_TYPE_CUDA_MANAGED);
+    const uint64_t all = host | UCS_BIT(UCS_MEMORY_TYPE_CUDA) | UCS_BIT(UCS_MEMORY_TYPE_CUDA_MANAGED);
     char text[4096];
     int saved[2], file = cw_capture_start(saved);
     uint64_t types[8];
@@ -536,9 +536,9 @@ static void test_settings_choose_it(void **state)
 /* A forked child has no driver any more, and the parent goes on. */
 static void test_a_forked_child(void **state)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_worker_params_t worker_params = {.field_mask = 0};
-    struct cw_pair *pair              = *state;
+    struct cw_pair *pair = *state;
     char *host = malloc(LENGTH), *ptr = device_new(LENGTH);
     ucp_context_h context;
     ucp_worker_h worker;

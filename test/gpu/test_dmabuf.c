@@ -17,8 +17,8 @@
 
 enum { MOST_KEPT = 256 };
 
-static const struct cw_pair_config config = {.features  = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA,
-                                             .peer_mode = true};
+static const struct cw_pair_config config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA,
+                                            .peer_mode = true};
 
 static struct cw_sim_world *world;
 
@@ -44,10 +44,10 @@ static int teardown(void **state)
 
 static void open_world(struct cw_pair *pair, struct cw_sim_knobs *knobs)
 {
-    knobs->rdma      = (knobs->rdma == 0) ? 1 : knobs->rdma;
+    knobs->rdma = (knobs->rdma == 0) ? 1 : knobs->rdma;
     knobs->max_bcopy = 8 << 10;
-    knobs->window    = 256 << 10;
-    world            = cw_sim_world_new(1, knobs);
+    knobs->window = 256 << 10;
+    world = cw_sim_world_new(1, knobs);
     cw_pair_open(pair, &config);
     cw_pair_ping(pair, 77);
 }
@@ -98,7 +98,7 @@ static ucs_status_t on_am(void *arg, const void *header, size_t header_length, v
                           const ucp_am_recv_param_t *recv_param)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct am *am                   = arg;
+    struct am *am = arg;
 
     (void)header, (void)header_length;
     assert_true(recv_param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
@@ -113,20 +113,20 @@ static void send_tag(struct cw_pair *pair, const char *from, char *to)
     ucs_status_ptr_t sent, received;
 
     received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
     assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
 }
 
 static void send_am(struct cw_pair *pair, const char *from, char *to)
 {
-    const ucp_request_param_t param      = cw_param_none();
-    struct am am                         = {.pair = pair, .to = to};
+    const ucp_request_param_t param = cw_param_none();
+    struct am am = {.pair = pair, .to = to};
     const ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
-        .id         = 4,
-        .cb         = on_am,
-        .arg        = &am};
+        .id = 4,
+        .cb = on_am,
+        .arg = &am};
     ucs_status_ptr_t sent;
 
     assert_int_equal(ucp_worker_set_am_recv_handler(pair->rx->worker, &handler), UCS_OK);
@@ -139,9 +139,9 @@ static void send_am(struct cw_pair *pair, const char *from, char *to)
 /* `here` is the origin's memory, `there` the target's. */
 static void access_memory(struct cw_pair *pair, enum way way, char *here, char *there)
 {
-    ucp_mem_map_params_t params     = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                       .address    = there,
-                                       .length     = LENGTH};
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                   .address = there,
+                                   .length = LENGTH};
     const ucp_request_param_t param = cw_param_none();
     ucs_status_ptr_t result;
     ucp_rkey_h rkey;
@@ -289,7 +289,7 @@ static void test_two_devices(void **state)
 
     cw_sim_knobs_default(&knobs);
     knobs.dmabuf = CW_SIM_TAKES_DMABUF;
-    knobs.rdma   = 2;
+    knobs.rdma = 2;
     open_world(pair, &knobs);
     for (unsigned i = 0; i < 4; i++) {
         for (enum way way = TAG; way < WAYS; way++) {
@@ -310,7 +310,7 @@ static void test_a_device_that_wants_alignment(void **state)
     struct cw_sim_knobs knobs;
 
     cw_sim_knobs_default(&knobs);
-    knobs.dmabuf    = CW_SIM_TAKES_DMABUF;
+    knobs.dmabuf = CW_SIM_TAKES_DMABUF;
     knobs.alignment = 64;
     open_world(pair, &knobs);
     for (enum way way = TAG; way < WAYS; way++) {
@@ -363,7 +363,7 @@ static void test_freed_memory_is_given_back(void **state)
         device_free(from);
         device_free(to);
         from = device_new(LENGTH);
-        to   = device_new(LENGTH);
+        to = device_new(LENGTH);
         assert_int_equal(move(pair, TAG, from, to, i), 0);
         assert_int_equal(stats().registered - stats().deregistered, registered);
     }
@@ -377,9 +377,9 @@ static void test_many_allocations(void **state)
 {
     static char *froms[MOST_KEPT + 20];
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
-    char *to                        = device_new(LENGTH);
-    const size_t length             = 64 << 10;
+    struct cw_pair *pair = *state;
+    char *to = device_new(LENGTH);
+    const size_t length = 64 << 10;
     ucs_status_ptr_t sent, received;
     uint64_t before;
 
@@ -389,7 +389,7 @@ static void test_many_allocations(void **state)
     for (unsigned i = 0; i < MOST_KEPT + 20; i++) {
         froms[i] = device_new(length);
         received = ucp_tag_recv_nbx(pair->rx->worker, to, length, 1, CW_TAG_ALL, &param);
-        sent     = ucp_tag_send_nbx(pair->tx->ep, froms[i], length, 1, &param);
+        sent = ucp_tag_send_nbx(pair->tx->ep, froms[i], length, 1, &param);
         assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
         assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
     }
@@ -478,11 +478,11 @@ static void test_memory_without_a_dmabuf(void **state)
 /* Segments of an allocator that maps pieces: messages within one go straight. */
 static void test_mapped_pieces(void **state)
 {
-    const size_t piece              = ROOM / STANDIN_GRAIN * STANDIN_GRAIN + STANDIN_GRAIN;
-    const int properties[8]         = {1, 0, CUDA_LOCATION_DEVICE, 0};
+    const size_t piece = ROOM / STANDIN_GRAIN * STANDIN_GRAIN + STANDIN_GRAIN;
+    const int properties[8] = {1, 0, CUDA_LOCATION_DEVICE, 0};
     const struct cuda_access access = {CUDA_LOCATION_DEVICE, 0, CUDA_ACCESS_READ_WRITE};
-    char *to                        = device_new(LENGTH), *from;
-    struct cw_pair *pair            = *state;
+    char *to = device_new(LENGTH), *from;
+    struct cw_pair *pair = *state;
     unsigned long long handle;
     cuda_ptr place = 0;
 

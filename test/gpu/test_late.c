@@ -69,7 +69,7 @@ static void check_device(size_t length, uint64_t seed)
 static void begin(struct cw_pair *pair, ucs_thread_mode_t mode)
 {
     const struct cw_pair_config config = {.features = FEATURES, .thread_mode = mode};
-    ucp_request_param_t param          = cw_param_none();
+    ucp_request_param_t param = cw_param_none();
     ucs_status_ptr_t receive;
 
     host = calloc(1, LONG);
@@ -93,7 +93,7 @@ static void begin_late(struct cw_pair *pair)
 static void send_tag(struct cw_pair *pair, const void *from, void *to, size_t length)
 {
     ucp_request_param_t param = cw_param_none();
-    ucs_status_ptr_t receive  = ucp_tag_recv_nbx(pair->rx->worker, to, length, 1, CW_TAG_ALL, &param);
+    ucs_status_ptr_t receive = ucp_tag_recv_nbx(pair->rx->worker, to, length, 1, CW_TAG_ALL, &param);
 
     assert_int_equal(cw_pair_wait(pair, ucp_tag_send_nbx(pair->tx->ep, from, length, 1, &param), "the send"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, receive, "the receive"), UCS_OK);
@@ -131,7 +131,7 @@ static void test_tag_recv_long(void **state)
 
 static void test_msg_recv(void **state)
 {
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_tag_message_h message;
     ucp_tag_recv_info_t info;
@@ -151,7 +151,7 @@ static void test_msg_recv(void **state)
 
 static void test_sync(void **state)
 {
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucs_status_ptr_t receive;
 
@@ -189,8 +189,8 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
 static void set_handler(struct cw_pair *pair)
 {
     const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                            .id         = 1,
-                                            .cb         = on_message};
+                                            .id = 1,
+                                            .cb = on_message};
 
     assert_int_equal(ucp_worker_set_am_recv_handler(pair->rx->worker, &handler), UCS_OK);
 }
@@ -198,8 +198,8 @@ static void set_handler(struct cw_pair *pair)
 static void send_am(struct cw_pair *pair, const void *from, size_t length)
 {
     ucp_request_param_t param = cw_param_none();
-    const int before          = am.count;
-    ucs_status_ptr_t request  = ucp_am_send_nbx(pair->tx->ep, 1, NULL, 0, from, length, &param);
+    const int before = am.count;
+    ucs_status_ptr_t request = ucp_am_send_nbx(pair->tx->ep, 1, NULL, 0, from, length, &param);
 
     cw_pair_until(pair, am.count > before, "the message");
     if (length <= SHORT) {
@@ -223,7 +223,7 @@ static void test_am_send(void **state)
 
 static void test_am_recv(void **state)
 {
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
 
     begin(pair, UCS_THREAD_MODE_SINGLE);
@@ -243,14 +243,14 @@ static void test_am_recv(void **state)
 static void stream(struct cw_pair *pair, const void *from, void *to)
 {
     ucp_request_param_t param = cw_param_none();
-    size_t got                = 0;
+    size_t got = 0;
     ucs_status_ptr_t receive, send;
 
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags        = UCP_STREAM_RECV_FLAG_WAITALL;
-    receive            = ucp_stream_recv_nbx(pair->rx->ep, to, SHORT, &got, &param);
+    param.flags = UCP_STREAM_RECV_FLAG_WAITALL;
+    receive = ucp_stream_recv_nbx(pair->rx->ep, to, SHORT, &got, &param);
     param.op_attr_mask = 0;
-    send               = ucp_stream_send_nbx(pair->tx->ep, from, SHORT, &param);
+    send = ucp_stream_send_nbx(pair->tx->ep, from, SHORT, &param);
     assert_int_equal(cw_pair_wait(pair, send, "the send"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, receive, "the receive"), UCS_OK);
 }
@@ -289,9 +289,9 @@ struct target {
 static void target_open(struct cw_pair *pair, struct target *target)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-                                         .length     = LONG,
-                                         .flags      = UCP_MEM_MAP_ALLOCATE};
-    ucp_mem_attr_t attr               = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+                                         .length = LONG,
+                                         .flags = UCP_MEM_MAP_ALLOCATE};
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
     void *packed;
     size_t length;
 
@@ -361,7 +361,7 @@ static void test_get(void **state)
 
 static void test_iov(void **state)
 {
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_dt_iov_t iov[2];
     ucs_status_ptr_t receive;
@@ -369,9 +369,9 @@ static void test_iov(void **state)
     begin_late(pair);
     iov[0] = (ucp_dt_iov_t){.buffer = device, .length = SHORT / 2};
     iov[1] = (ucp_dt_iov_t){.buffer = device + SHORT / 2, .length = SHORT / 2};
-    receive             = ucp_tag_recv_nbx(pair->rx->worker, copy, SHORT, 1, CW_TAG_ALL, &param);
+    receive = ucp_tag_recv_nbx(pair->rx->worker, copy, SHORT, 1, CW_TAG_ALL, &param);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-    param.datatype      = UCP_DATATYPE_IOV;
+    param.datatype = UCP_DATATYPE_IOV;
     assert_int_equal(cw_pair_wait(pair, ucp_tag_send_nbx(pair->tx->ep, iov, 2, 1, &param), "the send"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, receive, "the receive"), UCS_OK);
     cw_pattern_check(copy, SHORT, 7);
@@ -380,14 +380,14 @@ static void test_iov(void **state)
 /* The call says that the memory is a device's. */
 static void test_told(void **state)
 {
-    struct cw_pair *pair      = *state;
+    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucs_status_ptr_t receive;
 
     begin_late(pair);
-    receive             = ucp_tag_recv_nbx(pair->rx->worker, copy, SHORT, 1, CW_TAG_ALL, &param);
+    receive = ucp_tag_recv_nbx(pair->rx->worker, copy, SHORT, 1, CW_TAG_ALL, &param);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-    param.memory_type   = UCS_MEMORY_TYPE_CUDA;
+    param.memory_type = UCS_MEMORY_TYPE_CUDA;
     assert_int_equal(cw_pair_wait(pair, ucp_tag_send_nbx(pair->tx->ep, device, SHORT, 1, &param), "the send"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, receive, "the receive"), UCS_OK);
     cw_pattern_check(copy, SHORT, 7);
@@ -396,19 +396,19 @@ static void test_told(void **state)
 /* The memory is registered, and the call names the handle. */
 static void test_mapped(void **state)
 {
-    struct cw_pair *pair        = *state;
-    ucp_request_param_t param   = cw_param_none();
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .length     = LONG};
+                                   .length = LONG};
     ucs_status_ptr_t receive;
     ucp_mem_h memh;
 
     begin_late(pair);
     params.address = device;
     assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_OK);
-    receive             = ucp_tag_recv_nbx(pair->rx->worker, copy, SHORT, 1, CW_TAG_ALL, &param);
+    receive = ucp_tag_recv_nbx(pair->rx->worker, copy, SHORT, 1, CW_TAG_ALL, &param);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-    param.memh          = memh;
+    param.memh = memh;
     assert_int_equal(cw_pair_wait(pair, ucp_tag_send_nbx(pair->tx->ep, device, SHORT, 1, &param), "the send"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, receive, "the receive"), UCS_OK);
     cw_pattern_check(copy, SHORT, 7);
@@ -417,31 +417,31 @@ static void test_mapped(void **state)
 
 static void test_sgl(void **state)
 {
-    struct cw_pair *pair        = *state;
-    ucp_request_param_t param   = cw_param_none();
-    size_t lengths[2]           = {SHORT, SHORT};
-    void *buffers[2]            = {host, host};
-    ucp_dt_remote_sgl_t remote  = {.field_mask = UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS |
-                                                 UCP_DT_REMOTE_SGL_FIELD_LENGTHS | UCP_DT_REMOTE_SGL_FIELD_RKEYS};
-    ucp_dt_local_sgl_t local    = {.field_mask = UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS};
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    size_t lengths[2] = {SHORT, SHORT};
+    void *buffers[2] = {host, host};
+    ucp_dt_remote_sgl_t remote = {.field_mask = UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS |
+                                                UCP_DT_REMOTE_SGL_FIELD_LENGTHS | UCP_DT_REMOTE_SGL_FIELD_RKEYS};
+    ucp_dt_local_sgl_t local = {.field_mask = UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS};
     struct target target;
     uint64_t addresses[2];
     ucp_rkey_h keys[2];
 
     begin(pair, UCS_THREAD_MODE_SINGLE);
     target_open(pair, &target);
-    addresses[0]       = (uintptr_t)target.memory;
-    addresses[1]       = addresses[0] + SHORT;
-    keys[0] = keys[1]  = target.key;
+    addresses[0] = (uintptr_t)target.memory;
+    addresses[1] = addresses[0] + SHORT;
+    keys[0] = keys[1] = target.key;
     buffers[0] = buffers[1] = host;
-    local.buffers       = buffers;
-    local.lengths       = lengths;
+    local.buffers = buffers;
+    local.lengths = lengths;
     remote.remote_addrs = addresses;
-    remote.lengths      = lengths;
-    remote.rkeys        = keys;
+    remote.lengths = lengths;
+    remote.rkeys = keys;
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE;
     param.datatype = param.remote_datatype = ucp_dt_make_sgl();
-    param.remote                           = &remote;
+    param.remote = &remote;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(cw_pair_wait(pair, ucp_put_nbx(pair->tx->ep, &local, 2, UCP_REMOTE_ADDR_INVALID,
                                                         UCP_RKEY_INVALID, &param), "the list"), UCS_OK);
@@ -467,8 +467,8 @@ static void atomic(struct cw_pair *pair, bool in_reply)
     begin(pair, UCS_THREAD_MODE_SINGLE);
     target_open(pair, &target);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    param.datatype      = ucp_dt_make_contig(8);
-    param.reply_buffer  = &old;
+    param.datatype = ucp_dt_make_contig(8);
+    param.reply_buffer = &old;
     assert_int_equal(cw_pair_wait(pair, ucp_atomic_op_nbx(pair->tx->ep, UCP_ATOMIC_OP_ADD, &one, 1,
                                                           (uintptr_t)target.memory, target.key, &param),
                                   "the operation"), UCS_OK);

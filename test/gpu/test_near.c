@@ -60,7 +60,7 @@ static int setup(void **state)
 {
     begin();
     change = NULL;
-    names  = 0;
+    names = 0;
     return cw_test_setup(state);
 }
 
@@ -78,8 +78,8 @@ static ucs_status_t move(struct cw_pair *pair, const char *from, char *to, ucs_s
     ucs_status_ptr_t sent, received;
 
     received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
-    *sent_p  = cw_pair_wait(pair, sent, "a send");
+    sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    *sent_p = cw_pair_wait(pair, sent, "a send");
     return cw_pair_wait(pair, received, "a receive");
 }
 
@@ -88,7 +88,7 @@ static ucs_status_t move(struct cw_pair *pair, const char *from, char *to, ucs_s
 static void one_copy(struct cw_pair *pair, const char *from, char *to, uint64_t seed)
 {
     const unsigned copies = standin_calls("cuMemcpyAsync");
-    const unsigned waits  = standin_calls("cuStreamSynchronize") + standin_calls("cuEventSynchronize");
+    const unsigned waits = standin_calls("cuStreamSynchronize") + standin_calls("cuEventSynchronize");
     ucs_status_t sent;
 
     fill((char *)(uintptr_t)from, seed);
@@ -155,10 +155,10 @@ static void test_memory_of_the_host(void **state)
 
 static void test_puts_and_gets(void **state)
 {
-    ucp_mem_map_params_t map        = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                       .length     = LENGTH};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                .length = LENGTH};
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *there = device_new(LENGTH), *back = device_new(LENGTH);
     ucp_rkey_h rkey;
     ucp_mem_h memh;
@@ -229,10 +229,10 @@ static struct cw_wire_rndv_name lie;
 
 static void tell_lie(struct cw_wire_rndv_name *packet)
 {
-    packet->form    = lie.form ? lie.form : packet->form;
-    packet->buffer  = htole64(le64toh(packet->buffer) + lie.buffer);
-    packet->start   = htole64(le64toh(packet->start) + lie.start);
-    packet->size    = htole64(le64toh(packet->size) + lie.size);
+    packet->form = lie.form ? lie.form : packet->form;
+    packet->buffer = htole64(le64toh(packet->buffer) + lie.buffer);
+    packet->start = htole64(le64toh(packet->start) + lie.start);
+    packet->size = htole64(le64toh(packet->size) + lie.size);
     packet->address = htole64(le64toh(packet->address) + lie.address);
 }
 
@@ -244,7 +244,7 @@ static void test_names_that_are_not_confirmed(void **state)
                                                     {.start = (uint64_t)-4096, .address = (uint64_t)-4096},
                                                     {.start = (uint64_t)1 << 40, .address = (uint64_t)1 << 40},
                                                     {.size = (uint64_t)1 << 30, .address = 4096}};
-    struct cw_pair *pair                         = *state;
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_t sent;
 
@@ -252,7 +252,7 @@ static void test_names_that_are_not_confirmed(void **state)
     cw_pair_open(pair, &config);
     change = tell_lie;
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-        lie   = lies[i];
+        lie = lies[i];
         names = 0;
         fill(from, i);
         assert_int_equal(move(pair, from, to, &sent), UCS_OK);
@@ -272,7 +272,7 @@ static void breaks(struct cw_pair *pair, const struct cw_wire_rndv_name *what)
     ucs_status_t sent;
 
     cw_pair_open(pair, &config);
-    lie    = *what;
+    lie = *what;
     change = tell_lie;
     assert_int_not_equal(move(pair, from, to, &sent), UCS_OK);
     assert_int_equal(names, 1);
@@ -306,12 +306,12 @@ static void begin_copy(struct cw_pair *pair, const char *from, char *to, ucs_sta
                        ucs_status_ptr_t *received)
 {
     const ucp_request_param_t param = cw_param_none();
-    const unsigned before           = standin_calls("cuEventRecord");
-    const double end_s              = cw_time_now_s() + CW_WAIT_S;
+    const unsigned before = standin_calls("cuEventRecord");
+    const double end_s = cw_time_now_s() + CW_WAIT_S;
 
     standin_delay(50000000, 0);
     *received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    *sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    *sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
     while (standin_calls("cuEventRecord") == before && cw_time_now_s() < end_s) {
         cw_pair_progress(pair);
     }
@@ -344,7 +344,7 @@ static void test_memory_that_is_freed_meanwhile(void **state)
 static void test_a_context_that_is_destroyed_meanwhile(void **state)
 {
     struct cw_pair *pair = *state;
-    char *from           = device_new(LENGTH), *to;
+    char *from = device_new(LENGTH), *to;
     ucs_status_ptr_t sent, received;
     cuda_context context;
 
@@ -422,7 +422,7 @@ static int run_sender(int fd, const char *argument)
 
     begin();
     peer_open(&peer, fd);
-    from   = device_new(LENGTH);
+    from = device_new(LENGTH);
     copies = standin_calls("cuMemcpyAsync");
     for (uint64_t i = 0; i < MESSAGES; i++) {
         fill(from, i);
@@ -458,7 +458,7 @@ static struct counts counts_now(void)
 static struct counts receive_all(struct peer *peer, const char *sender)
 {
     const struct counts before = counts_now();
-    char *to                   = device_new(LENGTH);
+    char *to = device_new(LENGTH);
     struct cw_remote remote;
     struct counts after;
 
@@ -522,7 +522,7 @@ static void test_memory_that_cannot_be_opened(void **state)
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     standin_fail("cuIpcOpenMemHandle_v2", 0, CUDA_NOT_SUPPORTED);
-    file   = cw_capture_start(saved);
+    file = cw_capture_start(saved);
     counts = receive_all(&peer, "fails");
     cw_capture_end(file, saved, text, sizeof(text));
     assert_true(counts.copies > MESSAGES);
@@ -621,8 +621,8 @@ static int run_victim(int fd, const char *argument)
 static void test_a_sender_that_dies(void **state)
 {
     const struct cw_pair_config peer_config = {.features = config.features, .peer_mode = true};
-    const ucp_request_param_t param         = cw_param_none();
-    char *to                                = device_new(LENGTH);
+    const ucp_request_param_t param = cw_param_none();
+    char *to = device_new(LENGTH);
     struct cw_remote remote;
     ucs_status_ptr_t received;
     struct peer peer;
@@ -638,7 +638,7 @@ static void test_a_sender_that_dies(void **state)
     cw_fd_barrier(remote.fd, peer.side.worker);
     standin_delay(300000000, 0);
     received = ucp_tag_recv_nbx(peer.side.worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    end_s    = cw_time_now_s() + CW_WAIT_S;
+    end_s = cw_time_now_s() + CW_WAIT_S;
     while (standin_opened() == 0 && cw_time_now_s() < end_s) {
         (void)ucp_worker_progress(peer.side.worker);
     }

@@ -59,7 +59,7 @@ static int is_near(void)
 
 static void map_at(cuda_ptr place, size_t length, int is_exportable)
 {
-    const int properties[8]         = {1, is_exportable ? CUDA_HANDLE_DESCRIPTOR : 0, CUDA_LOCATION_DEVICE, 0};
+    const int properties[8] = {1, is_exportable ? CUDA_HANDLE_DESCRIPTOR : 0, CUDA_LOCATION_DEVICE, 0};
     const struct cuda_access access = {CUDA_LOCATION_DEVICE, 0, CUDA_ACCESS_READ_WRITE};
     unsigned long long handle;
 
@@ -157,7 +157,7 @@ int __wrap_cw_shm_pass(struct cw_conn *conn, uint64_t number, int fd)
     if (lie == NOTHING || lie == REFUSED) { /* the latter as to a peer of an older release, or to a full socket */
         return lie == NOTHING;
     }
-    other  = (lie == SHORTER) ? shorter_piece() : fd_of_lie();
+    other = (lie == SHORTER) ? shorter_piece() : fd_of_lie();
     passed = __real_cw_shm_pass(conn, number, other);
     close(other);
     return passed;
@@ -241,9 +241,9 @@ static unsigned open_fds(void)
 static struct counts receive(const char *role, const char *argument, unsigned messages)
 {
     struct counts counts = {0};
-    char *to             = device_new(LENGTH);
-    unsigned copies      = standin_calls("cuMemcpyAsync");
-    unsigned imports     = standin_calls("cuMemImportFromShareableHandle");
+    char *to = device_new(LENGTH);
+    unsigned copies = standin_calls("cuMemcpyAsync");
+    unsigned imports = standin_calls("cuMemImportFromShareableHandle");
     struct cw_remote remote;
     struct peer peer;
     unsigned fds = 0;
@@ -427,7 +427,7 @@ static int run_victim(int fd, const char *argument)
 static void breaks(void (*how)(struct cw_wire_rndv_name *packet))
 {
     const struct cw_pair_config peer_config = {.features = config.features, .peer_mode = true};
-    char *to                                = device_new(LENGTH);
+    char *to = device_new(LENGTH);
     struct cw_remote remote;
     struct peer peer;
 
@@ -437,7 +437,7 @@ static void breaks(void (*how)(struct cw_wire_rndv_name *packet))
     peer.ep = cw_fd_connect(remote.fd, &peer.side, &peer_config);
     cw_fd_barrier(remote.fd, peer.side.worker);
     change = how;
-    names  = 0;
+    names = 0;
     assert_int_not_equal(peer_receive(&peer, to), UCS_OK);
     assert_int_equal(names, 1);
     change = NULL;

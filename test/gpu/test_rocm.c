@@ -54,7 +54,7 @@ struct kind {
 static struct kind new_of(ucs_memory_type_t type, int device)
 {
     struct kind kind = {.type = type, .device = device};
-    cuda_ptr ptr     = 0;
+    cuda_ptr ptr = 0;
 
     switch (type) {
     case UCS_MEMORY_TYPE_ROCM:
@@ -110,7 +110,7 @@ static void move(struct cw_pair *pair, const struct kind *from, const struct kin
     cw_pattern_fill(expected, length, seed);
     copy(from, from->ptr, expected, length);
     received = ucp_tag_recv_nbx(pair->rx->worker, to->ptr, length, 1, CW_TAG_ALL, &param);
-    sent     = ucp_tag_send_nbx(pair->tx->ep, from->ptr, length, 1, &param);
+    sent = ucp_tag_send_nbx(pair->tx->ep, from->ptr, length, 1, &param);
     assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
     memset(got, 0, length);
@@ -149,7 +149,7 @@ static int touch(void)
     (void)signal(SIGSEGV, SIG_DFL);
     open_pair(state);
     from = new_of(UCS_MEMORY_TYPE_ROCM, 0);
-    to   = new_of(UCS_MEMORY_TYPE_ROCM, 0);
+    to = new_of(UCS_MEMORY_TYPE_ROCM, 0);
     move(state, &from, &to, LENGTH, 1);
     return 0;
 }
@@ -159,13 +159,13 @@ static void test_memory_of_two_makers(void **state)
 {
     static const ucs_memory_type_t types[] = {UCS_MEMORY_TYPE_ROCM, UCS_MEMORY_TYPE_ROCM, UCS_MEMORY_TYPE_ROCM_MANAGED,
                                               UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_HOST};
-    static const size_t lengths[]          = {8, 20000, LENGTH};
+    static const size_t lengths[] = {8, 20000, LENGTH};
     enum { KINDS = sizeof(types) / sizeof(types[0]) };
-    ucp_mem_map_params_t params  = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                    .length     = LENGTH};
-    ucp_mem_attr_t attr          = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                   .length = LENGTH};
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
     ucp_context_attr_t supported = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
-    struct cw_pair *pair         = *state;
+    struct cw_pair *pair = *state;
     struct kind from[KINDS], to[KINDS];
     ucp_mem_h memh;
 
@@ -173,8 +173,8 @@ static void test_memory_of_two_makers(void **state)
     assert_int_equal(ucp_context_query(pair->tx->context, &supported), UCS_OK);
     for (int i = 0; i < KINDS; i++) {
         assert_true(supported.memory_types & UCS_BIT(types[i]));
-        from[i]        = new_of(types[i], i % 2);
-        to[i]          = new_of(types[i], 0);
+        from[i] = new_of(types[i], i % 2);
+        to[i] = new_of(types[i], 0);
         params.address = from[i].ptr;
         assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_OK);
         assert_int_equal(ucp_mem_query(memh, &attr), UCS_OK);
@@ -223,10 +223,10 @@ static void test_mem10_allocates(void **state)
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS |
                                                  UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
                                    .length = LENGTH,
-                                   .flags  = UCP_MEM_MAP_ALLOCATE};
-    ucp_mem_attr_t attr         = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE | UCP_MEM_ATTR_FIELD_ADDRESS};
-    struct cw_pair *pair        = *state;
-    struct kind kind            = {.type = UCS_MEMORY_TYPE_ROCM};
+                                   .flags = UCP_MEM_MAP_ALLOCATE};
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE | UCP_MEM_ATTR_FIELD_ADDRESS};
+    struct cw_pair *pair = *state;
+    struct kind kind = {.type = UCS_MEMORY_TYPE_ROCM};
     ucp_mem_h memh;
 
     open_pair(pair);
@@ -249,11 +249,11 @@ static void test_mem10_allocates(void **state)
 static void test_a_device_that_is_reset(void **state)
 {
     struct cw_pair *pair = *state;
-    struct kind host     = new_of(UCS_MEMORY_TYPE_HOST, 0), gpu, other;
+    struct kind host = new_of(UCS_MEMORY_TYPE_HOST, 0), gpu, other;
 
     open_pair(pair);
     for (uint64_t i = 0; i < 4; i++) {
-        gpu   = new_of(UCS_MEMORY_TYPE_ROCM, 0);
+        gpu = new_of(UCS_MEMORY_TYPE_ROCM, 0);
         other = new_of(UCS_MEMORY_TYPE_ROCM, 1);
         move(pair, &host, &gpu, LENGTH, 5 * i);
         move(pair, &gpu, &other, LENGTH, 5 * i + 1);
@@ -271,15 +271,15 @@ static void test_a_device_that_is_reset(void **state)
 static void test_a_reset_under_a_transfer(void **state)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
-    struct kind host                = new_of(UCS_MEMORY_TYPE_HOST, 0), gpu;
+    struct cw_pair *pair = *state;
+    struct kind host = new_of(UCS_MEMORY_TYPE_HOST, 0), gpu;
     ucs_status_ptr_t received, sent;
 
     open_pair(pair);
     for (int rounds = 0; rounds < 40; rounds += 3) {
-        gpu      = new_of(UCS_MEMORY_TYPE_ROCM, 0);
+        gpu = new_of(UCS_MEMORY_TYPE_ROCM, 0);
         received = ucp_tag_recv_nbx(pair->rx->worker, gpu.ptr, LENGTH, 1, CW_TAG_ALL, &param);
-        sent     = ucp_tag_send_nbx(pair->tx->ep, host.ptr, LENGTH, 1, &param);
+        sent = ucp_tag_send_nbx(pair->tx->ep, host.ptr, LENGTH, 1, &param);
         for (int i = 0; i < rounds; i++) {
             (void)cw_pair_progress(pair);
         }

@@ -39,7 +39,7 @@ static void open_pair(struct cw_pair *pair)
 static void test_progress_waits_for_no_copy(void **state)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     unsigned waits, copies;
     ucs_status_ptr_t sent, received;
@@ -47,9 +47,9 @@ static void test_progress_waits_for_no_copy(void **state)
     open_pair(pair);
     for (int turn = 0; turn < 3; turn++) {
         fill(from, (uint64_t)turn);
-        waits    = standin_calls("cuStreamSynchronize") + standin_calls("cuEventSynchronize");
-        copies   = standin_calls("cuMemcpyAsync");
-        sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+        waits = standin_calls("cuStreamSynchronize") + standin_calls("cuEventSynchronize");
+        copies = standin_calls("cuMemcpyAsync");
+        sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
         received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
         assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
         assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
@@ -65,10 +65,10 @@ static void test_progress_waits_for_no_copy(void **state)
 /* OPA-19, DT-1: any length, and a receive with more room than the message needs. */
 static void test_lengths_beside_the_chunks(void **state)
 {
-    static const size_t lengths[]   = {(64 << 10) - 1,  64 << 10,      (64 << 10) + 1, (512 << 10) - 1,  512 << 10,
-                                       (512 << 10) + 1, (2 << 20) - 1, (2 << 20) + 1,  (3 << 20) + 12345};
+    static const size_t lengths[] = {(64 << 10) - 1,  64 << 10,      (64 << 10) + 1, (512 << 10) - 1,  512 << 10,
+                                     (512 << 10) + 1, (2 << 20) - 1, (2 << 20) + 1,  (3 << 20) + 12345};
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
 
@@ -78,7 +78,7 @@ static void test_lengths_beside_the_chunks(void **state)
         memset(scratch, 0x77, LENGTH);
         standin_peek(to, scratch, LENGTH);
         received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-        sent     = ucp_tag_send_nbx(pair->tx->ep, from, lengths[i], 1, &param);
+        sent = ucp_tag_send_nbx(pair->tx->ep, from, lengths[i], 1, &param);
         assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
         assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
         standin_peek(scratch, to, LENGTH);
@@ -92,10 +92,10 @@ static void test_lengths_beside_the_chunks(void **state)
 
 static void test_puts_and_gets(void **state)
 {
-    ucp_mem_map_params_t map        = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                       .length     = LENGTH};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                .length = LENGTH};
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *there = device_new(LENGTH), *back = device_new(LENGTH);
     ucs_status_ptr_t result;
     ucp_rkey_h rkey;
@@ -129,14 +129,14 @@ static void test_puts_and_gets(void **state)
 static void test_requests_tell_the_type(void **state)
 {
     const ucp_request_param_t param = cw_param_none();
-    ucp_request_attr_t attr         = {.field_mask = UCP_REQUEST_ATTR_FIELD_MEM_TYPE};
-    struct cw_pair *pair            = *state;
+    ucp_request_attr_t attr = {.field_mask = UCP_REQUEST_ATTR_FIELD_MEM_TYPE};
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
 
     open_pair(pair);
     received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
     for (int over = 0; over < 2; over++) {
         assert_int_equal(ucp_request_query(received, &attr), UCS_OK);
         assert_int_equal(attr.mem_type, DEVICE_TYPE);
@@ -158,14 +158,14 @@ static void test_requests_tell_the_type(void **state)
 static void test_puts_and_gets_tell_the_type(void **state)
 {
     static const size_t lengths[] = {8, 20000, LENGTH};
-    ucp_mem_map_params_t map      = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                                                   UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-                                     .length = LENGTH,
-                                     .flags  = UCP_MEM_MAP_ALLOCATE};
-    ucp_request_param_t param     = cw_param_none();
-    ucp_request_attr_t attr       = {.field_mask = UCP_REQUEST_ATTR_FIELD_MEM_TYPE};
-    ucp_mem_attr_t where          = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
-    struct cw_pair *pair          = *state;
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                              UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                .length = LENGTH,
+                                .flags = UCP_MEM_MAP_ALLOCATE};
+    ucp_request_param_t param = cw_param_none();
+    ucp_request_attr_t attr = {.field_mask = UCP_REQUEST_ATTR_FIELD_MEM_TYPE};
+    ucp_mem_attr_t where = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    struct cw_pair *pair = *state;
     char *ours = device_new(LENGTH), *host = malloc(LENGTH);
     ucs_status_ptr_t requests[4];
     ucp_rkey_h rkey;
@@ -213,7 +213,7 @@ static void test_puts_and_gets_tell_the_type(void **state)
 static void test_a_sleeper_wakes_for_copies(void **state)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
     struct pollfd fds[2];
@@ -222,9 +222,9 @@ static void test_a_sleeper_wakes_for_copies(void **state)
     standin_delay(5000000, 0); /* longer than progress spins */
     fill(from, 9);
     received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
-    fds[0]   = (struct pollfd){.fd = cw_worker_efd(pair->tx->worker), .events = POLLIN};
-    fds[1]   = (struct pollfd){.fd = cw_worker_efd(pair->rx->worker), .events = POLLIN};
+    sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    fds[0] = (struct pollfd){.fd = cw_worker_efd(pair->tx->worker), .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = cw_worker_efd(pair->rx->worker), .events = POLLIN};
     while (ucp_request_check_status(received) == UCS_INPROGRESS || ucp_request_check_status(sent) == UCS_INPROGRESS) {
         while (cw_pair_progress(pair) > 0) {
         }
@@ -250,8 +250,8 @@ static void test_a_sleeper_wakes_for_copies(void **state)
 static void test_a_context_that_goes_meanwhile(void **state)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
-    char *host                      = malloc(LENGTH), *to;
+    struct cw_pair *pair = *state;
+    char *host = malloc(LENGTH), *to;
     ucs_status_ptr_t sent, received;
     cuda_context context;
 
@@ -260,7 +260,7 @@ static void test_a_context_that_goes_meanwhile(void **state)
     to = device_new(LENGTH);
     standin_delay(300000, 0);
     received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    sent     = ucp_tag_send_nbx(pair->tx->ep, host, LENGTH, 1, &param);
+    sent = ucp_tag_send_nbx(pair->tx->ep, host, LENGTH, 1, &param);
     while (standin_calls("cuEventQuery") == 0 && ucp_request_check_status(received) == UCS_INPROGRESS) {
         cw_pair_progress(pair);
     }
@@ -279,14 +279,14 @@ static void test_a_context_that_goes_meanwhile(void **state)
 static void test_a_device_that_fails_the_sender(void **state)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair            = *state;
+    struct cw_pair *pair = *state;
     char *host = malloc(LENGTH), *from = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
 
     open_pair(pair);
     standin_fail("cuMemcpyAsync", 5, CUDA_ILLEGAL_ADDRESS);
     received = ucp_tag_recv_nbx(pair->rx->worker, host, LENGTH, 1, CW_TAG_ALL, &param);
-    sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
     assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_ERR_IO_ERROR);
     assert_int_not_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
     standin_fail(NULL, 0, 0);
@@ -298,21 +298,21 @@ static void test_a_device_that_fails_the_sender(void **state)
 static void test_closing_under_a_transfer(void **state)
 {
     const ucp_request_param_t param = cw_param_none();
-    ucp_request_param_t force       = cw_param_none();
-    struct cw_pair *pair            = *state;
+    ucp_request_param_t force = cw_param_none();
+    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received, closed;
 
     open_pair(pair);
     standin_delay(20000000, 0);
     received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
-    sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    sent = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
     for (int i = 0; i < 300; i++) {
         cw_pair_progress(pair);
     }
     force.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    force.flags  = UCP_EP_CLOSE_FLAG_FORCE;
-    closed       = ucp_ep_close_nbx(pair->tx->ep, &force);
+    force.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    closed = ucp_ep_close_nbx(pair->tx->ep, &force);
     pair->tx->ep = NULL;
     (void)cw_pair_wait(pair, closed, "a close");
     (void)cw_pair_wait(pair, sent, "a send");

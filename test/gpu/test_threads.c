@@ -29,19 +29,19 @@ static cuda_context contexts[STANDIN_DEVICES];
 static ucs_status_t move(struct cw_pair *pair, const char *from, char *to, size_t length)
 {
     const ucp_request_param_t param = cw_param_none();
-    ucs_status_ptr_t received       = ucp_tag_recv_nbx(pair->rx->worker, to, length, 1, CW_TAG_ALL, &param);
-    ucs_status_ptr_t sent           = ucp_tag_send_nbx(pair->tx->ep, from, length, 1, &param);
-    ucs_status_t status             = cw_pair_wait(pair, sent, "a send");
+    ucs_status_ptr_t received = ucp_tag_recv_nbx(pair->rx->worker, to, length, 1, CW_TAG_ALL, &param);
+    ucs_status_ptr_t sent = ucp_tag_send_nbx(pair->tx->ep, from, length, 1, &param);
+    ucs_status_t status = cw_pair_wait(pair, sent, "a send");
 
     return (status == UCS_OK) ? cw_pair_wait(pair, received, "a receive") : status;
 }
 
 static void *run(void *arg)
 {
-    static const size_t lengths[]      = {8, 5000, LENGTH};
+    static const size_t lengths[] = {8, 5000, LENGTH};
     const struct cw_pair_config config = {.features = UCP_FEATURE_TAG};
-    struct job *job                    = arg;
-    struct cw_pair pair                = {.count = 0};
+    struct job *job = arg;
+    struct cw_pair pair = {.count = 0};
     size_t length;
 
     ok(cuCtxSetCurrent(job->context));
@@ -85,11 +85,11 @@ static void test_threads_with_any_context(void **state)
     }
     standin_delay(20000, 100000);
     for (unsigned i = 0; i < THREADS; i++) {
-        jobs[i] = (struct job){.number  = i,
-                               .context = (i == 0) ? NULL : contexts[i % STANDIN_DEVICES],
-                               .from    = device_of((i / 2) % STANDIN_DEVICES),
-                               .to      = device_of((i + 1) % STANDIN_DEVICES),
-                               .scratch = malloc(LENGTH)};
+        jobs[i] = (struct job){.number = i,
+                              .context = (i == 0) ? NULL : contexts[i % STANDIN_DEVICES],
+                              .from = device_of((i / 2) % STANDIN_DEVICES),
+                              .to = device_of((i + 1) % STANDIN_DEVICES),
+                              .scratch = malloc(LENGTH)};
         assert_non_null(jobs[i].scratch);
     }
     for (unsigned i = 0; i < THREADS; i++) {

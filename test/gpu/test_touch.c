@@ -73,8 +73,8 @@ static ucs_status_t move(struct cw_pair *pair, const char *from, char *to, size_
     ucs_status_t status;
 
     received = ucp_tag_recv_nbx(pair->rx->worker, to, length, 1, CW_TAG_ALL, &param);
-    sent     = ucp_tag_send_nbx(pair->tx->ep, from, length, 1, &param);
-    status   = cw_pair_wait(pair, sent, "a send");
+    sent = ucp_tag_send_nbx(pair->tx->ep, from, length, 1, &param);
+    status = cw_pair_wait(pair, sent, "a send");
     return (status == UCS_OK) ? cw_pair_wait(pair, received, "a receive") : status;
 }
 
@@ -82,7 +82,7 @@ static ucs_status_t move(struct cw_pair *pair, const char *from, char *to, size_
 static int run_messages(const char *which)
 {
     static const struct cw_pair_config config = {.features = UCP_FEATURE_TAG};
-    static const size_t lengths[]             = {SHORT, LENGTH};
+    static const size_t lengths[] = {SHORT, LENGTH};
     struct cw_pair *pair;
     void *state = NULL;
     char *from, *to, *got;
@@ -93,8 +93,8 @@ static int run_messages(const char *which)
     (void)cw_test_setup(&state);
     pair = state;
     from = device_new(LENGTH);
-    to   = device_new(LENGTH);
-    got  = malloc(LENGTH);
+    to = device_new(LENGTH);
+    got = malloc(LENGTH);
     cw_pair_open(pair, &config);
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         fill(from, i);
@@ -120,8 +120,8 @@ static int run_messages(const char *which)
 static int status_of(enum touch which)
 {
     char argument[2] = {(char)('0' + which), '\0'};
-    int status       = 0;
-    pid_t pid        = fork();
+    int status = 0;
+    pid_t pid = fork();
 
     assert_true(pid >= 0);
     if (pid == 0) {

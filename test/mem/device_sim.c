@@ -6,8 +6,8 @@
 
 #include "sim_gpu.h"
 
-const int device_trusts           = 0;
-const int device_is_apart         = 1;
+const int device_trusts = 0;
+const int device_is_apart = 1;
 const uint64_t device_other_types = 0;
 
 void device_open(void)

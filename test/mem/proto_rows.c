@@ -122,7 +122,7 @@ unsigned cw_proto_rings_used(struct cw_proto_rings *rings, enum cw_proto_operati
 
     for (unsigned i = 0; i < rings->count; i++) {
         const struct cw_trace_ring *ring = rings->rings[i];
-        uint64_t request                 = 0;
+        uint64_t request = 0;
 
         assert_true(ring->next - rings->seen[i] <= ring->num_events); /* nothing is forgotten */
         for (uint64_t n = rings->seen[i]; n < ring->next; n++) {
@@ -169,7 +169,7 @@ static size_t packed_size(void *state)
 static size_t pack(void *state, size_t offset, void *to, size_t max)
 {
     struct packed *packed = state;
-    const size_t length   = packed->length - offset < max ? packed->length - offset : max;
+    const size_t length = packed->length - offset < max ? packed->length - offset : max;
 
     memcpy(to, packed->bytes + offset, length);
     return length;

@@ -52,10 +52,10 @@ static int setup(void **state)
     if (cw_test_tls_has("sim")) {
         cw_sim_knobs_default(&knobs);
         if (cw_test_tls_has("simrdma")) { /* whose packets are as long as those of such a device */
-            knobs.rdma      = 1;
-            knobs.dmabuf    = takes_dmabuf();
+            knobs.rdma = 1;
+            knobs.dmabuf = takes_dmabuf();
             knobs.max_bcopy = 8 << 10;
-            knobs.window    = 256 << 10;
+            knobs.window = 256 << 10;
         }
         world = cw_sim_world_new(1, &knobs);
     }

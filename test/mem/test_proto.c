@@ -83,19 +83,19 @@ static void fail_op(const char *what, const char *text)
 
 static void choose_configuration(void)
 {
-    static const char *const tls[]     = {"self",         "shm",          "tcp",         "posix",      "shm,tcp",
-                                          "self,shm,tcp", "sim",          "sim,tcp",     "simrdma",    "simrdma",
-                                          "simrdma",      "self,simrdma", "simrdma,tcp", "simrdma,shm"};
-    static const char *const rndv[]    = {"auto", "auto", "auto", "0", "inf", "1000", "9000", "100k"};
-    static const char *const fast[]    = {"auto", "256k", "5000", "inf"};
-    static const char *const zcopy[]   = {"auto", "auto", "0", "inf", "2000", "30000"};
-    static const char *const scheme[]  = {"auto", "auto", "get_zcopy", "put_zcopy", "am", "rkey_ptr"};
-    static const char *const rails[]   = {"1", "2", "4"};
-    static const char *const where[]   = {"guess", "cpu", "device"};
+    static const char *const tls[] = {"self",         "shm",          "tcp",         "posix",      "shm,tcp",
+                                      "self,shm,tcp", "sim",          "sim,tcp",     "simrdma",    "simrdma",
+                                      "simrdma",      "self,simrdma", "simrdma,tcp", "simrdma,shm"};
+    static const char *const rndv[] = {"auto", "auto", "auto", "0", "inf", "1000", "9000", "100k"};
+    static const char *const fast[] = {"auto", "256k", "5000", "inf"};
+    static const char *const zcopy[] = {"auto", "auto", "0", "inf", "2000", "30000"};
+    static const char *const scheme[] = {"auto", "auto", "get_zcopy", "put_zcopy", "am", "rkey_ptr"};
+    static const char *const rails[] = {"1", "2", "4"};
+    static const char *const where[] = {"guess", "cpu", "device"};
     static const char *const segment[] = {"8k", "4k", "60k"};
-    static const size_t packets[]      = {1024, 4096, 8192, 16384, 60000};
-    const int is_named                 = getenv("CW_TEST_DMABUF") != NULL;
-    const char *chosen                 = is_named ? "simrdma,cuda" : PICK(tls);
+    static const size_t packets[] = {1024, 4096, 8192, 16384, 60000};
+    const int is_named = getenv("CW_TEST_DMABUF") != NULL;
+    const char *chosen = is_named ? "simrdma,cuda" : PICK(tls);
 
     snprintf(world.settings, sizeof(world.settings),
              "UCX_TRACE=16384 UCX_TLS=%s UCX_RNDV_THRESH=%s UCX_RNDV_SEND_NBR_THRESH=%s UCX_ZCOPY_THRESH=%s "
@@ -105,20 +105,20 @@ static void choose_configuration(void)
              chosen, PICK(rndv), PICK(fast), PICK(zcopy), PICK(scheme), PICK(rails), PICK(rails), PICK(rails),
              PICK(where), PICK(segment));
     world.is_named = is_named;
-    world.has_gpu  = is_named || draw(2) == 0;
+    world.has_gpu = is_named || draw(2) == 0;
     cw_sim_knobs_default(&world.knobs);
-    world.knobs.max_bcopy                = PICK(packets);
-    world.knobs.max_short                = draw(200);
-    world.knobs.max_zcopy                = draw(3) == 0 ? 0 : world.knobs.max_bcopy / 2 + draw(40000);
-    world.knobs.max_placed               = draw(3) == 0 ? 0 : 65536;
-    world.knobs.window                   = 1 << 20;
-    world.knobs.budget                   = 64;
-    world.knobs.rdma                     = strstr(chosen, "simrdma") != NULL ? 1 + (unsigned)draw(2) : 0;
-    world.knobs.max_access               = 4096u << draw(6);
-    world.knobs.all_atomics              = (int)draw(2);
-    world.knobs.alignment                = draw(3) == 0 ? 8 : 0;
-    world.knobs.on_demand                = draw(4) == 0;
-    world.knobs.dmabuf                   = (is_named || draw(2) == 0) ? CW_SIM_TAKES_DMABUF : CW_SIM_NO_DMABUF;
+    world.knobs.max_bcopy = PICK(packets);
+    world.knobs.max_short = draw(200);
+    world.knobs.max_zcopy = draw(3) == 0 ? 0 : world.knobs.max_bcopy / 2 + draw(40000);
+    world.knobs.max_placed = draw(3) == 0 ? 0 : 65536;
+    world.knobs.window = 1 << 20;
+    world.knobs.budget = 64;
+    world.knobs.rdma = strstr(chosen, "simrdma") != NULL ? 1 + (unsigned)draw(2) : 0;
+    world.knobs.max_access = 4096u << draw(6);
+    world.knobs.all_atomics = (int)draw(2);
+    world.knobs.alignment = draw(3) == 0 ? 8 : 0;
+    world.knobs.on_demand = draw(4) == 0;
+    world.knobs.dmabuf = (is_named || draw(2) == 0) ? CW_SIM_TAKES_DMABUF : CW_SIM_NO_DMABUF;
     world.knobs.chance[CW_SIM_NO_COPIES] = draw(2) == 0 ? CW_SIM_ALWAYS : 0;
 }
 
@@ -128,7 +128,7 @@ static void obey_settings(const char *settings)
 
     snprintf(text, sizeof(text), "%s", settings);
     for (name = strtok_r(text, " ", &rest); name != NULL; name = strtok_r(NULL, " ", &rest)) {
-        value  = strchr(name, '=');
+        value = strchr(name, '=');
         *value = '\0';
         setenv(name, value + 1, 1);
     }
@@ -137,9 +137,9 @@ static void obey_settings(const char *settings)
 static ucs_status_t on_am(void *arg, const void *header, size_t header_length, void *data, size_t length,
                           const ucp_am_recv_param_t *param)
 {
-    const struct memory *to        = &world.there[world.now->to];
+    const struct memory *to = &world.there[world.now->to];
     const ucp_request_param_t none = {.op_attr_mask = (to->memh != NULL) ? UCP_OP_ATTR_FIELD_MEMH : 0,
-                                      .memh         = to->memh};
+                                      .memh = to->memh};
     ucs_status_ptr_t result;
 
     (void)arg, (void)header, (void)header_length;
@@ -157,10 +157,10 @@ static ucs_status_t on_am(void *arg, const void *header, size_t header_length, v
 
 static void memory_open(struct memory *memory, ucp_context_h context, enum place place, ucp_ep_h from)
 {
-    const int is_gpu            = place == GPU;
+    const int is_gpu = place == GPU;
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                                                  UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-                                   .length      = MOST_BYTES,
+                                   .length = MOST_BYTES,
                                    .memory_type = is_gpu ? DEVICE_TYPE : UCS_MEMORY_TYPE_HOST};
     size_t length;
     void *packed;
@@ -190,7 +190,7 @@ static void open_world(void)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM |
                                                       UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64};
-    ucp_am_handler_param_t handler     = {
+    ucp_am_handler_param_t handler = {
             .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB, .id = AM_ID, .cb = on_am};
 
     obey_settings(world.settings);
@@ -265,7 +265,7 @@ static int is_by_device(const struct operation *op)
 
 static int title_of_access(const struct operation *op, unsigned n, char *title, size_t size)
 {
-    const int copies            = op->from != GPU && op->to != GPU && op->kind != CW_PROTO_AMO_FETCH;
+    const int copies = op->from != GPU && op->to != GPU && op->kind != CW_PROTO_AMO_FETCH;
     const char *const remotes[] = {is_mapped(op) ? " (mapped here)" : NULL,
                                    copies ? " (copied by the system)" : NULL,
                                    is_by_device(op) ? " (by the device)" : NULL,
@@ -317,13 +317,13 @@ static struct operation choose_op(const char *text)
 {
     static const enum cw_proto_operation kinds[] = {CW_PROTO_TAG, CW_PROTO_AM,  CW_PROTO_STREAM,   CW_PROTO_TAG,
                                                     CW_PROTO_PUT, CW_PROTO_GET, CW_PROTO_AMO_FETCH};
-    struct operation op                          = {.kind = PICK(kinds),
-                                                    .from = (enum place)draw(PLACES - !world.has_gpu),
-                                                    .to   = (enum place)draw(PLACES - !world.has_gpu)};
+    struct operation op = {.kind = PICK(kinds),
+                           .from = (enum place)draw(PLACES - !world.has_gpu),
+                           .to = (enum place)draw(PLACES - !world.has_gpu)};
 
     if (op.kind == CW_PROTO_AMO_FETCH) {
-        op.from   = HOST;
-        op.to     = (op.to == GPU) ? MAPPED : op.to;
+        op.from = HOST;
+        op.to = (op.to == GPU) ? MAPPED : op.to;
         op.length = (draw(2) == 0 && !is_by_device(&op)) ? 4 : 8; /* words of a device have 8 bytes */
         if (!is_by_device(&op) || cw_lane_peer_domain(world.pair.tx->ep->conn) != 0) {
             return op;
@@ -333,7 +333,7 @@ static struct operation choose_op(const char *text)
     if (draw(3) == 0 && (op.kind < CW_PROTO_PUT || op.from != GPU)) {
         op.data = (draw(2) == 0 || op.from == GPU || op.kind >= CW_PROTO_PUT) ? LIST : GENERIC;
     }
-    op.fast   = op.kind != CW_PROTO_GET && op.kind != CW_PROTO_STREAM && draw(3) == 0;
+    op.fast = op.kind != CW_PROTO_GET && op.kind != CW_PROTO_STREAM && draw(3) == 0;
     op.length = choose_length(text, &op);
     return op;
 }
@@ -349,9 +349,9 @@ static const void *describe(const struct operation *op, ucp_dt_iov_t iov[2], siz
     param->datatype = (op->data == GENERIC) ? world.generic : ucp_dt_make_contig(1);
     if (op->data == LIST) {
         param->datatype = ucp_dt_make_iov();
-        iov[0]          = (ucp_dt_iov_t){.buffer = from->bytes, .length = op->length / 3};
-        iov[1]          = (ucp_dt_iov_t){.buffer = from->bytes + op->length / 3, .length = op->length - op->length / 3};
-        *count          = 2;
+        iov[0] = (ucp_dt_iov_t){.buffer = from->bytes, .length = op->length / 3};
+        iov[1] = (ucp_dt_iov_t){.buffer = from->bytes + op->length / 3, .length = op->length - op->length / 3};
+        *count = 2;
         return iov;
     }
     if (op->from == MAPPED && op->data == CONTIG) {
@@ -364,10 +364,10 @@ static const void *describe(const struct operation *op, ucp_dt_iov_t iov[2], siz
 static ucs_status_ptr_t start(const struct operation *op, const void *from, size_t count,
                               const ucp_request_param_t *param)
 {
-    static const uint64_t one    = 1;
-    const struct memory *target  = &targets[op->to];
-    const uint64_t address       = (uint64_t)(uintptr_t)target->bytes;
-    ucp_ep_h ep                  = world.pair.tx->ep;
+    static const uint64_t one = 1;
+    const struct memory *target = &targets[op->to];
+    const uint64_t address = (uint64_t)(uintptr_t)target->bytes;
+    ucp_ep_h ep = world.pair.tx->ep;
     ucp_request_param_t fetching = *param;
 
     switch (op->kind) {
@@ -383,7 +383,7 @@ static ucs_status_ptr_t start(const struct operation *op, const void *from, size
         return ucp_get_nbx(ep, (void *)(uintptr_t)from, count, address, target->key, param);
     default:
         fetching.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER | UCP_OP_ATTR_FIELD_DATATYPE;
-        fetching.datatype     = ucp_dt_make_contig(op->length);
+        fetching.datatype = ucp_dt_make_contig(op->length);
         fetching.reply_buffer = world.here[HOST].bytes;
         return ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &one, 1, address, target->key, &fetching);
     }
@@ -391,7 +391,7 @@ static ucs_status_ptr_t start(const struct operation *op, const void *from, size
 
 static void make(const struct operation *op)
 {
-    const struct memory *to        = &world.there[op->to];
+    const struct memory *to = &world.there[op->to];
     const ucp_request_param_t none = cw_param_none();
     struct cw_op send = {0}, recv = {0};
     ucp_request_param_t param = cw_param_send(&send), to_param = cw_param_recv(&recv);
@@ -437,8 +437,8 @@ static void make(const struct operation *op)
 static const char *announced(const char *text, const struct operation *op, char way[64])
 {
     const int is_flat = op->to != GPU || world.is_named;
-    const int known   = op->to != HOST || world.knobs.on_demand;
-    const int can     = op->data == CONTIG && (op->from != GPU || world.is_named);
+    const int known = op->to != HOST || world.knobs.on_demand;
+    const int can = op->data == CONTIG && (op->from != GPU || world.is_named);
     char title[128];
 
     if (strstr(text, "announced message") == NULL) {
@@ -482,7 +482,7 @@ static void check_op(void)
 {
     char before[64], after[64];
     struct cw_sim_stats stats;
-    char *text          = print_tables(world.pair.tx->ep), *later;
+    char *text = print_tables(world.pair.tx->ep), *later;
     unsigned ways, used;
     struct operation op = choose_op(text);
 
@@ -491,7 +491,7 @@ static void check_op(void)
     cw_sim_get_stats(world.sim, &stats);
     cw_proto_rings_skip(&world.rings);
     make(&op);
-    used  = cw_proto_rings_used(&world.rings, op.kind, op.length);
+    used = cw_proto_rings_used(&world.rings, op.kind, op.length);
     later = print_tables(world.pair.tx->ep);
     look_up(later, &op, after);
     ways = cw_proto_ways(before, op.kind) | cw_proto_ways(after, op.kind);
@@ -510,18 +510,18 @@ static void check_op(void)
 static void check_estimate(void)
 {
     const struct cw_proto_table table = {.operation = CW_PROTO_TAG, .data = CW_DATA_CONTIG};
-    const ucp_ep_h ep                 = world.pair.tx->ep;
-    const struct cw_limits *limits    = &ep->conn->iface->limits;
+    const ucp_ep_h ep = world.pair.tx->ep;
+    const struct cw_limits *limits = &ep->conn->iface->limits;
     struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
     const unsigned count = cw_proto_rows(ep->worker, ep->conn->iface, ep->conn, &table, rows);
 
     for (int n = 0; n < 20; n++) {
-        const size_t length                      = draw(UINT64_C(1) << (1 + draw(30)));
-        const double lines                       = length < 512 ? (double)length / 64 : 8;
-        const ucp_ep_evaluate_perf_param_t param = {.field_mask   = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE,
-                                                    .message_size = length};
-        ucp_ep_evaluate_perf_attr_t attr         = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
-        double most                              = 0;
+        const size_t length = draw(UINT64_C(1) << (1 + draw(30)));
+        const double lines = length < 512 ? (double)length / 64 : 8;
+        const ucp_ep_evaluate_perf_param_t param = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE,
+                                                  .message_size = length};
+        ucp_ep_evaluate_perf_attr_t attr = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
+        double most = 0;
 
         for (unsigned i = 0; i < count && rows[i].first <= length; i++) {
             const double last = (double)(rows[i].last < length ? rows[i].last : length);
@@ -545,7 +545,7 @@ static void run_seed(uint64_t seed, int report[2])
 {
     unsigned ways;
 
-    world.seed   = seed;
+    world.seed = seed;
     world.random = seed * 7919;
     choose_configuration();
     open_world();
@@ -566,7 +566,7 @@ static long number_of(const char *name, long otherwise)
 static void test_var31_printed_is_used(void **state)
 {
     const long first = number_of("CW_PROTO_SEED", 1), count = number_of("CW_PROTO_SEEDS", SEEDS);
-    unsigned ways, seen                                     = 0, status;
+    unsigned ways, seen = 0, status;
     int report[2];
 
     (void)state;

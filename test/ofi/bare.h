@@ -56,10 +56,10 @@ static int find(const char *provider, const char *domain)
     if (hints == NULL) {
         exit(2);
     }
-    hints->caps                   = FI_MSG;
-    hints->mode                   = FI_CONTEXT | FI_CONTEXT2;
-    hints->ep_attr->type          = FI_EP_RDM;
-    hints->domain_attr->name      = strdup(domain);
+    hints->caps = FI_MSG;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->name = strdup(domain);
     hints->fabric_attr->prov_name = strdup(provider);
     if (fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info) != 0) {
         printf("SKIPPED: libfabric has no %s:%s here\n", provider, domain);

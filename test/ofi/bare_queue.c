@@ -53,7 +53,7 @@ int main(int argc, char **argv)
             sent++;
         }
         (void)fi_cq_read(sender.cq, entries, 16);
-        came  = receive();
+        came = receive();
         moved = (came > 0) ? time(NULL) : moved;
         received += came;
     }

@@ -110,10 +110,10 @@ int main(int argc, char **argv)
     if (argc != 3 || hints == NULL) {
         return 2;
     }
-    hints->caps                   = FI_MSG;
-    hints->mode                   = FI_CONTEXT | FI_CONTEXT2;
-    hints->ep_attr->type          = FI_EP_RDM;
-    hints->domain_attr->name      = strdup(argv[2]);
+    hints->caps = FI_MSG;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->name = strdup(argv[2]);
     hints->fabric_attr->prov_name = strdup(argv[1]);
     if (fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info) != 0) {
         printf("SKIPPED: libfabric has no %s:%s here\n", argv[1], argv[2]);
@@ -126,8 +126,8 @@ int main(int argc, char **argv)
     meet(&sides[1], &sides[0]);
     exchange();
     for (i = 0; i < LOOKS; i++) {
-        struct fid *fid     = &sides[1].cq->fid;
-        struct pollfd item  = {.fd = sides[1].fd, .events = POLLIN};
+        struct fid *fid = &sides[1].cq->fid;
+        struct pollfd item = {.fd = sides[1].fd, .events = POLLIN};
 
         progress();
         if (fi_trywait(fabric, &fid, 1) != FI_SUCCESS) {

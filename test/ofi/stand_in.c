@@ -64,7 +64,7 @@ void wrong(const char *what)
 
 int has(const char *word)
 {
-    const char *words   = getenv("CW_STAND_IN"), *at;
+    const char *words = getenv("CW_STAND_IN"), *at;
     const size_t length = strlen(word);
 
     for (at = (words != NULL) ? strstr(words, word) : NULL; at != NULL; at = strstr(at + 1, word)) {
@@ -134,7 +134,7 @@ static int mr_bind(struct fid *fid, struct fid *with, uint64_t flags)
         wrong("registered memory is bound to something else than an endpoint, or needlessly");
     }
     ((struct mr *)fid)->bound = 1;
-    ((struct mr *)fid)->ep    = (struct ep *)with;
+    ((struct mr *)fid)->ep = (struct ep *)with;
     return 0;
 }
 
@@ -142,13 +142,13 @@ static int mr_control(struct fid *fid, int command, void *arg)
 {
     if (command == FI_GET_RAW_MR) {
         const struct fi_mr_raw_attr *attr = arg;
-        const uint64_t key                = ((struct mr *)fid)->key ^ RAW_MASK;
+        const uint64_t key = ((struct mr *)fid)->key ^ RAW_MASK;
 
         if (!has("raw") || *attr->key_size < sizeof(key)) {
             return -FI_EINVAL;
         }
         *attr->base_addr = (uintptr_t)((struct mr *)fid)->memory;
-        *attr->key_size  = sizeof(key);
+        *attr->key_size = sizeof(key);
         memcpy(attr->raw_key, &key, sizeof(key));
         return 0;
     }
@@ -163,7 +163,7 @@ static struct fi_ops mr_ops = {.size = sizeof(mr_ops), .close = mr_close, .bind 
 
 static void check_allocated(const struct iovec *iov)
 {
-    const size_t page     = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const uintptr_t first = (uintptr_t)iov->iov_base & ~(page - 1);
     unsigned char there;
     uintptr_t at;
@@ -200,15 +200,15 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
     if (free_one == MAX_MRS) {
         return -FI_ENOSPC;
     }
-    mrs[free_one] = (struct mr){.mr     = {.fid = {.fclass = FI_CLASS_MR, .ops = &mr_ops}, .mem_desc = &mrs[free_one]},
-                                .memory = attr->mr_iov->iov_base,
-                                .length = attr->mr_iov->iov_len,
-                                .key    = has("prov_key") ? ++next_key : attr->requested_key,
-                                .access = attr->access,
-                                .domain = (struct fid_domain *)fid,
-                                .used   = 1};
+    mrs[free_one] = (struct mr){.mr = {.fid = {.fclass = FI_CLASS_MR, .ops = &mr_ops}, .mem_desc = &mrs[free_one]},
+                            .memory = attr->mr_iov->iov_base,
+                            .length = attr->mr_iov->iov_len,
+                            .key = has("prov_key") ? ++next_key : attr->requested_key,
+                            .access = attr->access,
+                            .domain = (struct fid_domain *)fid,
+                            .used = 1};
     mrs[free_one].mr.key = has("raw") ? FI_KEY_NOTAVAIL : mrs[free_one].key;
-    *mr_p                = &mrs[free_one].mr;
+    *mr_p = &mrs[free_one].mr;
     return 0;
 }
 
@@ -254,7 +254,7 @@ static void match(struct ep *ep)
     size_t length;
 
     while (ep->first != NULL && ep->num_posted > 0) {
-        message   = ep->first;
+        message = ep->first;
         ep->first = message->next;
         ep->waiting--;
         posted = &ep->posted[0];
@@ -274,9 +274,9 @@ static void match(struct ep *ep)
 
 static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
 {
-    struct cq *cq                 = (struct cq *)fid;
+    struct cq *cq = (struct cq *)fid;
     struct fi_cq_msg_entry *entry = buffer;
-    size_t found                  = 0;
+    size_t found = 0;
     unsigned i;
 
     FAIL_AT("cq_read", NULL);
@@ -315,7 +315,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
                 break;
             }
             cq->failure = cq->queue[i];
-            cq->failed  = 1;
+            cq->failed = 1;
             memmove(&cq->queue[i], &cq->queue[i + 1], (--cq->count - i) * sizeof(cq->queue[0]));
             return -FI_EAVAIL;
         }
@@ -403,10 +403,10 @@ static int cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
     if (attr->wait_obj == FI_WAIT_FD && has("no_fd")) {
         return -FI_ENOSYS;
     }
-    cq     = calloc(1, sizeof(*cq));
+    cq = calloc(1, sizeof(*cq));
     cq->fd = (attr->wait_obj == FI_WAIT_FD) ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
     cq->cq = (struct fid_cq){.fid = {.fclass = FI_CLASS_CQ, .ops = &cq_fid_ops}, .ops = &cq_ops};
-    *cq_p  = &cq->cq;
+    *cq_p = &cq->cq;
     return 0;
 }
 
@@ -462,7 +462,7 @@ static int av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fi
     (void)attr;
     (void)context;
     av->av = (struct fid_av){.fid = {.fclass = FI_CLASS_AV, .ops = &av_fid_ops}, .ops = &av_ops};
-    *av_p  = &av->av;
+    *av_p = &av->av;
     return 0;
 }
 
@@ -486,7 +486,7 @@ struct ep *target(const struct ep *ep, fi_addr_t address)
 static void queue(struct ep *ep, struct message *message)
 {
     struct message **at = &ep->first;
-    const uint64_t one  = 1;
+    const uint64_t one = 1;
     unsigned behind = 0, count = 0;
 
     while (*at != NULL) {
@@ -500,7 +500,7 @@ static void queue(struct ep *ep, struct message *message)
         }
     }
     message->next = *at;
-    *at           = message;
+    *at = message;
     ep->waiting++;
     if (ep->cq->fd >= 0 && write(ep->cq->fd, &one, sizeof(one)) < 0) {
         wrong("an eventfd cannot be written");
@@ -518,7 +518,7 @@ static ssize_t carry(struct ep *ep, const void *buffer, size_t length, fi_addr_t
     if (refuses() || to->waiting == MAX_WAITING) {
         return -FI_EAGAIN;
     }
-    message         = malloc(sizeof(*message) + length);
+    message = malloc(sizeof(*message) + length);
     message->length = length;
     memcpy(message->data, buffer, length);
     queue(to, message);
@@ -635,7 +635,7 @@ static int ep_bind(struct fid *fid, struct fid *with, uint64_t flags)
     FAIL_AT("bind", NULL);
     (void)flags;
     if (with->fclass == FI_CLASS_CQ) {
-        ep->cq     = (struct cq *)with;
+        ep->cq = (struct cq *)with;
         ep->cq->ep = ep;
     } else if (with->fclass == FI_CLASS_AV) {
         ep->av = (struct av *)with;
@@ -669,14 +669,14 @@ static int ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_e
     FAIL_AT("endpoint", ep);
     (void)info;
     (void)context;
-    ep->ep     = (struct fid_ep){.fid    = {.fclass = FI_CLASS_EP, .ops = &ep_fid_ops},
-                                 .msg    = &msg_ops,
-                                 .cm     = &cm_ops,
-                                 .rma    = &rma_ops,
-                                 .atomic = &atomic_ops};
-    ep->id     = next_id++;
+    ep->ep = (struct fid_ep){.fid = {.fclass = FI_CLASS_EP, .ops = &ep_fid_ops},
+                          .msg = &msg_ops,
+                          .cm = &cm_ops,
+                          .rma = &rma_ops,
+                          .atomic = &atomic_ops};
+    ep->id = next_id++;
     ep->domain = domain;
-    *ep_p      = &ep->ep;
+    *ep_p = &ep->ep;
     return 0;
 }
 
@@ -688,12 +688,12 @@ static int plain_close(struct fid *fid)
     return 0;
 }
 
-static struct fi_ops plain_ops         = {.size = sizeof(plain_ops), .close = plain_close};
-static struct fi_ops_domain domain_ops = {.size         = sizeof(domain_ops),
-                                          .av_open      = av_open,
-                                          .cq_open      = cq_open,
-                                          .endpoint     = ep_open,
-                                          .query_atomic = query_atomic};
+static struct fi_ops plain_ops = {.size = sizeof(plain_ops), .close = plain_close};
+static struct fi_ops_domain domain_ops = {.size = sizeof(domain_ops),
+                                  .av_open = av_open,
+                                  .cq_open = cq_open,
+                                  .endpoint = ep_open,
+                                  .query_atomic = query_atomic};
 
 static int domain_control(struct fid *fid, int command, void *arg)
 {
@@ -749,8 +749,8 @@ static int fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_p
     if (attr->prov_name == NULL || strstr(attr->prov_name, "standin") == NULL) {
         return -FI_ENODATA;
     }
-    fabric    = calloc(1, sizeof(*fabric));
-    *fabric   = (struct fid_fabric){.fid = {.fclass = FI_CLASS_FABRIC, .ops = &plain_ops}, .ops = &fabric_ops};
+    fabric = calloc(1, sizeof(*fabric));
+    *fabric = (struct fid_fabric){.fid = {.fclass = FI_CLASS_FABRIC, .ops = &plain_ops}, .ops = &fabric_ops};
     *fabric_p = fabric;
     return 0;
 }
@@ -771,27 +771,27 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
         (mr_mode() & ~hints->domain_attr->mr_mode) != 0) {
         return -FI_ENODATA;
     }
-    info                             = fi_allocinfo();
-    info->caps                       = FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
-    info->mode                       = has("context") ? FI_CONTEXT2 : 0;
-    info->addr_format                = FI_ADDR_EFA + 100;
-    info->tx_attr->caps              = FI_MSG | FI_SEND;
-    info->tx_attr->msg_order         = has("reorder") ? 0 : FI_ORDER_SAS;
-    info->rx_attr->msg_order         = info->tx_attr->msg_order;
-    info->tx_attr->inject_size       = 64;
-    info->tx_attr->size              = 256;
-    info->tx_attr->iov_limit         = 1;
-    info->rx_attr->caps              = FI_MSG | FI_RECV;
-    info->rx_attr->size              = 256;
-    info->ep_attr->type              = FI_EP_RDM;
-    info->ep_attr->max_msg_size      = 20000;
-    info->domain_attr->name          = strdup("standin0");
+    info = fi_allocinfo();
+    info->caps = FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
+    info->mode = has("context") ? FI_CONTEXT2 : 0;
+    info->addr_format = FI_ADDR_EFA + 100;
+    info->tx_attr->caps = FI_MSG | FI_SEND;
+    info->tx_attr->msg_order = has("reorder") ? 0 : FI_ORDER_SAS;
+    info->rx_attr->msg_order = info->tx_attr->msg_order;
+    info->tx_attr->inject_size = 64;
+    info->tx_attr->size = 256;
+    info->tx_attr->iov_limit = 1;
+    info->rx_attr->caps = FI_MSG | FI_RECV;
+    info->rx_attr->size = 256;
+    info->ep_attr->type = FI_EP_RDM;
+    info->ep_attr->max_msg_size = 20000;
+    info->domain_attr->name = strdup("standin0");
     info->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    info->domain_attr->mr_mode       = mr_mode();
-    info->domain_attr->threading     = FI_THREAD_SAFE;
-    info->domain_attr->mr_key_size   = has("small_key") ? 1 : 8;
-    info->domain_attr->av_type       = FI_AV_TABLE;
-    info->fabric_attr->name          = strdup("standin");
+    info->domain_attr->mr_mode = mr_mode();
+    info->domain_attr->threading = FI_THREAD_SAFE;
+    info->domain_attr->mr_key_size = has("small_key") ? 1 : 8;
+    info->domain_attr->av_type = FI_AV_TABLE;
+    info->fabric_attr->name = strdup("standin");
     if (has("rma")) {
         info->caps |= FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
         info->caps |= has("fence") ? FI_FENCE : 0;
@@ -799,19 +799,19 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
         info->tx_attr->msg_order |= has("ordered") ? FI_ORDER_RAW : 0;
         info->rx_attr->msg_order |= has("ordered") ? FI_ORDER_RAW : 0;
         info->ep_attr->max_order_raw_size = has("ordered") ? SIZE_MAX : 0;
-        info->ep_attr->max_msg_size       = 1 << 20;
+        info->ep_attr->max_msg_size = 1 << 20;
     }
     /* the name comes from libfabric */
     info->fabric_attr->api_version = FI_VERSION(1, 17);
-    *info_p                        = info;
+    *info_p = info;
     return 0;
 }
 
-static struct fi_provider provider = {.version    = FI_VERSION(1, 0),
-                                      .fi_version = FI_VERSION(1, 17),
-                                      .name       = "standin",
-                                      .getinfo    = getinfo,
-                                      .fabric     = fabric_open};
+static struct fi_provider provider = {.version = FI_VERSION(1, 0),
+                                   .fi_version = FI_VERSION(1, 17),
+                                   .name = "standin",
+                                   .getinfo = getinfo,
+                                   .fabric = fabric_open};
 
 __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void);
 

@@ -44,7 +44,7 @@ static char *find_memory(const struct op *op)
     const uint64_t rights = (op->kind == GET)   ? FI_REMOTE_READ
                             : (op->kind == PUT) ? FI_REMOTE_WRITE
                                                 : FI_REMOTE_READ | FI_REMOTE_WRITE;
-    const struct ep *to   = by_id(op->to);
+    const struct ep *to = by_id(op->to);
     uint64_t offset;
     unsigned i;
 
@@ -163,7 +163,7 @@ void carry_out(void)
 
 static ssize_t post_op(struct ep *ep, const struct op *what, const void *data, void *desc, fi_addr_t address)
 {
-    struct ep *to  = target(ep, address);
+    struct ep *to = target(ep, address);
     struct op **at = &ops, *op;
 
     check_memory((what->kind == PUT) ? data : what->local, what->length, desc);
@@ -176,15 +176,15 @@ static ssize_t post_op(struct ep *ep, const struct op *what, const void *data, v
     if (refuses()) {
         return -FI_EAGAIN;
     }
-    op  = malloc(sizeof(*op) + what->length);
+    op = malloc(sizeof(*op) + what->length);
     *op = *what;
     if (what->kind == PUT) {
         memcpy(op->data, data, what->length);
     }
-    op->next  = NULL;
-    op->from  = ep->id;
-    op->to    = to->id;
-    op->key   = has("raw") ? (what->key & ~(UINT64_C(1) << 63)) ^ (RAW_MASK & ~(UINT64_C(1) << 63)) : what->key;
+    op->next = NULL;
+    op->from = ep->id;
+    op->to = to->id;
+    op->key = has("raw") ? (what->key & ~(UINT64_C(1) << 63)) ^ (RAW_MASK & ~(UINT64_C(1) << 63)) : what->key;
     op->after = draw(30);
     while (*at != NULL) {
         at = &(*at)->next;
@@ -199,13 +199,13 @@ static ssize_t post_op(struct ep *ep, const struct op *what, const void *data, v
 
 static ssize_t rma_msg(struct fid_ep *fid, const struct fi_msg_rma *message, uint64_t flags, enum kind kind)
 {
-    const struct op op = {.kind    = kind,
-                          .address = message->rma_iov->addr,
-                          .key     = message->rma_iov->key,
-                          .flags   = flags,
-                          .context = message->context,
-                          .local   = message->msg_iov->iov_base,
-                          .length  = message->msg_iov->iov_len};
+    const struct op op = {.kind = kind,
+                       .address = message->rma_iov->addr,
+                       .key = message->rma_iov->key,
+                       .flags = flags,
+                       .context = message->context,
+                       .local = message->msg_iov->iov_base,
+                       .length = message->msg_iov->iov_len};
 
     return post_op((struct ep *)fid, &op, message->msg_iov->iov_base, (message->desc != NULL) ? message->desc[0] : NULL,
                    message->addr);
@@ -243,13 +243,13 @@ static ssize_t compwrite(struct fid_ep *fid, const void *buffer, size_t count, v
                          void *compare_desc, void *result, void *result_desc, fi_addr_t to, uint64_t address,
                          uint64_t key, enum fi_datatype type, enum fi_op what, void *context)
 {
-    struct op op = {.kind    = ATOMIC,
-                    .address = address,
-                    .key     = key,
-                    .context = context,
-                    .local   = result,
-                    .what    = what,
-                    .length  = sizeof(uint64_t)};
+    struct op op = {.kind = ATOMIC,
+                 .address = address,
+                 .key = key,
+                 .context = context,
+                 .local = result,
+                 .what = what,
+                 .length = sizeof(uint64_t)};
 
     if (count != 1 || type != FI_UINT64 || address % sizeof(uint64_t) != 0) {
         wrong("an atomic operation is not one of a word of 8 bytes");

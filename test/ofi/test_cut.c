@@ -31,10 +31,10 @@ static const struct cw_pair_config peer_mode = {.no_endpoints = true, .peer_mode
 /* Sends one message with that tag, and works on until a byte comes. */
 static int sender(int fd, const char *argument)
 {
-    const ucp_tag_t tag      = (ucp_tag_t)atoi(argument);
+    const ucp_tag_t tag = (ucp_tag_t)atoi(argument);
     ucp_request_param_t none = cw_param_none();
-    struct cw_side side      = {0};
-    char *data               = malloc(BYTES);
+    struct cw_side side = {0};
+    char *data = malloc(BYTES);
     ucs_status_ptr_t sent;
     ucp_ep_h ep;
 
@@ -100,7 +100,7 @@ static int is_poisoned(const char *memory)
 /* Waits for the middle of the message, ends the process by a signal there, and waits for the end of the receive. */
 static void stop_in_the_middle(struct transfer *cut, struct cw_side *side, int signal_number)
 {
-    ucp_request_param_t force   = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     const volatile char *memory = cut->memory;
 
     cw_fd_barrier(cut->remote.fd, side->worker);
@@ -211,7 +211,7 @@ static int make_network(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"sender", sender}};
-    const struct CMUnitTest tests[]     = {cw_test(test_stopped), cw_test(test_killed), cw_test(test_stopped_for_good)};
+    const struct CMUnitTest tests[] = {cw_test(test_stopped), cw_test(test_killed), cw_test(test_stopped_for_good)};
     int code;
 
     if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {

@@ -29,10 +29,10 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 /* A flush behind a send that failed is no success, also before the failure is reported. */
 static void refuses_flush(ucp_ep_h ep, ucp_worker_h from, ucp_worker_h to)
 {
-    ucp_request_param_t none   = cw_param_none();
-    const double end           = cw_time_now_s() + CW_WAIT_S;
-    ucs_status_ptr_t flush     = ucp_ep_flush_nbx(ep, &none);
-    ucs_status_t status        = UCS_PTR_RAW_STATUS(flush);
+    ucp_request_param_t none = cw_param_none();
+    const double end = cw_time_now_s() + CW_WAIT_S;
+    ucs_status_ptr_t flush = ucp_ep_flush_nbx(ep, &none);
+    ucs_status_t status = UCS_PTR_RAW_STATUS(flush);
 
     if (UCS_PTR_IS_PTR(flush)) {
         while ((status = ucp_request_check_status(flush)) == UCS_INPROGRESS && cw_time_now_s() < end) {
@@ -50,13 +50,13 @@ static int exchange(ucp_ep_h ep, ucp_worker_h from, ucp_worker_h to, unsigned ro
 {
     ucp_request_param_t none = cw_param_none();
     ucs_status_ptr_t sends[AT_ONCE], receives[AT_ONCE];
-    const double end   = cw_time_now_s() + CW_WAIT_S;
+    const double end = cw_time_now_s() + CW_WAIT_S;
     int ended[AT_ONCE] = {0}, i, open = 1;
 
     for (i = 0; i < AT_ONCE; i++) {
         memset(sent[i], (int)(round * AT_ONCE + (unsigned)i), length_of_all);
         receives[i] = ucp_tag_recv_nbx(to, seen[i], length_of_all, round * AT_ONCE + (unsigned)i, UINT64_MAX, &none);
-        sends[i]    = ucp_tag_send_nbx(ep, sent[i], length_of_all, round * AT_ONCE + (unsigned)i, &none);
+        sends[i] = ucp_tag_send_nbx(ep, sent[i], length_of_all, round * AT_ONCE + (unsigned)i, &none);
         if (UCS_PTR_IS_ERR(sends[i])) {
             refuses_flush(ep, from, to);
         }
@@ -105,10 +105,10 @@ static int exchange(ucp_ep_h ep, ucp_worker_h from, ucp_worker_h to, unsigned ro
 static void test_lie(void **state)
 {
     const struct cw_pair_config config = {.no_endpoints = true};
-    struct cw_side sides[2]            = {{0}};
+    struct cw_side sides[2] = {{0}};
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler = {.cb = on_error}};
     struct cw_pair pair;
     unsigned round = 0;
@@ -119,7 +119,7 @@ static void test_lie(void **state)
     (void)state;
     cw_side_open(&sides[0], &config);
     cw_side_open(&sides[1], &config);
-    address        = cw_test_worker_address(sides[1].worker, &length);
+    address = cw_test_worker_address(sides[1].worker, &length);
     params.address = address;
     assert_int_equal(ucp_ep_create(sides[0].worker, &params, &ep), UCS_OK);
     while (!exchange(ep, sides[0].worker, sides[1].worker, round)) {
@@ -139,7 +139,7 @@ static void test_lie(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_lie)};
-    const char *length              = getenv("CW_LIES_LENGTH");
+    const char *length = getenv("CW_LIES_LENGTH");
 
     if (length != NULL) {
         length_of_all = strtoul(length, NULL, 10);

@@ -31,10 +31,10 @@ static const struct cw_pair_config peer_mode = {.no_endpoints = true, .peer_mode
 /* A life: tells its address, takes messages until a byte comes, and tells how many had its own tag and another one. */
 static int live(int fd, const char *argument)
 {
-    const ucp_tag_t own      = (ucp_tag_t)atoi(argument);
+    const ucp_tag_t own = (ucp_tag_t)atoi(argument);
     ucp_request_param_t none = cw_param_none();
-    struct cw_side side      = {0};
-    uint64_t count[2]        = {0, 0};
+    struct cw_side side = {0};
+    uint64_t count[2] = {0, 0};
     ucp_tag_recv_info_t info = {0};
     ucp_tag_message_h message;
     size_t length;
@@ -63,8 +63,8 @@ static int live(int fd, const char *argument)
 static int free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length           = sizeof(address);
-    const int fd               = socket(AF_INET, SOCK_STREAM, 0);
+    socklen_t length = sizeof(address);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
@@ -90,8 +90,8 @@ static ucp_ep_h connect_to(struct cw_side *side, const void *address)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .address     = address,
-                              .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                              .address = address,
+                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler = {.cb = on_failure}};
     ucp_ep_h ep;
 
@@ -103,9 +103,9 @@ static ucp_ep_h connect_to(struct cw_side *side, const void *address)
 static void send_until_failure(struct cw_side *side, ucp_ep_h ep, ucp_tag_t tag)
 {
     ucp_request_param_t none = cw_param_none();
-    const double end         = cw_time_now_s() + CW_WAIT_S;
-    const int before         = failures;
-    uint64_t word            = 0;
+    const double end = cw_time_now_s() + CW_WAIT_S;
+    const int before = failures;
+    uint64_t word = 0;
     ucs_status_ptr_t sent;
 
     while (failures == before) {
@@ -124,7 +124,7 @@ static void send_until_failure(struct cw_side *side, ucp_ep_h ep, ucp_tag_t tag)
 static void send_one(struct cw_side *side, ucp_ep_h ep, ucp_tag_t tag)
 {
     ucp_request_param_t none = cw_param_none();
-    uint64_t word            = 0;
+    uint64_t word = 0;
 
     assert_int_equal(
         cw_worker_wait_request(side->worker, ucp_tag_send_nbx(ep, &word, sizeof(word), tag, &none), "a send"), UCS_OK);
@@ -142,7 +142,7 @@ static void close_ep(struct cw_side *side, ucp_ep_h ep)
  * the system forbids that. */
 static int hide(int is_hidden)
 {
-    const int own    = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+    const int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
     const int worked = own >= 0 && setns(own, CLONE_NEWPID) == 0 && (!is_hidden || unshare(CLONE_NEWPID) == 0);
 
     close(own);
@@ -211,7 +211,7 @@ static void test_restart_elsewhere(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"live", live}};
-    const struct CMUnitTest tests[]     = {cw_test(test_restart), cw_test(test_restart_elsewhere)};
+    const struct CMUnitTest tests[] = {cw_test(test_restart), cw_test(test_restart_elsewhere)};
     int code;
 
     if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {

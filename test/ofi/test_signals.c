@@ -41,7 +41,7 @@ static void note(struct process *process)
     }
     pthread_sigmask(SIG_SETMASK, NULL, &process->blocked);
     process->environment = environ;
-    process->first       = environ[0];
+    process->first = environ[0];
     while (environ[process->variables] != NULL) {
         process->variables++;
     }
@@ -74,7 +74,7 @@ static int has_fabric(void)
 static void test_not_loaded_by_default(void **state)
 {
     const char *tls = getenv("UCX_TLS");
-    char *kept      = strdup(tls);
+    char *kept = strdup(tls);
     struct cw_side side;
 
     (void)state;
@@ -93,7 +93,7 @@ static void test_not_loaded_by_default(void **state)
 
 static void test_process_stays_as_it_was(void **state)
 {
-    struct cw_pair *pair  = *state;
+    struct cw_pair *pair = *state;
     struct sigaction mine = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     struct process before;
 

@@ -53,22 +53,22 @@ static void must(int error)
 
 static void open_stranger(void)
 {
-    const size_t at       = sizeof(server_entry);
+    const size_t at = sizeof(server_entry);
     struct fi_info *hints = fi_allocinfo();
     struct fi_av_attr avs = {.type = FI_AV_TABLE};
     struct fi_cq_attr cqs = {.format = FI_CQ_FORMAT_MSG};
-    size_t length         = sizeof(own);
-    const char *entry     = cw_server_entry(OFI_WIRE_ID, &length);
+    size_t length = sizeof(own);
+    const char *entry = cw_server_entry(OFI_WIRE_ID, &length);
     unsigned i;
 
     cw_check(length == at + sizeof(own));
     memcpy(&server_entry, entry, sizeof(server_entry));
-    hints->caps                   = FI_MSG;
-    hints->mode                   = FI_CONTEXT | FI_CONTEXT2;
-    hints->ep_attr->type          = FI_EP_RDM;
-    hints->domain_attr->name      = strdup("lo");
+    hints->caps = FI_MSG;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->name = strdup("lo");
     hints->fabric_attr->prov_name = strdup("tcp;ofi_rxm");
-    hints->addr_format            = FI_SOCKADDR_IN;
+    hints->addr_format = FI_SOCKADDR_IN;
     must(fi_getinfo(FI_VERSION(1, 9), NULL, NULL, 0, hints, &info));
     must(fi_fabric(info->fabric_attr, &fabric, NULL));
     must(fi_domain(fabric, info, &domain, NULL));
@@ -116,7 +116,7 @@ static void both_progress(void)
 {
     struct fi_cq_msg_entry entry;
     struct fi_cq_err_entry error = {0};
-    ssize_t count                = fi_cq_read(cq, &entry, 1);
+    ssize_t count = fi_cq_read(cq, &entry, 1);
 
     done += ucp_worker_progress(cw_server.worker);
     (void)ucp_worker_progress(cw_friend.worker);
@@ -158,29 +158,29 @@ struct claim {
 static void say(struct claim claim)
 {
     static char bytes[ROOM];
-    struct cw_ofi_header header   = {.to = claim.to, .token = (uint32_t)claim.to};
-    struct cw_ofi_control control = {.number       = claim.number,
-                                     .token        = 5,
-                                     .kind         = (uint8_t)claim.kind,
-                                     .version      = CW_OFI_VERSION,
-                                     .entry_length = sizeof(struct cw_ofi_entry) + sizeof(own),
-                                     .length       = CW_HELLO_LENGTH};
-    struct cw_ofi_entry entry     = server_entry;
-    struct cw_hello hello         = cw_stranger_hello();
+    struct cw_ofi_header header = {.to = claim.to, .token = (uint32_t)claim.to};
+    struct cw_ofi_control control = {.number = claim.number,
+                               .token = 5,
+                               .kind = (uint8_t)claim.kind,
+                               .version = CW_OFI_VERSION,
+                               .entry_length = sizeof(struct cw_ofi_entry) + sizeof(own),
+                               .length = CW_HELLO_LENGTH};
+    struct cw_ofi_entry entry = server_entry;
+    struct cw_hello hello = cw_stranger_hello();
     uint8_t core[CW_HELLO_LENGTH];
     char *at = bytes;
     ssize_t error;
 
-    entry.life       = 1234;
-    entry.pidns      = 1; /* no process of this machine */
+    entry.life = 1234;
+    entry.pidns = 1; /* no process of this machine */
     hello.target_uid = claim.target_uid;
     cw_hello_encode(&hello, core);
     header.length = sizeof(control) + control.entry_length + sizeof(core);
-    at            = (char *)memcpy(at, &header, sizeof(header)) + sizeof(header);
-    at            = (char *)memcpy(at, &control, sizeof(control)) + sizeof(control);
-    at            = (char *)memcpy(at, &entry, sizeof(entry)) + sizeof(entry);
-    at            = (char *)memcpy(at, claim.address, sizeof(own)) + sizeof(own);
-    at            = (char *)memcpy(at, core, sizeof(core)) + sizeof(core);
+    at = (char *)memcpy(at, &header, sizeof(header)) + sizeof(header);
+    at = (char *)memcpy(at, &control, sizeof(control)) + sizeof(control);
+    at = (char *)memcpy(at, &entry, sizeof(entry)) + sizeof(entry);
+    at = (char *)memcpy(at, claim.address, sizeof(own)) + sizeof(own);
+    at = (char *)memcpy(at, core, sizeof(core)) + sizeof(core);
     do {
         error = fi_inject(ep, bytes, (size_t)(at - bytes), server);
         both_progress();
@@ -224,8 +224,8 @@ static struct sockaddr_in trap_name;
 static int open_trap(void)
 {
     struct sockaddr_in name = {.sin_family = AF_INET};
-    socklen_t length        = sizeof(trap_name);
-    int fd                  = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t length = sizeof(trap_name);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     cw_check(fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(fd, 2 * MANY) == 0);
     cw_check(getsockname(fd, (struct sockaddr *)&trap_name, &length) == 0);

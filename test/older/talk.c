@@ -96,10 +96,10 @@ static void send_tagged(ucp_tag_t tag, const void *data, size_t length)
 
 static size_t receive_tagged(ucp_tag_t tag, void *data, size_t length)
 {
-    ucp_tag_recv_info_t info  = {.length = 0};
-    ucp_request_param_t param = {.op_attr_mask       = UCP_OP_ATTR_FIELD_RECV_INFO | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-                                 .recv_info.tag_info = &info};
-    void *request             = ucp_tag_recv_nbx(worker, data, length, tag, UINT64_MAX, &param);
+    ucp_tag_recv_info_t info = {.length = 0};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_RECV_INFO | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+                           .recv_info.tag_info = &info};
+    void *request = ucp_tag_recv_nbx(worker, data, length, tag, UINT64_MAX, &param);
     ucs_status_t status;
 
     if (!UCS_PTR_IS_PTR(request)) {
@@ -137,7 +137,7 @@ static ucs_status_t on_am(void *arg, const void *header, size_t header_length, v
         fail("an active message came without its header");
     }
     am.count++;
-    am.length   = length;
+    am.length = length;
     am.reply_ep = (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) ? param->reply_ep : NULL;
     if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
         am.later = data;
@@ -210,7 +210,7 @@ static void send_stream(const void *data, size_t length)
 static size_t receive_stream(size_t length)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_STREAM_RECV_FLAG_WAITALL};
-    size_t came                     = 0;
+    size_t came = 0;
 
     must(finish(worker, ucp_stream_recv_nbx(ep, received, length, &came, &param)), "ucp_stream_recv_nbx");
     return came > 0 ? came : length;
@@ -243,10 +243,10 @@ static void flush(void)
 static void ask_memory(void)
 {
     const ucp_request_param_t plain = {.op_attr_mask = 0};
-    uint64_t add                    = 5;
-    uint64_t before                 = 0;
+    uint64_t add = 5;
+    uint64_t before = 0;
     const ucp_request_param_t fetch = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER,
-                                       .datatype     = ucp_dt_make_contig(sizeof(add)),
+                                       .datatype = ucp_dt_make_contig(sizeof(add)),
                                        .reply_buffer = &before};
     struct memory memory;
     ucp_rkey_h key;
@@ -272,11 +272,11 @@ static void ask_memory(void)
 static void serve_memory(void)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-                                         .length     = LONGEST + sizeof(uint64_t),
-                                         .flags      = UCP_MEM_MAP_ALLOCATE};
-    ucp_mem_attr_t attr               = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
-    struct memory memory              = {.address = 0};
-    uint64_t counter                  = 100;
+                                         .length = LONGEST + sizeof(uint64_t),
+                                         .flags = UCP_MEM_MAP_ALLOCATE};
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    struct memory memory = {.address = 0};
+    uint64_t counter = 100;
     ucp_mem_h handle;
     void *key;
     size_t key_length;
@@ -287,7 +287,7 @@ static void serve_memory(void)
     if (key_length > sizeof(memory.key)) {
         fail("a packed key has %zu bytes", key_length);
     }
-    memory.address    = (uintptr_t)attr.address;
+    memory.address = (uintptr_t)attr.address;
     memory.key_length = key_length;
     memcpy(memory.key, key, key_length);
     ucp_rkey_buffer_release(key);
@@ -327,7 +327,7 @@ static void start(void)
 {
     const uint64_t features =
         UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64;
-    const ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
     const ucp_worker_params_t worker_params = {.field_mask = 0};
 
     /* which release 1.0 knows: of a later level it warns, in the output that is read here */
@@ -363,9 +363,9 @@ static ucs_status_t connect_ep(void)
     static uint8_t address[ADDRESS_MAX];
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                                                   UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                                    .address         = (ucp_address_t *)address,
-                                    .err_mode        = UCP_ERR_HANDLING_MODE_PEER,
-                                    .err_handler.cb  = on_error,
+                                    .address = (ucp_address_t *)address,
+                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                                    .err_handler.cb = on_error,
                                     .err_handler.arg = NULL};
     static char line[2 * ADDRESS_MAX + 2];
     unsigned byte;
@@ -412,7 +412,7 @@ static void meet_friend(int first)
 static void be_refused(void)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucs_status_t status             = connect_ep();
+    ucs_status_t status = connect_ep();
 
     if (status == UCS_OK) {
         status = finish(worker, ucp_tag_send_nbx(ep, sent, LONGEST, TAG_BEGIN, &param));
@@ -441,7 +441,7 @@ static void refuse(void)
 
 int main(int argc, char **argv)
 {
-    int first   = argc > 1 && strcmp(argv[1], "first") == 0;
+    int first = argc > 1 && strcmp(argv[1], "first") == 0;
     int refused = argc > 2 && strcmp(argv[2], "refused") == 0;
 
     start();

@@ -75,7 +75,7 @@ static unsigned habits(void)
 {
     static _Atomic unsigned known;
     const char *text = getenv("CW_HABITS");
-    unsigned found   = 0;
+    unsigned found = 0;
 
     for (size_t i = 0; known == 0 && text != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
         found |= strstr(text, words[i].word) != NULL ? words[i].bit : 0;
@@ -103,7 +103,7 @@ static void *(*real_dlsym)(void *handle, const char *name);
 static void *real(const char *name)
 {
     void *library = dlopen("libibverbs.so.1", RTLD_NOLOAD | RTLD_LAZY);
-    void *found   = library != NULL ? real_dlsym(library, name) : NULL;
+    void *found = library != NULL ? real_dlsym(library, name) : NULL;
 
     if (found == NULL) {
         broken("a function of libibverbs is missing");
@@ -152,10 +152,10 @@ static void spoil(struct ibv_wc *wc)
     struct ibv_wc spoiled;
 
     memset(&spoiled, 0xa5, sizeof(spoiled));
-    spoiled.wr_id  = wc->wr_id;
+    spoiled.wr_id = wc->wr_id;
     spoiled.status = wc->status;
     spoiled.qp_num = wc->qp_num;
-    *wc            = spoiled;
+    *wc = spoiled;
 }
 
 /* Takes everything from the device. */
@@ -178,7 +178,7 @@ static void fetch(struct queue *queue)
             if (queue->count == ENTRIES) {
                 broken("more completions than it has room for");
             }
-            queue->entries[queue->count].wc      = wc[i];
+            queue->entries[queue->count].wc = wc[i];
             queue->entries[queue->count++].at_ns = now_ns() + (failed && (habits() & LATE) ? 30000000 : 0);
         }
     }
@@ -210,8 +210,8 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 static unsigned discard(struct ibv_cq *cq, uint32_t qp_num)
 {
     struct queue *queue = queue_of(cq);
-    unsigned gone       = 0;
-    int left            = 0;
+    unsigned gone = 0;
+    int left = 0;
 
     fetch(queue);
     for (int i = 0; i < queue->count; i++) {
@@ -245,7 +245,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *list)
     *device = (struct device){.context = context, .poll = context->ops.poll_cq, .real_fd = context->async_fd};
     context->ops.poll_cq = poll_cq;
     if (habits() & (EVENT | UNMAPPED)) {
-        fd                = epoll_create1(EPOLL_CLOEXEC);
+        fd = epoll_create1(EPOLL_CLOEXEC);
         device->signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (epoll_ctl(fd, EPOLL_CTL_ADD, device->real_fd, &real_one) != 0 ||
             epoll_ctl(fd, EPOLL_CTL_ADD, device->signal_fd, &own) != 0) {
@@ -294,7 +294,7 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
     const struct device *device = device_of(context);
-    const int fd                = context->async_fd;
+    const int fd = context->async_fd;
     struct epoll_event ready[2];
     uint64_t number;
     int result;
@@ -318,7 +318,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
         return -1;
     }
     context->async_fd = device->real_fd;
-    result            = REAL(ibv_get_async_event)(context, event);
+    result = REAL(ibv_get_async_event)(context, event);
     context->async_fd = fd;
     return result;
 }
@@ -367,8 +367,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
     struct ibv_context *context = mr->context;
-    const int result            = REAL(ibv_dereg_mr)(mr);
-    struct ibv_qp_attr attr     = {.qp_state = IBV_QPS_ERR};
+    const int result = REAL(ibv_dereg_mr)(mr);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
     for (int i = 0; i < QPS && (habits() & UNMAPPED); i++) {
         if (qps[i] != NULL && qps[i]->context == context && qps[i]->state == IBV_QPS_RTS) {
@@ -383,8 +383,8 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
     struct ibv_cq *recv_cq = qp->recv_cq, *send_cq = qp->send_cq;
-    const uint32_t qp_num  = qp->qp_num;
-    const int is_shared    = qp->srq != NULL;
+    const uint32_t qp_num = qp->qp_num;
+    const int is_shared = qp->srq != NULL;
     int result;
 
     pthread_mutex_lock(&lock);
@@ -417,7 +417,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
     pthread_mutex_lock(&lock);
     for (int i = 0; i < CQS && queues[i] != NULL; i++) {
         if (queues[i]->cq == cq) {
-            queues[i]->cq    = NULL;
+            queues[i]->cq = NULL;
             queues[i]->count = 0;
         }
     }

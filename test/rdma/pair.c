@@ -17,7 +17,7 @@
 
 void pair_skip_without_devices(void)
 {
-    int count                = 0;
+    int count = 0;
     struct ibv_device **list = ibv_get_device_list(&count);
 
     if (list != NULL) {
@@ -53,11 +53,11 @@ int pair_post(struct pair *pair, uint64_t id, enum ibv_wr_opcode opcode, size_t 
 
     if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         wr.wr.atomic.remote_addr = pair->name_b.address + offset;
-        wr.wr.atomic.rkey        = pair->name_b.key;
+        wr.wr.atomic.rkey = pair->name_b.key;
         wr.wr.atomic.compare_add = 1;
     } else {
         wr.wr.rdma.remote_addr = pair->name_b.address + offset;
-        wr.wr.rdma.rkey        = pair->name_b.key;
+        wr.wr.rdma.rkey = pair->name_b.key;
     }
     return ibv_post_send(pair->a.qp, &wr, &bad);
 }

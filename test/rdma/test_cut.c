@@ -64,7 +64,7 @@ static int good_wire(void **state)
 
 static void side_open(struct side *side, const char *device)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = FEATURES};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = FEATURES};
     ucp_worker_params_t worker_params = {.field_mask = 0};
     ucp_config_t *config;
 
@@ -111,7 +111,7 @@ static void connect_ep(struct link *link)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler = {.cb = failed, .arg = link}};
     ucp_address_t *address;
     size_t length;
@@ -155,12 +155,12 @@ static void exchange(struct link *link, char *out)
 static void link_open(struct link *link)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .length     = LONG};
+                                   .length = LONG};
 
     memset(link, 0, sizeof(*link));
     side_open(&link->a, "rxe0:1");
     side_open(&link->b, "rxe1:1");
-    link->memory   = calloc(1, LONG);
+    link->memory = calloc(1, LONG);
     params.address = link->memory;
     assert_non_null(link->memory);
     assert_int_equal(ucp_mem_map(link->b.context, &params, &link->memh), UCS_OK);
@@ -195,7 +195,7 @@ static void lost(const char *words)
     wire(words);
     begin = seconds();
     for (int i = 0; i < MESSAGES; i++) {
-        requests[2 * i]     = ucp_tag_send_nbx(link.ep, out, LONG, 2, &param);
+        requests[2 * i] = ucp_tag_send_nbx(link.ep, out, LONG, 2, &param);
         requests[2 * i + 1] = ucp_put_nbx(link.ep, out, LONG, (uintptr_t)link.memory, link.key, &param);
     }
     requests[2 * MESSAGES] = ucp_ep_flush_nbx(link.ep, &param);

@@ -24,11 +24,11 @@
 #include <ucp/api/ucp.h>
 
 enum {
-    LONG     = 1 << 16,
-    WINDOW   = 8,
-    WARM     = 4,
-    LAST     = 50, /* messages of a peer that dies after them */
-    HANG_S   = 40,
+    LONG = 1 << 16,
+    WINDOW = 8,
+    WARM = 4,
+    LAST = 50, /* messages of a peer that dies after them */
+    HANG_S = 40,
     FEATURES = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_AMO64 | UCP_FEATURE_STREAM
 };
 
@@ -82,16 +82,16 @@ static int get(int fd, void *data, size_t length)
 
 static int side_open(struct side *side, const char *device, const char *interval)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = FEATURES};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = FEATURES};
     ucp_worker_params_t worker_params = {.field_mask = 0};
-    ucp_mem_map_params_t map          = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                         .length     = LONG};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                .length = LONG};
     ucp_config_t *config;
     int ok;
 
     map.address = side->memory = calloc(1, LONG);
-    ok                         = side->memory != NULL && ucp_config_read(NULL, NULL, &config) == UCS_OK;
-    ok                         = ok && ucp_config_modify(config, "NET_DEVICES", device) == UCS_OK &&
+    ok = side->memory != NULL && ucp_config_read(NULL, NULL, &config) == UCS_OK;
+    ok = ok && ucp_config_modify(config, "NET_DEVICES", device) == UCS_OK &&
          (interval == NULL || ucp_config_modify(config, "KEEPALIVE_INTERVAL", interval) == UCS_OK);
     ok = ok && ucp_init(&params, config, &side->context) == UCS_OK;
     ok = ok && ucp_worker_create(side->context, &worker_params, &side->worker) == UCS_OK;
@@ -129,7 +129,7 @@ static void side_close(struct side *side)
 /* Receives whatever comes, for ever. */
 static void serve(struct side *side)
 {
-    const ucp_request_param_t param       = {.op_attr_mask = 0};
+    const ucp_request_param_t param = {.op_attr_mask = 0};
     ucs_status_ptr_t receives[2 * WINDOW] = {NULL};
     size_t i;
 
@@ -151,7 +151,7 @@ static void serve(struct side *side)
 static void last_words(struct side *side, int fd)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucp_ep_params_t params          = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     ucs_status_ptr_t flush;
     struct blob address;
     static int words[LAST];
@@ -226,8 +226,8 @@ static ucp_ep_h connect_to(const struct peer *peer)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                                   UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                    .address     = (const ucp_address_t *)peer->address.bytes,
-                                    .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                                    .address = (const ucp_address_t *)peer->address.bytes,
+                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                                     .err_handler = {.cb = failed}};
     ucp_ep_h ep;
 
@@ -272,7 +272,7 @@ static ucs_status_ptr_t begin(enum kind kind, ucp_ep_h ep, const struct peer *pe
         return ucp_get_nbx(ep, buffer, LONG, peer->memory, key, &param);
     case FADD:
         param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-        param.datatype     = ucp_dt_make_contig(sizeof(one));
+        param.datatype = ucp_dt_make_contig(sizeof(one));
         param.reply_buffer = &result;
         return ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &one, 1, peer->memory, key, &param);
     default:
@@ -339,7 +339,7 @@ static void test_killed(void **state)
 static void test_last_words(void **state)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    struct blob address             = {0};
+    struct blob address = {0};
     struct peer peer;
     ucp_address_t *bytes;
     double end;

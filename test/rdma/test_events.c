@@ -158,7 +158,7 @@ static void *destroy_srq(void *srq)
 static void test_unread(void **state)
 {
     const struct cw_verbs_options options = {.srq = 16};
-    struct ibv_srq_attr mark              = {.srq_limit = 2};
+    struct ibv_srq_attr mark = {.srq_limit = 2};
     struct ibv_async_event event;
     bool down = false, up = false;
     struct timespec until;
@@ -202,7 +202,7 @@ static void test_unread(void **state)
 static struct ibv_ah *way_to_b(struct pair *pair)
 {
     struct ibv_ah_attr way = {.is_global = 1,
-                              .port_num  = 1,
+                              .port_num = 1,
                               .grh = {.dgid = pair->b.gid, .sgid_index = (uint8_t)pair->a.gid_index, .hop_limit = 64}};
 
     return ibv_create_ah(pair->a.pd, &way);
@@ -212,11 +212,11 @@ static struct ibv_ah *way_to_b(struct pair *pair)
 static bool send_datagram(struct pair *pair, struct ibv_ah *ah, uint32_t qkey, size_t length)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)pair->a.memory, .length = (uint32_t)length, .lkey = pair->a.mr->lkey};
-    struct ibv_send_wr *bad, wr = {.opcode     = IBV_WR_SEND,
-                                   .sg_list    = &sge,
-                                   .num_sge    = 1,
-                                   .send_flags = SIGNALED,
-                                   .wr.ud      = {.ah = ah, .remote_qpn = pair->name_b.qp, .remote_qkey = qkey}};
+    struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND,
+                               .sg_list = &sge,
+                               .num_sge = 1,
+                               .send_flags = SIGNALED,
+                               .wr.ud = {.ah = ah, .remote_qpn = pair->name_b.qp, .remote_qkey = qkey}};
     struct ibv_wc wc;
 
     return ibv_post_send(pair->a.qp, &wr, &bad) == 0 && pair_await(pair->a.send_cq, &wc) == IBV_WC_SUCCESS;
@@ -232,7 +232,7 @@ static void test_datagrams(void **state)
     pair_open(&pair, MEMORY, &options);
     struct ibv_ah *ah = way_to_b(&pair);
     const size_t most = (size_t)128 << pair.a.mtu;
-    pair.a.memory[0]  = 42;
+    pair.a.memory[0] = 42;
     assert_non_null(ah);
     /* No receive, a wrong key, a receive without room for the header: all silent. */
     assert_true(send_datagram(&pair, ah, CW_VERBS_QKEY, 8));
@@ -305,21 +305,21 @@ static void test_addresses(void **state)
     cw_verbs_tell(&pair.b, &pair.name_b);
     nobody = pair.name_b;
     assert_int_equal(ibv_query_gid(pair.b.context, 1, 0, &nobody.gid), 0);
-    double begin  = pair_seconds();
+    double begin = pair_seconds();
     int connected = cw_verbs_to_rtr(&pair.a, &nobody);
     print_message("from an IPv4 address to a link-local one: %s after %.3f s\n",
                   connected == 0 ? "ready" : strerror(connected), pair_seconds() - begin);
     cw_verbs_close(&pair.a);
     cw_verbs_open(&pair.a, "rxe0", 4096, &options);
-    nobody             = pair.name_b;
+    nobody = pair.name_b;
     nobody.gid.raw[15] = 77;
-    begin              = pair_seconds();
-    connected          = cw_verbs_to_rtr(&pair.a, &nobody);
+    begin = pair_seconds();
+    connected = cw_verbs_to_rtr(&pair.a, &nobody);
     print_message("to an address that nobody has: %s after %.3f s\n", connected == 0 ? "ready" : strerror(connected),
                   pair_seconds() - begin);
     cw_verbs_close(&pair.a);
     cw_verbs_open(&pair.a, "rxe0", 4096, &options);
-    nobody    = pair.name_b;
+    nobody = pair.name_b;
     nobody.qp = 0x123456;
     cw_verbs_connect(&pair.a, &nobody);
     pair.name_b = nobody;
@@ -353,13 +353,13 @@ static void test_many(void **state)
     (void)state;
     pair_open(&pair, MEMORY, &options);
     struct ibv_qp *first = pair.a.qp;
-    const long before    = free_kib();
+    const long before = free_kib();
     for (int i = 0; i < MANY; i++) {
         double begin = pair_seconds();
-        qps[i]       = cw_verbs_new_qp(&pair.a);
+        qps[i] = cw_verbs_new_qp(&pair.a);
         assert_non_null(qps[i]);
         made += pair_seconds() - begin;
-        begin     = pair_seconds();
+        begin = pair_seconds();
         pair.a.qp = qps[i];
         assert_int_equal(cw_verbs_to_init(&pair.a), 0);
         cw_verbs_connect(&pair.a, &pair.name_b);

@@ -17,10 +17,10 @@
 #include <ucp/api/ucp.h>
 
 enum {
-    WAIT_S   = 30,
-    ROUNDS   = 4,
-    UNREAD   = 200, /* more packets than receives: UCX_RC_RX_QUEUE_LEN */
-    LONG     = 65536,
+    WAIT_S = 30,
+    ROUNDS = 4,
+    UNREAD = 200, /* more packets than receives: UCX_RC_RX_QUEUE_LEN */
+    LONG = 65536,
     FEATURES = UCP_FEATURE_AM | UCP_FEATURE_RMA
 };
 
@@ -55,14 +55,14 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
 
 static void side_open(struct side *side, const char *device)
 {
-    const ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = FEATURES};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = FEATURES};
     const ucp_worker_params_t worker_params = {.field_mask = 0};
-    const ucp_am_handler_param_t handler    = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
-                                                             UCP_AM_HANDLER_PARAM_FIELD_CB |
-                                                             UCP_AM_HANDLER_PARAM_FIELD_ARG,
-                                               .id  = 1,
-                                               .cb  = on_message,
-                                               .arg = side};
+    const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_CB |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_ARG,
+                                            .id = 1,
+                                            .cb = on_message,
+                                            .arg = side};
     ucp_config_t *config;
 
     memset(side, 0, sizeof(*side));
@@ -90,7 +90,7 @@ static ucp_ep_h connect_to(struct side *from, const struct side *to, ucs_status_
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler = {.cb = failed, .arg = failure}};
     ucp_address_t *address;
     size_t length;
@@ -123,9 +123,9 @@ static void wait_for(const unsigned *counter, unsigned target)
 
 static void send_one(ucp_ep_h ep, char what)
 {
-    static char bytes[2][64]        = {{0}, {1}};
+    static char bytes[2][64] = {{0}, {1}};
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucs_status_ptr_t request        = ucp_am_send_nbx(ep, 1, NULL, 0, bytes[(int)what], sizeof(bytes[0]), &param);
+    ucs_status_ptr_t request = ucp_am_send_nbx(ep, 1, NULL, 0, bytes[(int)what], sizeof(bytes[0]), &param);
 
     if (UCS_PTR_IS_PTR(request)) {
         ucp_request_free(request);
@@ -135,8 +135,8 @@ static void send_one(ucp_ep_h ep, char what)
 static void close_by_force(ucp_ep_h ep)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    const double end                = seconds() + WAIT_S;
-    ucs_status_ptr_t request        = ucp_ep_close_nbx(ep, &param);
+    const double end = seconds() + WAIT_S;
+    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
 
     while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
         progress();
@@ -153,7 +153,7 @@ static void test_unread(void **state)
 {
     ucs_status_t failure, failure_of_killer, failure_of_server;
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                .length     = LONG};
+                                .length = LONG};
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMH};
     char *from = calloc(1, LONG), *to = calloc(1, LONG);
     ucs_status_ptr_t request;
@@ -194,7 +194,7 @@ static void test_unread(void **state)
         }
         assert_int_equal(ucp_ep_rkey_unpack(of_server, blob, &key), UCS_OK);
         param.memh = memh;
-        request    = ucp_put_nbx(of_server, from, LONG, (uintptr_t)to, key, &param);
+        request = ucp_put_nbx(of_server, from, LONG, (uintptr_t)to, key, &param);
         assert_false(UCS_PTR_IS_ERR(request));
         close_by_force(of_server); /* the put uses memory of the program, so all requests must end now */
         if (UCS_PTR_IS_PTR(request)) {
@@ -222,7 +222,7 @@ static void test_unread(void **state)
 static void test_unmapped(void **state)
 {
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                .length     = LONG};
+                                .length = LONG};
     const ucp_request_param_t param = {.op_attr_mask = 0};
     char *memory = calloc(1, LONG), *copy = calloc(1, LONG);
     ucs_status_t failure, status;
@@ -285,7 +285,7 @@ static void test_unmapped_under_way(void **state)
 {
     enum { GETS = 8, TIMES = 6 };
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                .length     = LONG};
+                                .length = LONG};
     const ucp_request_param_t param = {.op_attr_mask = 0};
     char *memory = calloc(1, LONG), *copies = calloc(GETS, LONG);
     ucs_status_ptr_t requests[GETS];
@@ -364,7 +364,7 @@ static void wire(const char *how)
 static void test_stuck(void **state)
 {
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                .length     = LONG};
+                                .length = LONG};
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMH};
     const ucp_request_param_t by_force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     char *from = calloc(1, LONG), *to = calloc(1, LONG);
@@ -398,7 +398,7 @@ static void test_stuck(void **state)
     assert_int_equal(ucp_ep_rkey_unpack(ep, blob, &key), UCS_OK);
     wire("cut");
     param.memh = memh;
-    request    = ucp_put_nbx(ep, from, LONG, (uintptr_t)to, key, &param);
+    request = ucp_put_nbx(ep, from, LONG, (uintptr_t)to, key, &param);
     assert_true(UCS_PTR_IS_PTR(request));
     closing = ucp_ep_close_nbx(ep, &by_force);
     assert_false(UCS_PTR_IS_ERR(closing));

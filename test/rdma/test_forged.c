@@ -28,9 +28,9 @@ static void send_to(struct cw_side *from, const struct cw_side *to, struct cw_ve
     unsigned gid_from, gid_to;
 
     pair_of(from, to, &gid_from, &gid_to);
-    datagram->mtu      = verbs(from)->local.mtu;
+    datagram->mtu = verbs(from)->local.mtu;
     datagram->gid_from = gid_from;
-    datagram->gid_to   = gid_to;
+    datagram->gid_to = gid_to;
     cw_verbs_ud_send(verbs(from), &verbs(to)->local, gid_from, gid_to, datagram);
 }
 
@@ -38,18 +38,18 @@ static void send_to(struct cw_side *from, const struct cw_side *to, struct cw_ve
 static void send_bytes(struct cw_side *from, const struct cw_side *to, const void *bytes, size_t length)
 {
     struct cw_verbs_iface *iface = verbs(from);
-    struct ibv_sge sge           = {.addr = (uintptr_t)bytes, .length = (uint32_t)length};
-    struct ibv_send_wr *bad, wr = {.wr_id      = CW_VERBS_UD_WR,
-                                   .sg_list    = &sge,
-                                   .num_sge    = length > 0,
-                                   .opcode     = IBV_WR_SEND,
-                                   .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_sge sge = {.addr = (uintptr_t)bytes, .length = (uint32_t)length};
+    struct ibv_send_wr *bad, wr = {.wr_id = CW_VERBS_UD_WR,
+                              .sg_list = &sge,
+                              .num_sge = length > 0,
+                              .opcode = IBV_WR_SEND,
+                              .send_flags = IBV_SEND_SIGNALED};
     struct ibv_mr *mr = ibv_reg_mr(iface->pd, (void *)bytes, 4096, IBV_ACCESS_LOCAL_WRITE);
 
     cw_check(mr != NULL, "memory cannot be registered");
-    sge.lkey             = mr->lkey;
-    wr.wr.ud.ah          = iface->handles[0].handle;
-    wr.wr.ud.remote_qpn  = verbs(to)->local.qp;
+    sge.lkey = mr->lkey;
+    wr.wr.ud.ah = iface->handles[0].handle;
+    wr.wr.ud.remote_qpn = verbs(to)->local.qp;
     wr.wr.ud.remote_qkey = 0x4357;
     cw_check(ibv_post_send(iface->ud, &wr, &bad) == 0, "a datagram cannot be posted");
     iface->ud_sending++;
@@ -62,12 +62,12 @@ static void send_bytes(struct cw_side *from, const struct cw_side *to, const voi
 /* A hello of that side as it would send it. */
 static struct cw_verbs_datagram hello_of(const struct cw_side *side, const struct cw_side *to)
 {
-    return (struct cw_verbs_datagram){.kind    = CW_VERBS_HELLO,
-                                      .key     = verbs(to)->local.key,
-                                      .from    = 77,
-                                      .reads   = 1,
-                                      .qp      = 1000,
-                                      .address = verbs(side)->local};
+    return (struct cw_verbs_datagram){.kind = CW_VERBS_HELLO,
+                                   .key = verbs(to)->local.key,
+                                   .from = 77,
+                                   .reads = 1,
+                                   .qp = 1000,
+                                   .address = verbs(side)->local};
 }
 
 static size_t pack_word(void *dest, size_t max, void *arg)
@@ -93,7 +93,7 @@ static void still_serves(struct cw_rig *rig)
 
 static void test_garbage(void **state)
 {
-    struct cw_rig *rig             = *state;
+    struct cw_rig *rig = *state;
     struct cw_verbs_datagram hello = hello_of(rig->a, rig->b);
     static uint8_t bytes[4096];
     unsigned accepted;
@@ -123,7 +123,7 @@ static void test_garbage(void **state)
 /* Right in all but a byte or two. What is accepted by chance costs a connection that nobody uses. */
 static void test_changed_hellos(void **state)
 {
-    struct cw_rig *rig             = *state;
+    struct cw_rig *rig = *state;
     struct cw_verbs_datagram hello = hello_of(rig->a, rig->b);
     unsigned gid_from, gid_to;
     static uint8_t bytes[4096];
@@ -162,15 +162,15 @@ static void test_in_the_name_of_others(void **state)
     cw_rig_settle(rig);
     accepted = rig->b->accepted;
     send_to(&third, rig->b, &hello);
-    cancel.key  = verbs(rig->b)->local.key;
-    cancel.to   = cw_verbs_conn_of(ends[1]->conn)->id;
+    cancel.key = verbs(rig->b)->local.key;
+    cancel.to = cw_verbs_conn_of(ends[1]->conn)->id;
     cancel.from = cw_verbs_conn_of(ends[1]->conn)->peer_id;
     send_to(&third, rig->b, &cancel);
     reply = (struct cw_verbs_datagram){.kind = CW_VERBS_REPLY,
-                                       .key  = verbs(rig->a)->local.key,
-                                       .to   = cw_verbs_conn_of(ends[0]->conn)->id,
+                                       .key = verbs(rig->a)->local.key,
+                                       .to = cw_verbs_conn_of(ends[0]->conn)->id,
                                        .from = 3,
-                                       .qp   = 1000};
+                                       .qp = 1000};
     send_to(&third, rig->a, &reply);
     (void)cw_side_progress(&third);
     cw_rig_settle(rig);
@@ -205,7 +205,7 @@ static void wait_in_small_steps(struct cw_rig *rig, const struct cw_end *end)
     while (end->opened == 0) {
         before = cw_clock_ns();
         (void)cw_side_progress(rig->a);
-        before  = cw_clock_ns() - before;
+        before = cw_clock_ns() - before;
         longest = (before > longest) ? before : longest;
         cw_deadline_check(deadline, "the end of a dial to nobody");
     }
@@ -215,7 +215,7 @@ static void wait_in_small_steps(struct cw_rig *rig, const struct cw_end *end)
 static void expect_dial_fails(struct cw_rig *rig, const struct cw_verbs_address *address, const char *what)
 {
     uint8_t bytes[CW_VERBS_ADDRESS_MAX];
-    const size_t length         = cw_verbs_address_encode(address, bytes);
+    const size_t length = cw_verbs_address_encode(address, bytes);
     const struct cw_bytes hello = cw_bytes_unique(20);
     ucs_status_t status;
     struct cw_end *end;
@@ -234,7 +234,7 @@ static void expect_dial_fails(struct cw_rig *rig, const struct cw_verbs_address 
 
 static void test_wrong_addresses(void **state)
 {
-    struct cw_rig *rig            = *state;
+    struct cw_rig *rig = *state;
     struct cw_verbs_address wrong = verbs(rig->b)->local;
     unsigned i;
 
@@ -252,7 +252,7 @@ static void test_wrong_addresses(void **state)
     wrong = verbs(rig->b)->local;
     wrong.qp ^= 0x1000;
     expect_dial_fails(rig, &wrong, "a queue pair that does not exist");
-    wrong     = verbs(rig->b)->local;
+    wrong = verbs(rig->b)->local;
     wrong.lid = 77; /* says nothing on Ethernet */
     wrong.key ^= 1;
     expect_dial_fails(rig, &wrong, "the key of nobody");
@@ -266,10 +266,10 @@ static void test_wrong_addresses(void **state)
 static void test_no_receives(void **state)
 {
     struct cw_rig *rig = *state;
-    uint64_t word      = 5, deadline;
+    uint64_t word = 5, deadline;
     struct cw_end *ends[2];
     ucs_status_t status = UCS_OK;
-    unsigned sent       = 0;
+    unsigned sent = 0;
 
     cw_rig_connect(rig, rig->a, rig->b, &ends[0], &ends[1]);
     cw_rig_settle(rig);
@@ -296,7 +296,7 @@ static void test_no_receives(void **state)
 static void test_receives_run_dry(void **state)
 {
     struct cw_rig *rig = *state;
-    uint64_t word      = 5, deadline;
+    uint64_t word = 5, deadline;
     struct cw_end *ends[2];
     unsigned sent = 0, round;
 
@@ -342,21 +342,21 @@ static void acknowledged(struct ibv_async_event *event)
 
 static void test_device_gone(void **state)
 {
-    struct cw_rig *rig           = *state;
+    struct cw_rig *rig = *state;
     struct cw_verbs_iface *iface = verbs(rig->a);
-    const struct cw_bytes hello  = cw_bytes_unique(20);
-    uint64_t word                = 5;
+    const struct cw_bytes hello = cw_bytes_unique(20);
+    uint64_t word = 5;
     struct cw_end *ends[2], *dialled;
     ucs_status_t status;
     const char *why = "";
 
     cw_rig_connect(rig, rig->a, rig->b, &ends[0], &ends[1]);
-    dialled                = cw_end_dial_raw(rig->a, rig->b->address, rig->b->address_length, &hello, &status);
-    broken                 = *iface->lib;
+    dialled = cw_end_dial_raw(rig->a, rig->b->address, rig->b->address_length, &hello, &status);
+    broken = *iface->lib;
     broken.get_async_event = gone_event;
     broken.ack_async_event = acknowledged;
-    num_events             = 1;
-    iface->lib             = &broken;
+    num_events = 1;
+    iface->lib = &broken;
     (void)iface->async.ready(&iface->async, CW_POLL_READ);
     cw_check(num_events == 0, "the event of the device is not taken");
     cw_rig_wait(rig, &ends[0]->closed, 1, "`closed` of a device that is gone");

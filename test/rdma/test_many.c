@@ -28,7 +28,7 @@ static uint32_t words[EACH];
 
 static void side_open(struct side *side, const char *device)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_worker_params_t worker_params = {.field_mask = 0};
     ucp_config_t *config;
 
@@ -81,7 +81,7 @@ static void end_request(ucs_status_ptr_t request)
 static void connect_eps(void)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucp_ep_params_t params          = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     ucp_address_t *address;
     size_t length;
     int i;

@@ -51,18 +51,18 @@ static void test_cost(void **state)
     (void)state;
     pair_open(&pair, MEMORY, NULL);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        char *memory    = map(sizes[i], PROT_READ | PROT_WRITE);
+        char *memory = map(sizes[i], PROT_READ | PROT_WRITE);
         double best_reg = 1, best_dereg = 1;
         memset(memory, 1, sizes[i]);
         for (int round = 0; round < 20; round++) {
             const double begin = pair_seconds();
-            struct ibv_mr *mr  = ibv_reg_mr(pair.a.pd, memory, sizes[i], REMOTE_WRITE);
+            struct ibv_mr *mr = ibv_reg_mr(pair.a.pd, memory, sizes[i], REMOTE_WRITE);
             assert_non_null(mr);
             const double middle = pair_seconds();
             assert_int_equal(ibv_dereg_mr(mr), 0);
             const double end = pair_seconds();
-            best_reg         = middle - begin < best_reg ? middle - begin : best_reg;
-            best_dereg       = end - middle < best_dereg ? end - middle : best_dereg;
+            best_reg = middle - begin < best_reg ? middle - begin : best_reg;
+            best_dereg = end - middle < best_dereg ? end - middle : best_dereg;
         }
         print_message("%8zu KiB: registered in %.0f us, given back in %.0f us\n", sizes[i] >> 10, best_reg * 1e6,
                       best_dereg * 1e6);
@@ -87,7 +87,7 @@ static void test_read_only(void **state)
     print_message("rights to write on memory that has none: %s\n", strerror(errno));
     struct ibv_mr *mr = ibv_reg_mr(pair.b.pd, memory, PAGE, REMOTE_READ);
     assert_non_null(mr);
-    pair.name_b.key     = mr->rkey;
+    pair.name_b.key = mr->rkey;
     pair.name_b.address = (uintptr_t)memory;
     assert_int_equal(pair_post(&pair, 1, IBV_WR_RDMA_READ, 0, 9, SIGNALED), 0);
     assert_int_equal(pair_await(pair.a.send_cq, &wc), IBV_WC_SUCCESS);
@@ -102,15 +102,15 @@ static void test_read_only(void **state)
 static void limited(struct pair *pair)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2]  = {{0}};
-    struct rlimit limit                    = {1 << 20, 1 << 20};
-    char *memory                           = map(MEMORY, PROT_READ | PROT_WRITE);
+    struct __user_cap_data_struct data[2] = {{0}};
+    struct rlimit limit = {1 << 20, 1 << 20};
+    char *memory = map(MEMORY, PROT_READ | PROT_WRITE);
 
     if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || syscall(SYS_capset, &header, data) != 0) {
         _exit(2);
     }
     struct ibv_context *context = ibv_open_device(pair->a.context->device);
-    struct ibv_pd *pd           = context != NULL ? ibv_alloc_pd(context) : NULL;
+    struct ibv_pd *pd = context != NULL ? ibv_alloc_pd(context) : NULL;
     if (pd == NULL) {
         _exit(3);
     }
@@ -144,7 +144,7 @@ static void test_odd_registrations(void **state)
 
     (void)state;
     pair_open(&pair, MEMORY, NULL);
-    errno             = 0;
+    errno = 0;
     struct ibv_mr *mr = ibv_reg_mr(pair.a.pd, pair.a.memory, 0, REMOTE_WRITE);
     print_message("of no bytes: %s\n", mr != NULL ? "yes" : strerror(errno));
     if (mr != NULL) {
@@ -157,7 +157,7 @@ static void test_odd_registrations(void **state)
     print_message("keys of two registrations in a row: %#x %#x\n", pair.a.mr->rkey, mr->rkey);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     errno = 0;
-    mr    = ibv_reg_mr(pair.a.pd, pair.a.memory, MEMORY, REMOTE_WRITE | IBV_ACCESS_ON_DEMAND);
+    mr = ibv_reg_mr(pair.a.pd, pair.a.memory, MEMORY, REMOTE_WRITE | IBV_ACCESS_ON_DEMAND);
     print_message("on demand: %s\n", mr != NULL ? "yes" : strerror(errno));
     assert_null(mr);
     mr = ibv_reg_mr(pair.a.pd, pair.a.memory, MEMORY, REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING);
@@ -277,7 +277,7 @@ static void test_atomic_with_processor(void **state)
     (void)state;
     pair_open(&pair, MEMORY, NULL);
     uint64_t *word = (uint64_t *)(void *)pair.b.memory;
-    adding         = true;
+    adding = true;
     assert_int_equal(pthread_create(&thread, NULL, add, word), 0);
     for (int i = 0; i < ADDS; i++) {
         assert_int_equal(pair_post(&pair, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, SIGNALED), 0);
@@ -317,7 +317,7 @@ static bool late_write(struct pair *pair, int (*revoke)(struct pair *pair), cons
     const bool soon = memcmp(before, pair->b.memory, LENGTH) != 0;
     memcpy(before, pair->b.memory, LENGTH);
     usleep(200000);
-    const bool late        = soon || memcmp(before, pair->b.memory, LENGTH) != 0;
+    const bool late = soon || memcmp(before, pair->b.memory, LENGTH) != 0;
     const bool end_is_seen = memcmp(before, pair->b.memory, LENGTH) == 0;
     while (cw_verbs_wait(pair->a.send_cq, &wc, 2000) && wc.status == IBV_WC_SUCCESS) {
     }
@@ -414,9 +414,9 @@ static void test_revocation_at_writer(void **state)
     assert_int_equal(cw_verbs_to_error(pair.a.qp), 0);
     assert_int_equal(pair_await(pair.a.send_cq, &wc), IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(ibv_destroy_qp(pair.a.qp), 0);
-    pair.a.qp                  = NULL;
+    pair.a.qp = NULL;
     const volatile char *first = pair.b.memory;
-    const bool early           = *first == 42;
+    const bool early = *first == 42;
     usleep(500000);
     print_message("writer's queue pair to error and destroyed, its request flushed: the byte was there before: %s, "
                   "half a second later: %s\n",

@@ -75,7 +75,7 @@ static void end_request(ucs_status_ptr_t request)
 
 static void open_worker(int me)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_worker_params_t worker_params = {.field_mask = 0};
     ucp_address_t *address;
     ucp_context_h context;
@@ -107,7 +107,7 @@ static void rest(void)
 static void child(int me)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucp_ep_params_t params          = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     ucs_status_ptr_t requests[PROCESSES];
     ucp_ep_h eps[PROCESSES];
     uint32_t round, got;

@@ -78,13 +78,13 @@ static void test_full(void **state)
     large.length = 100000;
     memset(wrs, 0, sizeof(wrs));
     for (int i = 0; i < 2; i++) {
-        wrs[i]                     = (struct ibv_send_wr){.opcode     = IBV_WR_RDMA_WRITE,
-                                                          .sg_list    = i == 0 ? &sge : &large,
-                                                          .num_sge    = 1,
-                                                          .next       = i == 0 ? &wrs[1] : NULL,
-                                                          .send_flags = SIGNALED | IBV_SEND_INLINE};
+        wrs[i] = (struct ibv_send_wr){.opcode = IBV_WR_RDMA_WRITE,
+                                  .sg_list = i == 0 ? &sge : &large,
+                                  .num_sge = 1,
+                                  .next = i == 0 ? &wrs[1] : NULL,
+                                  .send_flags = SIGNALED | IBV_SEND_INLINE};
         wrs[i].wr.rdma.remote_addr = pair.name_b.address;
-        wrs[i].wr.rdma.rkey        = pair.name_b.key;
+        wrs[i].wr.rdma.rkey = pair.name_b.key;
     }
     assert_int_not_equal(ibv_post_send(pair.a.qp, wrs, &bad), 0);
     assert_ptr_equal(bad, &wrs[1]);
@@ -108,7 +108,7 @@ static void test_limits(void **state)
         struct cw_verbs_side side;
         cw_verbs_open(&side, "rxe0", 4096, NULL);
         side.options.inlined = asked;
-        struct ibv_qp *qp    = cw_verbs_new_qp(&side);
+        struct ibv_qp *qp = cw_verbs_new_qp(&side);
         if (qp != NULL) {
             most = asked;
             ibv_destroy_qp(qp);
@@ -265,7 +265,7 @@ static void test_too_short(void **state)
     cw_verbs_receive(&pair.b, 5, 0, 8);
     assert_int_equal(pair_post(&pair, 1, IBV_WR_SEND, 0, 9, SIGNALED), 0);
     const enum ibv_wc_status sender = pair_await(pair.a.send_cq, &wc);
-    const bool told                 = cw_verbs_wait(pair.b.recv_cq, &wc, 500);
+    const bool told = cw_verbs_wait(pair.b.recv_cq, &wc, 500);
     print_message("9 bytes for a receive of 8: sender %d (%s), receiver %d\n", sender, ibv_wc_status_str(sender),
                   told ? (int)wc.status : -1);
     /* Which error differs from device to device. */
@@ -279,7 +279,7 @@ static void test_too_short(void **state)
 static void test_low_water(void **state)
 {
     const struct cw_verbs_options options = {.srq = 64, .rnr_retries = 7};
-    struct ibv_srq_attr mark              = {.srq_limit = 10}, now;
+    struct ibv_srq_attr mark = {.srq_limit = 10}, now;
     struct ibv_async_event event;
     struct pair pair;
     struct ibv_wc wc;
@@ -319,7 +319,7 @@ static void test_order_between(void **state)
 
     (void)state;
     pair_open(&pair, MEMORY, NULL);
-    second      = pair;
+    second = pair;
     second.a.qp = cw_verbs_new_qp(&second.a);
     second.b.qp = cw_verbs_new_qp(&second.b);
     assert_int_equal(cw_verbs_to_init(&second.a), 0);
@@ -355,12 +355,12 @@ static int read_then_write(struct pair *pair, unsigned flags, int rounds)
         struct ibv_sge sge = {
             .addr = (uintptr_t)pair->a.memory + half, .length = (uint32_t)length, .lkey = pair->a.mr->lkey};
         struct ibv_send_wr *bad;
-        struct ibv_send_wr wr = {.wr_id      = 2,
-                                 .opcode     = IBV_WR_RDMA_WRITE,
-                                 .sg_list    = &sge,
-                                 .num_sge    = 1,
-                                 .send_flags = SIGNALED | flags,
-                                 .wr.rdma    = {.remote_addr = pair->name_b.address, .rkey = pair->name_b.key}};
+        struct ibv_send_wr wr = {.wr_id = 2,
+                            .opcode = IBV_WR_RDMA_WRITE,
+                            .sg_list = &sge,
+                            .num_sge = 1,
+                            .send_flags = SIGNALED | flags,
+                            .wr.rdma = {.remote_addr = pair->name_b.address, .rkey = pair->name_b.key}};
         assert_int_equal(pair_post(pair, 1, IBV_WR_RDMA_READ, 0, length, SIGNALED), 0);
         assert_int_equal(ibv_post_send(pair->a.qp, &wr, &bad), 0);
         assert_int_equal(pair_await(pair->a.send_cq, &wc), IBV_WC_SUCCESS);

@@ -121,7 +121,7 @@ static void bad_wire(const char *words)
     }
     clean = counter("wire0", "tx_packets") - clean;
     pair_wire(words);
-    uint64_t more      = counter("wire0", "tx_packets");
+    uint64_t more = counter("wire0", "tx_packets");
     const double begin = pair_seconds();
     for (int i = 0; i < 4; i++) {
         echo(&pair, 2);
@@ -181,16 +181,16 @@ static void test_share_of_loss(void **state)
     (void)state;
     pair_open(&pair, ROOM, &options);
     struct ibv_ah_attr way = {.is_global = 1,
-                              .port_num  = 1,
+                              .port_num = 1,
                               .grh = {.dgid = pair.b.gid, .sgid_index = (uint8_t)pair.a.gid_index, .hop_limit = 64}};
-    struct ibv_ah *ah      = ibv_create_ah(pair.a.pd, &way);
+    struct ibv_ah *ah = ibv_create_ah(pair.a.pd, &way);
     assert_non_null(ah);
     struct ibv_sge sge = {.addr = (uintptr_t)pair.a.memory, .length = 8, .lkey = pair.a.mr->lkey};
-    struct ibv_send_wr *bad, wr = {.opcode     = IBV_WR_SEND,
-                                   .sg_list    = &sge,
-                                   .num_sge    = 1,
-                                   .send_flags = IBV_SEND_SIGNALED,
-                                   .wr.ud = {.ah = ah, .remote_qpn = pair.name_b.qp, .remote_qkey = CW_VERBS_QKEY}};
+    struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND,
+                               .sg_list = &sge,
+                               .num_sge = 1,
+                               .send_flags = IBV_SEND_SIGNALED,
+                               .wr.ud = {.ah = ah, .remote_qpn = pair.name_b.qp, .remote_qkey = CW_VERBS_QKEY}};
     pair_wire("loss 25");
     for (int i = 0; i < DATAGRAMS; i++) {
         cw_verbs_receive(&pair.b, 0, 0, ROOM);
@@ -219,7 +219,7 @@ static void test_cut(void **state)
     (void)state;
     pair_open(&pair, 4096, &options);
     pair_wire("cut");
-    pair.a.memory[0]   = 42;
+    pair.a.memory[0] = 42;
     const double begin = pair_seconds();
     assert_int_equal(pair_post(&pair, 1, IBV_WR_RDMA_WRITE, 0, 1, IBV_SEND_SIGNALED), 0);
     assert_int_equal(pair_await(pair.a.send_cq, &wc), IBV_WC_RETRY_EXC_ERR);

@@ -142,7 +142,7 @@ static ucs_status_t send_one(ucp_tag_t tag, size_t size)
 static ucs_status_t recv_one(ucp_tag_t tag, size_t *size)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
-    ucs_status_t status             = finish(ucp_tag_recv_nbx(worker, buffer, MAX_SIZE, tag, UINT64_MAX, &param), size);
+    ucs_status_t status = finish(ucp_tag_recv_nbx(worker, buffer, MAX_SIZE, tag, UINT64_MAX, &param), size);
 
     return (status == UCS_OK && memcmp(buffer, data, *size) != 0) ? UCS_ERR_IO_ERROR : status;
 }
@@ -164,7 +164,7 @@ static ucp_err_handling_mode_t err_mode = UCP_ERR_HANDLING_MODE_PEER;
 static void make_ep(ucp_ep_params_t *params)
 {
     params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params->err_mode       = err_mode;
+    params->err_mode = err_mode;
     params->err_handler.cb = on_error;
     must(ucp_ep_create(worker, params, &ep), "ucp_ep_create");
 }
@@ -205,24 +205,24 @@ static void print_hex(const void *bytes, size_t length)
 static socklen_t socket_address(char *text, unsigned port, struct sockaddr_storage *address)
 {
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
-    struct sockaddr_in *v4  = (struct sockaddr_in *)address;
-    char *scope             = strchr(text, '%');
+    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
+    char *scope = strchr(text, '%');
 
     memset(address, 0, sizeof(*address));
     if (scope != NULL) {
-        *scope            = '\0';
+        *scope = '\0';
         v6->sin6_scope_id = if_nametoindex(scope + 1);
     }
     if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1) {
         v6->sin6_family = AF_INET6;
-        v6->sin6_port   = htons((uint16_t)port);
+        v6->sin6_port = htons((uint16_t)port);
         return sizeof(*v6);
     }
     if (inet_pton(AF_INET, text, &v4->sin_addr) != 1) {
         die("address", UCS_ERR_INVALID_PARAM);
     }
     v4->sin_family = AF_INET;
-    v4->sin_port   = htons((uint16_t)port);
+    v4->sin_port = htons((uint16_t)port);
     return sizeof(*v4);
 }
 
@@ -240,7 +240,7 @@ static void do_connect(const char *hex)
 {
     unsigned char address[MAX_LINE / 2];
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
-                              .address    = (const ucp_address_t *)address};
+                              .address = (const ucp_address_t *)address};
 
     from_hex(hex, address, sizeof(address));
     make_ep(&params);
@@ -252,9 +252,9 @@ static void do_listen(char *text, unsigned port)
     struct sockaddr_storage address;
     ucp_listener_params_t params = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
                                                   UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-                                    .sockaddr   = {(struct sockaddr *)&address, socket_address(text, port, &address)},
+                                    .sockaddr = {(struct sockaddr *)&address, socket_address(text, port, &address)},
                                     .conn_handler = {on_request, NULL}};
-    ucp_listener_attr_t attr     = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
 
     must(ucp_listener_create(worker, &params, &listener), "ucp_listener_create");
     must(ucp_listener_query(listener, &attr), "ucp_listener_query");
@@ -265,8 +265,8 @@ static void do_dial(char *text, unsigned port)
 {
     struct sockaddr_storage address;
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR,
-                              .flags      = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-                              .sockaddr   = {(struct sockaddr *)&address, socket_address(text, port, &address)}};
+                              .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+                              .sockaddr = {(struct sockaddr *)&address, socket_address(text, port, &address)}};
 
     make_ep(&params);
     printf("ok\n");
@@ -275,8 +275,8 @@ static void do_dial(char *text, unsigned port)
 static void do_ping(unsigned count, size_t size)
 {
     const double start_ms = now_ms();
-    ucs_status_t status   = UCS_OK;
-    size_t got            = size;
+    ucs_status_t status = UCS_OK;
+    size_t got = size;
 
     wait_for_ep();
     while (count-- > 0 && status == UCS_OK && got == size) {
@@ -291,7 +291,7 @@ static void do_ping(unsigned count, size_t size)
 static void do_echo(unsigned count)
 {
     const double start_ms = now_ms();
-    ucs_status_t status   = UCS_OK;
+    ucs_status_t status = UCS_OK;
     size_t size;
 
     while (count-- > 0 && status == UCS_OK) {
@@ -308,8 +308,8 @@ static void do_echo(unsigned count)
 static void do_burst(unsigned count, size_t size, int sends)
 {
     const ucp_request_param_t param = {0};
-    const double start_ms           = now_ms();
-    ucs_status_t status             = UCS_OK, last;
+    const double start_ms = now_ms();
+    ucs_status_t status = UCS_OK, last;
     void *requests[MAX_BURST];
     unsigned i;
 
@@ -320,7 +320,7 @@ static void do_burst(unsigned count, size_t size, int sends)
                             : ucp_tag_recv_nbx(worker, buffer, MAX_SIZE, 103, UINT64_MAX, &param);
     }
     for (i = 0; i < count; i++) {
-        last   = finish(requests[i], NULL);
+        last = finish(requests[i], NULL);
         status = (status == UCS_OK) ? last : status;
     }
     answer(status, start_ms);
@@ -329,12 +329,12 @@ static void do_burst(unsigned count, size_t size, int sends)
 static void do_expose(size_t size)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .length     = size};
+                                   .length = size};
     size_t length;
     void *key;
 
-    window         = calloc(1, size);
-    window[0]      = 1;
+    window = calloc(1, size);
+    window[0] = 1;
     params.address = window;
     must(ucp_mem_map(context, &params, &memory), "ucp_mem_map");
     must(ucp_rkey_pack(context, memory, &key, &length), "ucp_rkey_pack");
@@ -382,8 +382,8 @@ static void do_transport(void)
 static void do_close(uint32_t flags)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = flags};
-    const double start_ms           = now_ms();
-    ucs_status_t status             = finish(ucp_ep_close_nbx(ep, &param), NULL);
+    const double start_ms = now_ms();
+    ucs_status_t status = finish(ucp_ep_close_nbx(ep, &param), NULL);
 
     ep = NULL;
     answer(status, start_ms);
@@ -393,8 +393,8 @@ static void do_close(uint32_t flags)
 static int obey(char *line)
 {
     const ucp_request_param_t none = {0};
-    const double start_ms          = now_ms();
-    char *words[4]                 = {"", "", "", ""}, *rest = NULL;
+    const double start_ms = now_ms();
+    char *words[4] = {"", "", "", ""}, *rest = NULL;
     ucs_status_t status;
     unsigned count;
     size_t size = 0;
@@ -450,10 +450,10 @@ static int obey(char *line)
 
 static void start(void)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                         .features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
-    const ucp_worker_params_t options = {.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
+    const ucp_worker_params_t options = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SINGLE};
     unsigned i;
 
     if (sleeps) {
@@ -461,7 +461,7 @@ static void start(void)
     }
     must(ucp_init(&params, NULL, &context), "ucp_init");
     must(ucp_worker_create(context, &options, &worker), "ucp_worker_create");
-    data   = malloc(MAX_SIZE);
+    data = malloc(MAX_SIZE);
     buffer = malloc(MAX_SIZE);
     for (i = 0; i < MAX_SIZE; i++) {
         data[i] = (unsigned char)(i * 7u + i / 251u);
@@ -488,7 +488,7 @@ int main(int argc, char **argv)
         }
         if (line[length++] == '\n') {
             line[length] = '\0';
-            length       = 0;
+            length = 0;
             if (!obey(line)) {
                 break;
             }

@@ -47,7 +47,7 @@ static inline size_t cw_generic_size(void *state)
 static inline size_t cw_generic_pack(void *state, size_t offset, void *to, size_t most)
 {
     struct cw_generic *generic = state;
-    size_t part                = generic->length - offset;
+    size_t part = generic->length - offset;
 
     part = (part < most) ? part : most;
     part = (generic->packs++ % 3 == 1 && part > 1) ? part / 2 : part;

@@ -33,10 +33,10 @@ static inline uint64_t cw_series_setting(const char *name, uint64_t otherwise)
 static inline void cw_series_run(void **state)
 {
     const struct cw_series *series = *state;
-    const uint64_t first           = cw_series_setting("CW_SIM_SEED", 1);
-    const uint64_t all             = cw_series_setting("CW_SIM_SEEDS", series->seeds);
-    const uint64_t part            = all * cw_series_setting("CW_SIM_PERCENT", 100) / 100;
-    const uint64_t count           = (part > 0) ? part : 1;
+    const uint64_t first = cw_series_setting("CW_SIM_SEED", 1);
+    const uint64_t all = cw_series_setting("CW_SIM_SEEDS", series->seeds);
+    const uint64_t part = all * cw_series_setting("CW_SIM_PERCENT", 100) / 100;
+    const uint64_t count = (part > 0) ? part : 1;
 
     for (uint64_t seed = first; seed < first + count; seed++) {
         series->run(seed);

@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct address) == ADDRESS_LENGTH, "no padding");
 static unsigned query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
     const struct cw_sim_world *world = cw_sim_world_get();
-    unsigned count                   = (world != NULL && world->knobs.rdma == 0) ? 1 : 0, i;
+    unsigned count = (world != NULL && world->knobs.rdma == 0) ? 1 : 0, i;
 
     (void)config;
     count = (count > 0 && world->knobs.num_devices > 0) ? world->knobs.num_devices : count;
@@ -70,19 +70,19 @@ static ucs_status_t open_as(const struct cw_transport *transport, const struct c
         return UCS_ERR_NO_MEMORY;
     }
     *iface = (struct cw_sim_iface){
-        .iface  = {.transport = transport,
-                   .upcalls   = params->upcalls,
-                   .owner     = params->owner,
-                   .limits    = {.max_short     = world->knobs.max_short,
-                                 .max_bcopy     = world->knobs.max_bcopy,
-                                 .max_zcopy     = world->knobs.max_zcopy,
-                                 .zcopy_min     = 16u << 10,
-                                 .max_iov       = world->knobs.max_iov,
-                                 .max_placed    = world->knobs.max_placed,
-                                 .latency_ns    = (double)world->knobs.delay_min_ns,
-                                 .bandwidth_bps = 1e9,
-                                 .overhead_ns   = (double)world->knobs.step_ns}},
-        .world  = world,
+        .iface = {.transport = transport,
+                  .upcalls = params->upcalls,
+                  .owner = params->owner,
+                  .limits = {.max_short = world->knobs.max_short,
+                                .max_bcopy = world->knobs.max_bcopy,
+                                .max_zcopy = world->knobs.max_zcopy,
+                                .zcopy_min = 16u << 10,
+                                .max_iov = world->knobs.max_iov,
+                                .max_placed = world->knobs.max_placed,
+                                .latency_ns = (double)world->knobs.delay_min_ns,
+                                .bandwidth_bps = 1e9,
+                                .overhead_ns = (double)world->knobs.step_ns}},
+        .world = world,
         .poller = params->poller,
     };
     if (params->domain != NULL) {
@@ -90,9 +90,9 @@ static ucs_status_t open_as(const struct cw_transport *transport, const struct c
         iface->iface.limits.max_registered = world->knobs.max_bcopy;
     }
     if (transport->access != NULL) {
-        iface->device                  = (unsigned)(params->devices->name[strlen("simrdma")] - '0');
+        iface->device = (unsigned)(params->devices->name[strlen("simrdma")] - '0');
         iface->iface.limits.max_placed = 0;
-        iface->iface.limits.keep_room  = KEEP_ROOM;
+        iface->iface.limits.keep_room = KEEP_ROOM;
         iface->iface.limits.bandwidth_bps *= (iface->device == 0 && world->knobs.ratio > 0) ? world->knobs.ratio : 1;
     }
     cw_list_init(&iface->links[0]);
@@ -138,7 +138,7 @@ static void iface_close(struct cw_iface *base)
 static size_t iface_address(struct cw_iface *base, void *buffer, size_t max)
 {
     const struct cw_sim_iface *iface = cw_sim_iface(base);
-    const struct address address     = {ADDRESS_MAGIC, iface->number, iface->world->seed};
+    const struct address address = {ADDRESS_MAGIC, iface->number, iface->world->seed};
 
     if (max < ADDRESS_LENGTH) {
         return 0;
@@ -182,15 +182,15 @@ static struct cw_sim_conn *conn_new(struct cw_sim_iface *iface, struct cw_sim_li
         return NULL;
     }
     *conn = (struct cw_sim_conn){
-        .conn  = {.iface = &iface->iface, .max_whole = side * 2 * iface->world->knobs.max_bcopy,
-                  .max_piece = side * 2 * iface->world->knobs.max_bcopy},
-        .link  = link,
-        .side  = (uint8_t)side,
+        .conn = {.iface = &iface->iface, .max_whole = side * 2 * iface->world->knobs.max_bcopy,
+                 .max_piece = side * 2 * iface->world->knobs.max_bcopy},
+        .link = link,
+        .side = (uint8_t)side,
         .state = (side == 0) ? CW_SIM_DIALING : CW_SIM_ACCEPTING,
     };
     cw_list_init(&conn->accesses);
     cw_list_init(&conn->flushes);
-    conn->no_copies  = (uint8_t)cw_sim_peer_chance(iface->world, CW_SIM_NO_COPIES);
+    conn->no_copies = (uint8_t)cw_sim_peer_chance(iface->world, CW_SIM_NO_COPIES);
     link->ends[side] = conn;
     cw_sim_link_get(link);
     iface->num_conns++;
@@ -246,7 +246,7 @@ static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t addres
     if (conn == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    conn->conn.user    = user;
+    conn->conn.user = user;
     cw_sim_link_join(link, 0, iface);
     cw_sim_link_join(link, 1, cw_sim_world_find(world, address.number));
     start_dial(world, link);
@@ -256,10 +256,10 @@ static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t addres
 
 static void close_conn(struct cw_conn *base)
 {
-    struct cw_sim_conn *conn   = cw_sim_conn(base);
+    struct cw_sim_conn *conn = cw_sim_conn(base);
     struct cw_sim_iface *iface = cw_sim_iface(base->iface);
-    struct cw_sim_link *link   = conn->link;
-    int leaves                 = conn->state == CW_SIM_OPEN && !iface->death;
+    struct cw_sim_link *link = conn->link;
+    int leaves = conn->state == CW_SIM_OPEN && !iface->death;
 
     cw_sim_must(!iface->upcall, "close_conn is called inside an upcall of the interface");
     cw_sim_rdma_end_all(conn, UCS_ERR_CANCELED);
@@ -274,7 +274,7 @@ static void abandon(struct cw_conn *base)
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
 
-    conn->state  = CW_SIM_BROKEN; /* no access reaches memory here any more */
+    conn->state = CW_SIM_BROKEN; /* no access reaches memory here any more */
     conn->status = UCS_ERR_CANCELED;
     cw_sim_rdma_abandon(conn);
 }
@@ -283,8 +283,8 @@ static void abandon(struct cw_conn *base)
 static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
 {
     struct cw_sim_stats *stats = &iface->world->stats;
-    struct cw_sim_conn *conn   = conn_new(iface, link, 1);
-    size_t reply_length        = CW_HELLO_MAX;
+    struct cw_sim_conn *conn = conn_new(iface, link, 1);
+    size_t reply_length = CW_HELLO_MAX;
     char reply[CW_HELLO_MAX];
     ucs_status_t status;
 
@@ -297,7 +297,7 @@ static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
                                           reply, &reply_length);
     cw_sim_must(reply_length <= CW_HELLO_MAX, "a reply is too long");
     cw_sim_must(cw_sim_link_reply(link, reply, reply_length), "there is no memory for a reply");
-    stats->hellos      += 2;
+    stats->hellos += 2;
     stats->hello_bytes += link->hello_length + reply_length;
     link->opened.status = (status == UCS_OK) ? UCS_OK : UCS_ERR_REJECTED;
     cw_sim_launch(&link->opened);
@@ -317,12 +317,12 @@ static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
 static unsigned on_opened(struct cw_sim_iface *iface, struct cw_sim_conn *conn, ucs_status_t status)
 {
     struct cw_sim_link *link = conn->link;
-    const int answered       = status == UCS_OK || status == UCS_ERR_REJECTED;
+    const int answered = status == UCS_OK || status == UCS_ERR_REJECTED;
 
     if (conn->state != CW_SIM_DIALING) {
         return 0;
     }
-    conn->state  = (status == UCS_OK) ? CW_SIM_OPEN : CW_SIM_BROKEN;
+    conn->state = (status == UCS_OK) ? CW_SIM_OPEN : CW_SIM_BROKEN;
     conn->status = status;
     iface->iface.upcalls->opened(&conn->conn, status, answered ? link->reply_data : NULL,
                                  answered ? link->reply_length : 0);
@@ -362,7 +362,7 @@ static int hand_up_copy(struct cw_sim_iface *iface, struct cw_sim_conn *conn, co
 static void *keep(struct cw_conn *base, const void *data)
 {
     struct cw_sim_iface *iface = cw_sim_iface(base->iface);
-    char *kept                 = iface->handed;
+    char *kept = iface->handed;
 
     cw_sim_must(iface->upcall, "a packet is kept outside of its upcall");
     if (kept == NULL || data != kept || iface->kept == MOST_KEPT || cw_sim_chance(iface->world, CW_SIM_NO_MEMORY)) {
@@ -385,7 +385,7 @@ static void give_back(struct cw_iface *base, void *kept)
 static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, struct cw_sim_event *packet)
 {
     struct cw_sim_world *world = iface->world;
-    struct cw_sim_conn *conn   = link->ends[packet->side];
+    struct cw_sim_conn *conn = link->ends[packet->side];
 
     give_room(world, packet);
     cw_sim_rdma_catch_up(link, 1u - packet->side, packet->age);
@@ -409,7 +409,7 @@ static unsigned on_closed(struct cw_sim_iface *iface, struct cw_sim_conn *conn, 
     if (conn->state != CW_SIM_OPEN) {
         return 0;
     }
-    conn->state  = CW_SIM_BROKEN;
+    conn->state = CW_SIM_BROKEN;
     conn->status = status;
     cw_sim_rdma_end_all(conn, status);
     cw_sim_queue_end(conn, 0, status);
@@ -472,7 +472,7 @@ static unsigned progress(struct cw_iface *base)
         return 0;
     }
     cw_sim_tick(iface);
-    budget        = 1 + cw_sim_below(iface->world, iface->world->knobs.budget);
+    budget = 1 + cw_sim_below(iface->world, iface->world->knobs.budget);
     iface->upcall = 1;
     while (budget-- > 0 && (event = cw_sim_pop_due(iface)) != NULL) {
         done += deliver(iface, event);
@@ -483,66 +483,66 @@ static unsigned progress(struct cw_iface *base)
 }
 
 static const struct cw_transport_connect sim_connect = {
-    .dial       = dial,
+    .dial = dial,
     .close_conn = close_conn,
-    .abandon    = abandon,
+    .abandon = abandon,
 };
 
 static const struct cw_transport_packets sim_packets = {
-    .send_short    = cw_sim_send_short,
-    .send_bcopy    = cw_sim_send_bcopy,
-    .send_zcopy    = cw_sim_send_zcopy,
-    .send_placed   = cw_sim_send_placed,
+    .send_short = cw_sim_send_short,
+    .send_bcopy = cw_sim_send_bcopy,
+    .send_zcopy = cw_sim_send_zcopy,
+    .send_placed = cw_sim_send_placed,
     .send_in_place = cw_sim_send_in_place,
-    .flush         = cw_sim_flush,
+    .flush = cw_sim_flush,
 };
 
 /* The device moves placed packets no better than it accesses the peer's memory, so this group has no send_placed. */
 static const struct cw_transport_packets rdma_packets = {
-    .send_short      = cw_sim_send_short,
-    .send_bcopy      = cw_sim_send_bcopy,
-    .send_zcopy      = cw_sim_send_zcopy,
+    .send_short = cw_sim_send_short,
+    .send_bcopy = cw_sim_send_bcopy,
+    .send_zcopy = cw_sim_send_zcopy,
     .send_registered = cw_sim_send_registered,
-    .flush           = cw_sim_flush,
-    .keep            = keep,
-    .give_back       = give_back,
+    .flush = cw_sim_flush,
+    .keep = keep,
+    .give_back = give_back,
 };
 
 static const struct cw_transport_copies sim_copies = {
     .ready = cw_sim_peer_ready,
-    .read  = cw_sim_peer_read,
+    .read = cw_sim_peer_read,
     .write = cw_sim_peer_write,
-    .pair  = cw_sim_pair,
+    .pair = cw_sim_pair,
 };
 
 const struct cw_transport cw_sim_transport = {
-    .name          = "sim",
-    .wire_id       = 4,
-    .device_class  = CW_DEVICE_NET,
-    .connect       = &sim_connect,
-    .packets       = &sim_packets,
-    .copies        = &sim_copies,
+    .name = "sim",
+    .wire_id = 4,
+    .device_class = CW_DEVICE_NET,
+    .connect = &sim_connect,
+    .packets = &sim_packets,
+    .copies = &sim_copies,
     .query_devices = query_devices,
-    .open          = iface_open,
-    .close         = iface_close,
-    .address       = iface_address,
-    .reachable     = reachable,
-    .progress      = progress,
-    .arm           = arm,
+    .open = iface_open,
+    .close = iface_close,
+    .address = iface_address,
+    .reachable = reachable,
+    .progress = progress,
+    .arm = arm,
 };
 
 const struct cw_transport cw_sim_rdma_transport = {
-    .name          = "simrdma",
-    .wire_id       = 250,
-    .device_class  = CW_DEVICE_NET,
-    .connect       = &sim_connect,
-    .packets       = &rdma_packets,
-    .access        = &cw_sim_rdma_access,
+    .name = "simrdma",
+    .wire_id = 250,
+    .device_class = CW_DEVICE_NET,
+    .connect = &sim_connect,
+    .packets = &rdma_packets,
+    .access = &cw_sim_rdma_access,
     .query_devices = rdma_query_devices,
-    .open          = rdma_open,
-    .close         = iface_close,
-    .address       = iface_address,
-    .reachable     = reachable,
-    .progress      = progress,
-    .arm           = arm,
+    .open = rdma_open,
+    .close = iface_close,
+    .address = iface_address,
+    .reachable = reachable,
+    .progress = progress,
+    .arm = arm,
 };

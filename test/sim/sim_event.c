@@ -23,7 +23,7 @@ static struct cw_sim_event *meld(struct cw_sim_event *one, struct cw_sim_event *
         return meld(other, one);
     }
     other->sibling = one->child;
-    one->child     = other;
+    one->child = other;
     return one;
 }
 
@@ -32,7 +32,7 @@ static struct cw_sim_event *meld(struct cw_sim_event *one, struct cw_sim_event *
 static void busy_set(struct cw_sim_world *world, unsigned at, struct cw_sim_iface *iface)
 {
     world->busy[at] = iface;
-    iface->place    = at + 1;
+    iface->place = at + 1;
 }
 
 static void sift_up(struct cw_sim_world *world, unsigned at, struct cw_sim_iface *iface)
@@ -63,7 +63,7 @@ static void sift_down(struct cw_sim_world *world, unsigned at, struct cw_sim_ifa
 void cw_sim_reorder(struct cw_sim_iface *iface)
 {
     struct cw_sim_world *world = iface->world;
-    const unsigned place       = iface->place;
+    const unsigned place = iface->place;
     struct cw_sim_iface *last;
 
     if (iface->heap != NULL && !iface->death) {
@@ -73,7 +73,7 @@ void cw_sim_reorder(struct cw_sim_iface *iface)
             sift_down(world, place - 1, iface);
         }
     } else if (place > 0) {
-        last         = world->busy[--world->num_busy];
+        last = world->busy[--world->num_busy];
         iface->place = 0;
         if (last != iface) {
             sift_down(world, place - 1, last);
@@ -87,32 +87,32 @@ void cw_sim_reorder(struct cw_sim_iface *iface)
  * long chain. */
 static struct cw_sim_event *pop(struct cw_sim_event **heap)
 {
-    struct cw_sim_event *root  = *heap;
-    struct cw_sim_event *next  = root->child;
+    struct cw_sim_event *root = *heap;
+    struct cw_sim_event *next = root->child;
     struct cw_sim_event *pairs = NULL;
-    struct cw_sim_event *rest  = NULL;
+    struct cw_sim_event *rest = NULL;
     struct cw_sim_event *one, *other;
 
     while (next != NULL) {
-        one   = next;
+        one = next;
         other = one->sibling;
-        next  = (other != NULL) ? other->sibling : NULL;
+        next = (other != NULL) ? other->sibling : NULL;
         one->sibling = NULL;
         if (other != NULL) {
             other->sibling = NULL;
         }
-        one          = meld(one, other);
+        one = meld(one, other);
         one->sibling = pairs;
-        pairs        = one;
+        pairs = one;
     }
     while (pairs != NULL) {
-        one          = pairs;
-        pairs        = one->sibling;
+        one = pairs;
+        pairs = one->sibling;
         one->sibling = NULL;
-        rest         = meld(rest, one);
+        rest = meld(rest, one);
     }
-    *heap        = rest;
-    root->child  = NULL;
+    *heap = rest;
+    root->child = NULL;
     root->queued = 0;
     return root;
 }
@@ -124,7 +124,7 @@ void cw_sim_packet_retire(struct cw_sim_link *link, struct cw_sim_event *packet)
         return;
     }
     packet->sibling = link->retired;
-    link->retired   = packet;
+    link->retired = packet;
 }
 
 void cw_sim_event_put(struct cw_sim_event *event)
@@ -151,12 +151,12 @@ void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns)
         cw_sim_event_put(event);
         return;
     }
-    event->queued  = 1;
+    event->queued = 1;
     event->time_ns = time_ns;
-    event->age     = iface->world->next_age++;
-    event->child   = NULL;
+    event->age = iface->world->next_age++;
+    event->child = NULL;
     event->sibling = NULL;
-    iface->heap    = meld(iface->heap, event);
+    iface->heap = meld(iface->heap, event);
     if (iface->heap == event) {
         cw_sim_reorder(iface);
     }
@@ -168,9 +168,9 @@ void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns)
 
 void cw_sim_launch(struct cw_sim_event *event)
 {
-    struct cw_sim_world *world     = cw_sim_world_get();
+    struct cw_sim_world *world = cw_sim_world_get();
     struct cw_sim_channel *channel = &event->link->channels[1 - event->side];
-    uint64_t time_ns               = world->now_ns + cw_sim_delay_ns(world);
+    uint64_t time_ns = world->now_ns + cw_sim_delay_ns(world);
 
     if (time_ns < channel->last_arrival_ns) {
         time_ns = channel->last_arrival_ns;
@@ -187,9 +187,9 @@ void cw_sim_launch(struct cw_sim_event *event)
 
 void cw_sim_launch_placed(struct cw_sim_event *event)
 {
-    struct cw_sim_world *world     = cw_sim_world_get();
+    struct cw_sim_world *world = cw_sim_world_get();
     struct cw_sim_channel *channel = &event->link->channels[1 - event->side];
-    uint64_t time_ns               = world->now_ns + cw_sim_delay_ns(world);
+    uint64_t time_ns = world->now_ns + cw_sim_delay_ns(world);
 
     if (event->target->in_order && time_ns <= channel->last_arrival_ns) {
         time_ns = channel->last_arrival_ns + 1;
@@ -240,7 +240,7 @@ void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_
     struct cw_sim_event *event, *heap;
 
     while (iface->heap != NULL) { /* looped, because an interface that dialled itself gets new events */
-        heap        = iface->heap;
+        heap = iface->heap;
         iface->heap = NULL;
         cw_sim_reorder(iface);
         while (heap != NULL) {
@@ -269,7 +269,7 @@ struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world, const void *hell
     if (link == NULL) {
         return NULL;
     }
-    link->references   = 1;
+    link->references = 1;
     link->hello_length = hello_length;
     memcpy(link->hello_data, hello, hello_length);
     event_init(&link->hello, link, 1, CW_SIM_EVENT_HELLO);

@@ -42,8 +42,8 @@ void cw_sim_gpu_open(ucs_memory_type_t type)
     cw_list_init(&gpu.all);
     gpu.copies = 0;
     gpu.copied = 0;
-    gpu.left   = UINT64_MAX;
-    gpu.type   = type;
+    gpu.left = UINT64_MAX;
+    gpu.type = type;
 }
 
 void cw_sim_gpu_close(void)
@@ -64,7 +64,7 @@ static ucs_status_t gpu_allocate(const struct cw_md *md CW_UNUSED, const struct 
                                  struct cw_memory *memory)
 {
     const struct cw_memory_wish bytes = {.length = wish->length, .huge = CW_MEMORY_SMALL};
-    struct allocation *allocation     = calloc(1, sizeof(*allocation));
+    struct allocation *allocation = calloc(1, sizeof(*allocation));
     ucs_status_t status;
 
     if (allocation == NULL) {
@@ -85,7 +85,7 @@ static ucs_status_t gpu_allocate(const struct cw_md *md CW_UNUSED, const struct 
     cw_lock_enter(&gpu.lock);
     cw_list_add_tail(&gpu.all, &allocation->link);
     cw_lock_leave(&gpu.lock);
-    *memory     = allocation->bytes;
+    *memory = allocation->bytes;
     memory->ptr = allocation->addresses;
     return UCS_OK;
 }
@@ -201,7 +201,7 @@ static ucs_status_t gpu_start(const struct cw_md *md CW_UNUSED, void *to, const 
 
 static ucs_status_t gpu_wait(const struct cw_md *md, struct cw_md_copy *copy)
 {
-    struct late *late   = copy->handle;
+    struct late *late = copy->handle;
     ucs_status_t status = gpu_copy(md, late->to, late->from, late->length);
 
     free(late);
@@ -216,18 +216,18 @@ static ucs_status_t gpu_poll(const struct cw_md *md, struct cw_md_copy *copy)
 }
 
 const struct cw_md cw_md_sim_gpu = {
-    .name     = "sim_gpu",
-    .query    = gpu_query,
+    .name = "sim_gpu",
+    .query = gpu_query,
     .allocate = gpu_allocate,
-    .release  = gpu_release,
-    .reg      = gpu_register,
-    .type_of  = gpu_type_of,
-    .copy     = gpu_copy,
-    .stage    = gpu_stage,
-    .unstage  = gpu_unstage,
-    .start    = gpu_start,
-    .poll     = gpu_poll,
-    .wait     = gpu_wait,
+    .release = gpu_release,
+    .reg = gpu_register,
+    .type_of = gpu_type_of,
+    .copy = gpu_copy,
+    .stage = gpu_stage,
+    .unstage = gpu_unstage,
+    .start = gpu_start,
+    .poll = gpu_poll,
+    .wait = gpu_wait,
 };
 
 /* ---- for tests ---- */

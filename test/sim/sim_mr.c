@@ -41,10 +41,10 @@ static uint32_t num_keys;
 static ucs_status_t domain_open(const struct cw_config *config, const char *device, struct cw_domain **domain_p)
 {
     const struct cw_sim_world *world = cw_sim_world_get();
-    struct sim_domain *domain        = calloc(1, sizeof(*domain));
-    const uint64_t by_dmabuf         = (world != NULL && world->knobs.dmabuf != CW_SIM_NO_DMABUF)
-                                           ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_CUDA) | CW_MEMORY_BIT(UCS_MEMORY_TYPE_ROCM)
-                                           : 0;
+    struct sim_domain *domain = calloc(1, sizeof(*domain));
+    const uint64_t by_dmabuf = (world != NULL && world->knobs.dmabuf != CW_SIM_NO_DMABUF)
+                                   ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_CUDA) | CW_MEMORY_BIT(UCS_MEMORY_TYPE_ROCM)
+                                   : 0;
 
     (void)config, (void)device;
     if (domain == NULL) {
@@ -52,13 +52,13 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
         return UCS_ERR_NO_MEMORY;
     }
     domain->domain.kind = &cw_sim_rdma_domain;
-    domain->domain.attr = (struct cw_domain_attr){.memory_types     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST) | by_dmabuf,
-                                                  .by_dmabuf        = by_dmabuf,
-                                                  .device_helps     = "the knob `dmabuf` of its world",
-                                                  .part_length      = PART_LENGTH,
-                                                  .on_demand        = world != NULL && world->knobs.on_demand,
-                                                  .register_ns      = 100,
-                                                  .register_byte_ns = 0.015};
+    domain->domain.attr = (struct cw_domain_attr){.memory_types = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST) | by_dmabuf,
+                                              .by_dmabuf = by_dmabuf,
+                                              .device_helps = "the knob `dmabuf` of its world",
+                                              .part_length = PART_LENGTH,
+                                              .on_demand = world != NULL && world->knobs.on_demand,
+                                              .register_ns = 100,
+                                              .register_byte_ns = 0.015};
     cw_list_init(&domain->mrs);
     cw_list_add_tail(&domains, &domain->link);
     *domain_p = &domain->domain;
@@ -76,7 +76,7 @@ static void domain_close(struct cw_domain *base)
 
 static ucs_status_t reg(struct cw_domain *base, void *address, size_t length, unsigned rights, struct cw_memh **memh_p)
 {
-    struct sim_domain *domain  = cw_container_of(base, struct sim_domain, domain);
+    struct sim_domain *domain = cw_container_of(base, struct sim_domain, domain);
     struct cw_sim_world *world = cw_sim_world_get();
     struct sim_mr *mr;
 
@@ -94,10 +94,10 @@ static ucs_status_t reg(struct cw_domain *base, void *address, size_t length, un
     if (mr == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *mr = (struct sim_mr){.memh    = {.domain = base, .rights = rights},
-                          .address = (uintptr_t)address,
-                          .length  = length,
-                          .key     = ++num_keys * 2654435761u};
+    *mr = (struct sim_mr){.memh = {.domain = base, .rights = rights},
+                       .address = (uintptr_t)address,
+                       .length = length,
+                       .key = ++num_keys * 2654435761u};
     domain->count++;
     domain->bytes += length;
     cw_list_add_tail(&domain->mrs, &mr->link);
@@ -112,8 +112,8 @@ static ucs_status_t reg_dmabuf(struct cw_domain *base, const struct cw_md_dmabuf
                                unsigned rights, struct cw_memh **memh_p)
 {
     const struct cw_sim_world *world = cw_sim_world_get();
-    const size_t page                = cw_memory_page();
-    const uint64_t offset            = dmabuf->offset % page;
+    const size_t page = cw_memory_page();
+    const uint64_t offset = dmabuf->offset % page;
     ucs_status_t status;
     struct sim_mr *mr;
 
@@ -126,7 +126,7 @@ static ucs_status_t reg_dmabuf(struct cw_domain *base, const struct cw_md_dmabuf
     if (status != UCS_OK) {
         return status;
     }
-    mr         = cw_container_of(*memh_p, struct sim_mr, memh);
+    mr = cw_container_of(*memh_p, struct sim_mr, memh);
     mr->offset = offset;
     mr->dmabuf = mmap(NULL, length + (size_t)offset, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf->fd,
                       (off_t)(dmabuf->offset - offset));
@@ -136,8 +136,8 @@ static ucs_status_t reg_dmabuf(struct cw_domain *base, const struct cw_md_dmabuf
 
 static void dereg(struct cw_memh *memh)
 {
-    struct sim_domain *domain  = cw_container_of(memh->domain, struct sim_domain, domain);
-    struct sim_mr *mr          = cw_container_of(memh, struct sim_mr, memh);
+    struct sim_domain *domain = cw_container_of(memh->domain, struct sim_domain, domain);
+    struct sim_mr *mr = cw_container_of(memh, struct sim_mr, memh);
     struct cw_sim_world *world = cw_sim_world_get();
 
     if (world != NULL) {
@@ -241,12 +241,12 @@ void cw_sim_rdma_unmapped(const void *address, size_t length)
 }
 
 const struct cw_domain_kind cw_sim_rdma_domain = {
-    .name       = "simrdma",
-    .open       = domain_open,
-    .close      = domain_close,
-    .reg        = reg,
+    .name = "simrdma",
+    .open = domain_open,
+    .close = domain_close,
+    .reg = reg,
     .reg_dmabuf = reg_dmabuf,
-    .dereg      = dereg,
+    .dereg = dereg,
     .write_part = write_part,
-    .read_part  = read_part,
+    .read_part = read_part,
 };

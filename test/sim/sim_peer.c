@@ -57,7 +57,7 @@ static void copy(int writes, const struct iovec *iov, unsigned count, char *flat
         if (length > 0) {
             cw_bytes_move(writes ? flat : iov[i].iov_base, writes ? iov[i].iov_base : flat, length);
         }
-        flat  += length;
+        flat += length;
         limit -= length;
     }
 }
@@ -65,7 +65,7 @@ static void copy(int writes, const struct iovec *iov, unsigned count, char *flat
 static ucs_status_t peer_copy(struct cw_conn *base, int writes, const struct iovec *iov, unsigned count, uint64_t there)
 {
     struct cw_sim_world *world = world_of(base);
-    size_t length              = 0;
+    size_t length = 0;
     unsigned i;
 
     if (!cw_sim_peer_ready(base)) {
@@ -106,7 +106,7 @@ struct cw_claim_pair *cw_sim_pair(struct cw_conn *base, int ours, unsigned index
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
     struct cw_sim_link *link = conn->link;
-    const size_t size        = 2 * CW_CLAIM_PAIRS * sizeof(struct cw_claim_pair);
+    const size_t size = 2 * CW_CLAIM_PAIRS * sizeof(struct cw_claim_pair);
     void *pairs;
 
     cw_sim_must(index < CW_CLAIM_PAIRS, "a pair is asked for that does not exist");
@@ -127,8 +127,8 @@ static size_t payload_of(const struct cw_sim_event *event)
 static int find_place(struct cw_sim_iface *iface, struct cw_sim_conn *conn, struct cw_sim_event *event)
 {
     const struct cw_upcalls *upcalls = iface->iface.upcalls;
-    struct cw_sim_target *target     = event->target;
-    size_t length                    = 0;
+    struct cw_sim_target *target = event->target;
+    size_t length = 0;
     unsigned i;
 
     cw_sim_must(upcalls->place != NULL, "a placed packet comes to a core without `place`");
@@ -147,13 +147,13 @@ static int find_place(struct cw_sim_iface *iface, struct cw_sim_conn *conn, stru
 static void fill_place(struct cw_sim_event *event, size_t end)
 {
     struct cw_sim_target *target = event->target;
-    size_t at                    = 0, from, to;
+    size_t at = 0, from, to;
     unsigned i;
 
     for (i = 0; i < target->count; at += target->iov[i++].iov_len) {
         from = (target->done > at) ? target->done : at;
-        to   = at + target->iov[i].iov_len;
-        to   = (to < end) ? to : end;
+        to = at + target->iov[i].iov_len;
+        to = (to < end) ? to : end;
         if (from < to) {
             cw_bytes_copy_any((char *)target->iov[i].iov_base + (from - at), event->data + CW_PLACE_HEADER + from,
                               to - from);
@@ -164,10 +164,10 @@ static void fill_place(struct cw_sim_event *event, size_t end)
 
 unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *event, int *over_p)
 {
-    struct cw_sim_world *world   = iface->world;
+    struct cw_sim_world *world = iface->world;
     struct cw_sim_target *target = event->target;
-    struct cw_sim_conn *conn     = event->link->ends[event->side];
-    unsigned done                = 0;
+    struct cw_sim_conn *conn = event->link->ends[event->side];
+    unsigned done = 0;
 
     *over_p = 1;
     if (conn == NULL || conn->state != CW_SIM_OPEN) {

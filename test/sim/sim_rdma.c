@@ -37,8 +37,8 @@ static int is_fetch(const struct cw_sim_access *access)
 /* The domain of the target as it is now; NULL: the target does not exist any more. */
 static const struct cw_domain *target_domain(const struct cw_sim_access *access)
 {
-    const struct cw_sim_link *link   = access->event.link;
-    const unsigned side              = 1u - access->event.side;
+    const struct cw_sim_link *link = access->event.link;
+    const unsigned side = 1u - access->event.side;
     const struct cw_sim_conn *target = link->ends[side];
 
     if (target == NULL || target->state == CW_SIM_BROKEN || link->ifaces[side] == NULL ||
@@ -51,7 +51,7 @@ static const struct cw_domain *target_domain(const struct cw_sim_access *access)
 static uint64_t apply(const struct cw_sim_access *access, uint64_t *word)
 {
     const uint64_t operand = access->operand;
-    uint64_t before        = access->compare;
+    uint64_t before = access->compare;
 
     switch (access->op) {
     case CW_ACCESS_ADD:
@@ -85,10 +85,10 @@ static void read_ours(struct cw_sim_access *access)
 
 static void carry_out(struct cw_sim_access *access)
 {
-    static const unsigned rights[] = {[CW_SIM_PUT]      = CW_RIGHT_REMOTE_WRITE,
-                                      [CW_SIM_GET]      = CW_RIGHT_REMOTE_READ,
-                                      [CW_SIM_POSTED]   = CW_RIGHT_REMOTE_ATOMIC,
-                                      [CW_SIM_FETCHING] = CW_RIGHT_REMOTE_ATOMIC};
+    static const unsigned rights[] = {[CW_SIM_PUT] = CW_RIGHT_REMOTE_WRITE,
+                                 [CW_SIM_GET] = CW_RIGHT_REMOTE_READ,
+                                 [CW_SIM_POSTED] = CW_RIGHT_REMOTE_ATOMIC,
+                                 [CW_SIM_FETCHING] = CW_RIGHT_REMOTE_ATOMIC};
     const struct cw_domain *domain = target_domain(access);
     char *there;
 
@@ -150,14 +150,14 @@ static unsigned end_flushes(struct cw_sim_conn *conn, ucs_status_t status)
     unsigned done = 0;
 
     while (!cw_list_empty(&conn->flushes)) {
-        flush  = cw_list_head(&conn->flushes, struct cw_sim_flush, link);
+        flush = cw_list_head(&conn->flushes, struct cw_sim_flush, link);
         oldest = cw_list_head(&conn->accesses, struct cw_sim_access, link);
         if (!cw_list_empty(&conn->accesses) && oldest->serial < flush->serial) {
             break;
         }
-        answer              = (status == UCS_OK) ? conn->posted_status : status;
+        answer = (status == UCS_OK) ? conn->posted_status : status;
         conn->posted_status = UCS_OK;
-        completion          = flush->completion;
+        completion = flush->completion;
         cw_list_remove(&flush->link);
         free(flush);
         completion->done(completion, answer);
@@ -225,7 +225,7 @@ void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status)
     struct cw_sim_access *access;
 
     if (!cw_list_empty(&conn->accesses)) { /* nothing more is taken, not even sends of the completions */
-        conn->state  = CW_SIM_BROKEN;
+        conn->state = CW_SIM_BROKEN;
         conn->status = status;
     }
     while (!cw_list_empty(&conn->accesses)) {
@@ -236,7 +236,7 @@ void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status)
                 carry_out(access);
             }
         }
-        access->unpack    = NULL;
+        access->unpack = NULL;
         access->iov_count = 0;
         finish(conn, access, status);
         if (!access->event.queued && !access->delivering) {
@@ -260,9 +260,9 @@ void cw_sim_rdma_put(struct cw_sim_event *event)
 unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event)
 {
     struct cw_sim_access *access = cw_container_of(event, struct cw_sim_access, event);
-    struct cw_sim_world *world   = iface->world;
-    struct cw_sim_conn *conn     = event->link->ends[event->side];
-    unsigned done                = 1;
+    struct cw_sim_world *world = iface->world;
+    struct cw_sim_conn *conn = event->link->ends[event->side];
+    unsigned done = 1;
 
     if (access->over) { /* the origin gave it up; a write may be carried out late */
         if (access->what != CW_SIM_GET) {
@@ -272,7 +272,7 @@ unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event
     }
     if (!access->landed) {
         if (cw_sim_chance(world, CW_SIM_ACCESS)) {
-            access->status  = UCS_ERR_IO_ERROR;
+            access->status = UCS_ERR_IO_ERROR;
             access->carried = cw_sim_below(world, 2) == 0;
         }
         carry_before(conn, access->serial);
@@ -310,7 +310,7 @@ static ucs_status_t refuse_for_now(struct cw_sim_conn *conn)
 static struct cw_sim_access *take(struct cw_conn *base, enum cw_sim_what what, size_t length,
                                   const struct cw_access_target *target, unsigned flags, ucs_status_t *status_p)
 {
-    struct cw_sim_conn *conn   = cw_sim_conn(base);
+    struct cw_sim_conn *conn = cw_sim_conn(base);
     struct cw_sim_world *world = world_of(conn);
     struct cw_sim_access *access;
 
@@ -339,7 +339,7 @@ static struct cw_sim_access *take(struct cw_conn *base, enum cw_sim_what what, s
     }
     access->event =
         (struct cw_sim_event){.link = conn->link, .side = conn->side, .kind = CW_SIM_EVENT_ACCESS, .length = length};
-    access->what   = (uint8_t)what;
+    access->what = (uint8_t)what;
     access->length = length;
     access->target = *target;
     return access;
@@ -347,17 +347,17 @@ static struct cw_sim_access *take(struct cw_conn *base, enum cw_sim_what what, s
 
 static ucs_status_t submit(struct cw_conn *base, struct cw_sim_access *access, struct cw_completion *completion)
 {
-    struct cw_sim_conn *conn       = cw_sim_conn(base);
-    struct cw_sim_world *world     = world_of(conn);
+    struct cw_sim_conn *conn = cw_sim_conn(base);
+    struct cw_sim_world *world = world_of(conn);
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
-    uint64_t time_ns               = world->now_ns + cw_sim_delay_ns(world);
+    uint64_t time_ns = world->now_ns + cw_sim_delay_ns(world);
 
     time_ns = (time_ns < channel->last_arrival_ns) ? channel->last_arrival_ns : time_ns;
     if (access->what != CW_SIM_GET) {
         channel->last_arrival_ns = time_ns;
     }
     access->completion = completion;
-    access->serial     = world->next_age++;
+    access->serial = world->next_age++;
     conn->fetches += is_fetch(access);
     cw_list_add_tail(&conn->accesses, &access->link);
     if (!cw_sim_iface(base->iface)->death) { /* else the access ends with the connection */
@@ -476,7 +476,7 @@ static ucs_status_t get_bcopy(struct cw_conn *base, size_t length, cw_unpack_fn 
         return status;
     }
     access->unpack = unpack;
-    access->arg    = arg;
+    access->arg = arg;
     return submit(base, access, completion);
 }
 
@@ -501,10 +501,10 @@ static ucs_status_t atomic(struct cw_conn *base, enum cw_access_op op, uint64_t 
     if (access == NULL) {
         return status;
     }
-    access->op      = op;
+    access->op = op;
     access->operand = operand;
     access->compare = compare;
-    access->result  = result;
+    access->result = result;
     return submit(base, access, completion);
 }
 
@@ -518,7 +518,7 @@ static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion
         return conn->status;
     }
     if (cw_list_empty(&conn->accesses)) {
-        status              = conn->posted_status;
+        status = conn->posted_status;
         conn->posted_status = UCS_OK;
         return status;
     }
@@ -536,7 +536,7 @@ static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion
 
 static unsigned peer_domain(const struct cw_conn *base)
 {
-    const struct cw_sim_conn *conn  = cw_container_of(base, struct cw_sim_conn, conn);
+    const struct cw_sim_conn *conn = cw_container_of(base, struct cw_sim_conn, conn);
     const struct cw_sim_iface *peer = conn->link->ifaces[1 - conn->side];
 
     return (peer == NULL || peer->iface.domain == NULL) ? 0 : peer->iface.domain->number;
@@ -552,21 +552,21 @@ void cw_sim_rdma_limits(const struct cw_sim_world *world, struct cw_access_limit
                                         .max_put_zcopy = world->knobs.max_access,
                                         .max_get_bcopy = world->knobs.max_bcopy,
                                         .max_get_zcopy = world->knobs.max_access,
-                                        .max_iov       = world->knobs.max_iov,
-                                        .alignment     = world->knobs.alignment,
-                                        .posted        = atomics,
-                                        .fetching      = atomics,
-                                        .in_order      = 1};
+                                        .max_iov = world->knobs.max_iov,
+                                        .alignment = world->knobs.alignment,
+                                        .posted = atomics,
+                                        .fetching = atomics,
+                                        .in_order = 1};
 }
 
 const struct cw_transport_access cw_sim_rdma_access = {
-    .domain      = &cw_sim_rdma_domain,
+    .domain = &cw_sim_rdma_domain,
     .peer_domain = peer_domain,
-    .put_short   = put_short,
-    .put_bcopy   = put_bcopy,
-    .put_zcopy   = put_zcopy,
-    .get_bcopy   = get_bcopy,
-    .get_zcopy   = get_zcopy,
-    .atomic      = atomic,
-    .flush       = flush,
+    .put_short = put_short,
+    .put_bcopy = put_bcopy,
+    .put_zcopy = put_zcopy,
+    .get_bcopy = get_bcopy,
+    .get_zcopy = get_zcopy,
+    .atomic = atomic,
+    .flush = flush,
 };

@@ -14,7 +14,7 @@
 static void depart(struct cw_sim_conn *conn, struct cw_sim_event *packet)
 {
     struct cw_sim_world *world = cw_sim_iface(conn->conn.iface)->world;
-    struct cw_sim_link *link   = conn->link;
+    struct cw_sim_link *link = conn->link;
 
     if (link->channels[conn->side].cut) {
         cw_sim_packet_retire(link, packet);
@@ -39,7 +39,7 @@ static void copy_payload(struct cw_sim_send *send)
     size_t length;
 
     while (send->copied < send->gone) {
-        iov    = &send->iov[0];
+        iov = &send->iov[0];
         length = (iov->iov_len < send->gone - send->copied) ? iov->iov_len : send->gone - send->copied;
         if (length > 0 && iov->iov_base != NULL) {
             cw_bytes_copy_any(send->packet->data + send->copied, iov->iov_base, length);
@@ -98,10 +98,10 @@ static ucs_status_t refuse_for_now(struct cw_sim_world *world, struct cw_sim_con
 static struct cw_sim_event *take(struct cw_sim_conn *conn, enum cw_sim_event_kind kind, uint8_t id, size_t total,
                                  ucs_status_t *status_p)
 {
-    struct cw_sim_world *world     = cw_sim_iface(conn->conn.iface)->world;
-    struct cw_sim_link *link       = conn->link;
+    struct cw_sim_world *world = cw_sim_iface(conn->conn.iface)->world;
+    struct cw_sim_link *link = conn->link;
     struct cw_sim_channel *channel = &link->channels[conn->side];
-    const size_t target            = (kind == CW_SIM_EVENT_PLACED) ? sizeof(struct cw_sim_target) : 0;
+    const size_t target = (kind == CW_SIM_EVENT_PLACED) ? sizeof(struct cw_sim_target) : 0;
     struct cw_sim_event *packet;
 
     cw_sim_must(conn->state != CW_SIM_DIALING, "a send comes before `opened`");
@@ -125,15 +125,15 @@ static struct cw_sim_event *take(struct cw_sim_conn *conn, enum cw_sim_event_kin
         return NULL;
     }
     *packet = (struct cw_sim_event){
-        .link   = link,
-        .side   = 1 - conn->side,
-        .kind   = (uint8_t)kind,
-        .id     = id,
+        .link = link,
+        .side = 1 - conn->side,
+        .kind = (uint8_t)kind,
+        .id = id,
         .length = total,
-        .data   = (char *)(packet + 1) + sizeof(struct cw_sim_send) + target,
+        .data = (char *)(packet + 1) + sizeof(struct cw_sim_send) + target,
     };
     if (target > 0) {
-        packet->target  = (struct cw_sim_target *)((struct cw_sim_send *)(packet + 1) + 1);
+        packet->target = (struct cw_sim_target *)((struct cw_sim_send *)(packet + 1) + 1);
         *packet->target = (struct cw_sim_target){.begun = 0};
     }
     return packet;
@@ -142,7 +142,7 @@ static struct cw_sim_event *take(struct cw_sim_conn *conn, enum cw_sim_event_kin
 /* Appends a send to the queue. */
 static void enqueue(struct cw_sim_conn *conn, struct cw_sim_send *send)
 {
-    struct cw_sim_world *world     = cw_sim_iface(conn->conn.iface)->world;
+    struct cw_sim_world *world = cw_sim_iface(conn->conn.iface)->world;
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
 
     cw_list_add_tail(&channel->queue, &send->link);
@@ -155,10 +155,10 @@ static void enqueue(struct cw_sim_conn *conn, struct cw_sim_send *send)
 static ucs_status_t submit(struct cw_sim_conn *conn, struct cw_sim_event *packet, size_t copied,
                            const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
 {
-    struct cw_sim_world *world     = cw_sim_iface(conn->conn.iface)->world;
+    struct cw_sim_world *world = cw_sim_iface(conn->conn.iface)->world;
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
-    struct cw_sim_send *send       = (struct cw_sim_send *)(packet + 1);
-    const size_t total             = packet->length;
+    struct cw_sim_send *send = (struct cw_sim_send *)(packet + 1);
+    const size_t total = packet->length;
 
     *send = (struct cw_sim_send){.packet = packet, .total = total, .copied = copied, .iov_count = iov_count};
     if (iov_count > 0) {
@@ -218,7 +218,7 @@ ucs_status_t cw_sim_send_zcopy(struct cw_conn *base, uint8_t id, const void *hea
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
-    size_t total             = header_length;
+    size_t total = header_length;
     struct cw_sim_event *packet;
     ucs_status_t status;
     unsigned i;
@@ -263,7 +263,7 @@ static ucs_status_t place(struct cw_conn *base, uint8_t id, const void *header, 
                           unsigned iov_count, struct cw_completion *completion, int in_order)
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
-    size_t length            = 0;
+    size_t length = 0;
     struct cw_sim_event *packet;
     ucs_status_t status;
     unsigned i;
@@ -297,7 +297,7 @@ ucs_status_t cw_sim_send_in_place(struct cw_conn *base, uint8_t id, const void *
 
 ucs_status_t cw_sim_flush(struct cw_conn *base, struct cw_completion *completion)
 {
-    struct cw_sim_conn *conn   = cw_sim_conn(base);
+    struct cw_sim_conn *conn = cw_sim_conn(base);
     struct cw_sim_world *world = cw_sim_iface(base->iface)->world;
     struct cw_sim_send *send;
 
@@ -324,9 +324,9 @@ ucs_status_t cw_sim_flush(struct cw_conn *base, struct cw_completion *completion
 
 unsigned cw_sim_queue_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
 {
-    struct cw_sim_world *world     = iface->world;
+    struct cw_sim_world *world = iface->world;
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
-    size_t piece                   = 1 + cw_sim_below(world, world->knobs.max_bcopy * 2);
+    size_t piece = 1 + cw_sim_below(world, world->knobs.max_bcopy * 2);
     struct cw_sim_send *send;
     struct cw_list *link;
     unsigned done = 0;
@@ -334,7 +334,7 @@ unsigned cw_sim_queue_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
 
     world->stats.pieces++;
     while (conn->state == CW_SIM_OPEN && (link = cw_list_pop_head(&channel->queue)) != NULL) {
-        send   = cw_container_of(link, struct cw_sim_send, link);
+        send = cw_container_of(link, struct cw_sim_send, link);
         length = (send->total - send->gone < piece) ? send->total - send->gone : piece;
         send->gone += length;
         piece -= length;

@@ -46,7 +46,7 @@ static uint64_t rotate(uint64_t value, int count)
 /* xoshiro256**. */
 uint64_t cw_sim_random(struct cw_sim_world *world)
 {
-    uint64_t *state       = world->random;
+    uint64_t *state = world->random;
     const uint64_t result = rotate(state[1] * 5, 7) * 9;
     const uint64_t shifted = state[1] << 17;
 
@@ -84,16 +84,16 @@ int cw_sim_world_add(struct cw_sim_world *world, struct cw_sim_iface *iface)
     struct cw_sim_iface **ifaces, **busy;
 
     if (world->num_ifaces == world->max_ifaces) {
-        ifaces        = realloc(world->ifaces, max * sizeof(struct cw_sim_iface *));
+        ifaces = realloc(world->ifaces, max * sizeof(struct cw_sim_iface *));
         world->ifaces = (ifaces != NULL) ? ifaces : world->ifaces;
-        busy          = realloc(world->busy, max * sizeof(struct cw_sim_iface *));
-        world->busy   = (busy != NULL) ? busy : world->busy;
+        busy = realloc(world->busy, max * sizeof(struct cw_sim_iface *));
+        world->busy = (busy != NULL) ? busy : world->busy;
         if (ifaces == NULL || busy == NULL) {
             return -1;
         }
         world->max_ifaces = max;
     }
-    iface->number                = world->num_ifaces++;
+    iface->number = world->num_ifaces++;
     world->ifaces[iface->number] = iface;
     world->num_open++;
     return 0;
@@ -113,18 +113,18 @@ struct cw_sim_iface *cw_sim_world_find(const struct cw_sim_world *world, unsigne
 void cw_sim_knobs_default(struct cw_sim_knobs *knobs)
 {
     *knobs = (struct cw_sim_knobs){
-        .max_short       = 32,
-        .max_bcopy       = 256,
-        .max_zcopy       = 1024,
-        .max_placed      = 65536,
-        .max_iov         = 4,
-        .window          = 4096,
-        .budget          = 8,
-        .delay_min_ns    = 500,
-        .delay_max_ns    = 20000,
+        .max_short = 32,
+        .max_bcopy = 256,
+        .max_zcopy = 1024,
+        .max_placed = 65536,
+        .max_iov = 4,
+        .window = 4096,
+        .budget = 8,
+        .delay_min_ns = 500,
+        .delay_max_ns = 20000,
         .dial_timeout_ns = 10000000,
-        .step_ns         = 100,
-        .max_access      = 65536,
+        .step_ns = 100,
+        .max_access = 65536,
     };
 }
 
@@ -134,26 +134,26 @@ void cw_sim_knobs_random(struct cw_sim_knobs *knobs, uint64_t seed)
     uint64_t state = seed ^ 0x6b6e6f6273u;
 
     cw_sim_knobs_default(knobs);
-    knobs->max_short    = spread(&state) % 65;
-    knobs->max_bcopy    = 128 + spread(&state) % 1024;
-    knobs->max_zcopy    = (spread(&state) % 4 == 0) ? 0 : 256 + spread(&state) % 8192;
-    knobs->max_iov      = 1 + (unsigned)(spread(&state) % CW_SIM_MAX_IOV);
-    knobs->window       = 256u << (spread(&state) % 9);
-    knobs->budget       = 1u << (spread(&state) % 6);
+    knobs->max_short = spread(&state) % 65;
+    knobs->max_bcopy = 128 + spread(&state) % 1024;
+    knobs->max_zcopy = (spread(&state) % 4 == 0) ? 0 : 256 + spread(&state) % 8192;
+    knobs->max_iov = 1 + (unsigned)(spread(&state) % CW_SIM_MAX_IOV);
+    knobs->window = 256u << (spread(&state) % 9);
+    knobs->budget = 1u << (spread(&state) % 6);
     knobs->delay_min_ns = spread(&state) % 2000;
     knobs->delay_max_ns = knobs->delay_min_ns + (spread(&state) % 3) * (spread(&state) % 100000);
-    knobs->chance[CW_SIM_AGAIN]         = chances[spread(&state) % 4];
-    knobs->chance[CW_SIM_SHORT]         = chances[spread(&state) % 4];
+    knobs->chance[CW_SIM_AGAIN] = chances[spread(&state) % 4];
+    knobs->chance[CW_SIM_SHORT] = chances[spread(&state) % 4];
     knobs->chance[CW_SIM_SPURIOUS_ROOM] = chances[spread(&state) % 4];
-    knobs->max_placed                   = (spread(&state) % 4 == 0) ? 0 : 256 + spread(&state) % 65536;
-    knobs->chance[CW_SIM_NO_COPIES]     = chances[spread(&state) % 4];
-    knobs->chance[CW_SIM_COPY]          = chances[spread(&state) % 4];
+    knobs->max_placed = (spread(&state) % 4 == 0) ? 0 : 256 + spread(&state) % 65536;
+    knobs->chance[CW_SIM_NO_COPIES] = chances[spread(&state) % 4];
+    knobs->chance[CW_SIM_COPY] = chances[spread(&state) % 4];
 }
 
 struct cw_sim_world *cw_sim_world_new(uint64_t seed, const struct cw_sim_knobs *knobs)
 {
     struct cw_sim_world *world = calloc(1, sizeof(*world));
-    uint64_t state             = seed;
+    uint64_t state = seed;
     unsigned i;
 
     cw_sim_must(the_world == NULL, "there is a simulated network already");

@@ -97,7 +97,7 @@ static size_t random_length(size_t most)
 static void fetched(struct fetch *fetch, ucs_status_t status, size_t length)
 {
     const struct message *message = fetch->message;
-    size_t stored                 = 0;
+    size_t stored = 0;
 
     if (++fetch->calls > 1) {
         cw_town_fail(town, "a fetch completes twice");
@@ -132,33 +132,33 @@ static void on_fetched(void *request, ucs_status_t status, size_t length, void *
 /* Sometimes with too little room, or none. */
 static void start_fetch(struct message *message, void *data)
 {
-    struct fetch *fetch       = calloc(1, sizeof(*fetch));
-    size_t length             = 0, first, count;
-    ucp_request_param_t param = {.op_attr_mask     = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                                                     UCP_OP_ATTR_FIELD_RECV_INFO | UCP_OP_ATTR_FIELD_DATATYPE,
-                                 .cb.recv_am       = on_fetched,
-                                 .user_data        = fetch,
-                                 .datatype         = ucp_dt_make_contig(1),
-                                 .recv_info.length = &length};
+    struct fetch *fetch = calloc(1, sizeof(*fetch));
+    size_t length = 0, first, count;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_RECV_INFO | UCP_OP_ATTR_FIELD_DATATYPE,
+                             .cb.recv_am = on_fetched,
+                             .user_data = fetch,
+                             .datatype = ucp_dt_make_contig(1),
+                             .recv_info.length = &length};
     void *buffer;
     ucs_status_ptr_t result;
 
     fetch->message = message;
-    fetch->room    = (cw_town_random(town, 5) == 0) ? cw_town_random(town, message->length + 1) : message->length + 3;
-    fetch->buffer  = malloc(fetch->room + 1);
+    fetch->room = (cw_town_random(town, 5) == 0) ? cw_town_random(town, message->length + 1) : message->length + 3;
+    fetch->buffer = malloc(fetch->room + 1);
     memset(fetch->buffer, 0xcc, fetch->room + 1);
-    buffer         = fetch->buffer;
-    count          = fetch->room;
+    buffer = fetch->buffer;
+    count = fetch->room;
     if (cw_town_random(town, 4) == 0) {
         param.datatype = generic;
     } else if (cw_town_random(town, 2) == 0 && fetch->room > 0) {
-        first          = cw_town_random(town, fetch->room);
-        fetch->iov[0]  = (ucp_dt_iov_t){fetch->buffer, first};
-        fetch->iov[1]  = (ucp_dt_iov_t){NULL, 0};
-        fetch->iov[2]  = (ucp_dt_iov_t){fetch->buffer + first, fetch->room - first};
+        first = cw_town_random(town, fetch->room);
+        fetch->iov[0] = (ucp_dt_iov_t){fetch->buffer, first};
+        fetch->iov[1] = (ucp_dt_iov_t){NULL, 0};
+        fetch->iov[2] = (ucp_dt_iov_t){fetch->buffer + first, fetch->room - first};
         param.datatype = ucp_dt_make_iov();
-        buffer         = fetch->iov;
-        count          = MAX_IOV;
+        buffer = fetch->iov;
+        count = MAX_IOV;
     }
     if (cw_town_random(town, 4) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
@@ -182,7 +182,7 @@ static void let_go(unsigned i)
 {
     struct kept one = kept[i];
 
-    kept[i]                                = kept[--num_kept];
+    kept[i] = kept[--num_kept];
     town->people[one.message->to].asleep = 0;
     if (!one.rndv) {
         check_bytes(one.message, one.data, one.message->length, 0);
@@ -276,10 +276,10 @@ static ucs_status_t handler(void *arg, const void *header, size_t header_length,
                             const ucp_am_recv_param_t *param)
 {
     unsigned to = (unsigned)(uintptr_t)arg % 16, id = (unsigned)(uintptr_t)arg / 16 % 0x10000;
-    unsigned from           = (unsigned)(uintptr_t)arg >> 24;
+    unsigned from = (unsigned)(uintptr_t)arg >> 24;
     struct message *message = arrived(from, to, id, header, header_length, length, param->reply_ep != NULL);
-    int rndv                = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-    int lent                = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
+    int rndv = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    int lent = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
 
     if (id != message->id || (!rndv && !lent && id % 4096 == KEEPING % 4096) ||
         (rndv && (message->flags & UCP_AM_SEND_FLAG_EAGER)) || (!rndv && (message->flags & UCP_AM_SEND_FLAG_RNDV))) {
@@ -316,17 +316,17 @@ static void set_handlers(unsigned to)
 {
     for (unsigned from = 0; from < town->num_workers; from++) {
         static const unsigned bases[] = {PLAIN, KEEPING};
-        ucp_worker_h worker           = town->people[to].worker;
+        ucp_worker_h worker = town->people[to].worker;
 
         for (unsigned i = 0; i < 2; i++) {
-            unsigned id                  = id_of(bases[i], from);
+            unsigned id = id_of(bases[i], from);
             ucp_am_handler_param_t param = {
                 .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                               UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
-                .id         = id,
-                .cb         = handler,
-                .arg        = (void *)(uintptr_t)(to + 16 * id + ((uint64_t)from << 24)),
-                .flags      = (i == 1) ? UCP_AM_FLAG_PERSISTENT_DATA : 0};
+                .id = id,
+                .cb = handler,
+                .arg = (void *)(uintptr_t)(to + 16 * id + ((uint64_t)from << 24)),
+                .flags = (i == 1) ? UCP_AM_FLAG_PERSISTENT_DATA : 0};
 
             assert_int_equal(ucp_worker_set_am_recv_handler(worker, &param), UCS_OK);
         }
@@ -363,26 +363,26 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
 
 static struct message *message_new(unsigned from, unsigned to)
 {
-    static const unsigned bases[]  = {PLAIN, PLAIN, KEEPING, OLD};
-    static const uint32_t ways[]   = {0, 0, UCP_AM_SEND_FLAG_EAGER, UCP_AM_SEND_FLAG_RNDV};
-    struct message *message        = calloc(1, sizeof(*message));
-    unsigned base                  = bases[cw_town_random(town, 4)];
+    static const unsigned bases[] = {PLAIN, PLAIN, KEEPING, OLD};
+    static const uint32_t ways[] = {0, 0, UCP_AM_SEND_FLAG_EAGER, UCP_AM_SEND_FLAG_RNDV};
+    struct message *message = calloc(1, sizeof(*message));
+    unsigned base = bases[cw_town_random(town, 4)];
 
-    *message = (struct message){.from   = from,
-                                .to     = to,
-                                .id     = id_of(base, from),
-                                .length = random_length(largest),
-                                .number = posted[from][to]};
+    *message = (struct message){.from = from,
+                              .to = to,
+                              .id = id_of(base, from),
+                              .length = random_length(largest),
+                              .number = posted[from][to]};
     if (base == OLD) {
         message->flags = UCP_AM_SEND_FLAG_EAGER;
     } else {
-        message->flags         = ways[cw_town_random(town, 4)];
+        message->flags = ways[cw_town_random(town, 4)];
         message->header_length = (cw_town_random(town, 2) == 0) ? 0 : cw_town_random(town, max_header + 1);
         message->header_length = (cw_town_random(town, 8) == 0) ? max_header : message->header_length;
     }
     message->flags |= (cw_town_random(town, 2) == 0) ? UCP_AM_SEND_FLAG_REPLY : 0;
     message->header = malloc(message->header_length + 1);
-    message->data   = malloc(message->length + 1);
+    message->data = malloc(message->length + 1);
     for (size_t i = 0; i < message->header_length; i++) {
         message->header[i] = byte_of(message, i + 1000000);
     }
@@ -396,8 +396,8 @@ static void send_message(unsigned from, unsigned to, ucp_ep_h ep)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE,
-                                 .cb.send      = on_sent,
-                                 .datatype     = ucp_dt_make_contig(1)};
+                                 .cb.send = on_sent,
+                                 .datatype = ucp_dt_make_contig(1)};
     struct message *message;
     ucs_status_ptr_t result;
     uint8_t *header;
@@ -406,13 +406,13 @@ static void send_message(unsigned from, unsigned to, ucp_ep_h ep)
     if (posted[from][to] == MAX_MESSAGES) {
         return;
     }
-    message                                   = message_new(from, to);
+    message = message_new(from, to);
     messages[from][to][posted[from][to]++] = message;
-    town->people[from].asleep               = 0;
-    town->num_ops                            += faulty ? 1 : 2; /* the send, and its arrival */
-    param.user_data                           = message;
-    param.flags                               = message->flags;
-    header                                    = message->header;
+    town->people[from].asleep = 0;
+    town->num_ops += faulty ? 1 : 2; /* the send, and its arrival */
+    param.user_data = message;
+    param.flags = message->flags;
+    header = message->header;
     if (cw_town_random(town, 3) == 0) {
         param.flags |= UCP_AM_SEND_FLAG_COPY_HEADER;
     }
@@ -423,11 +423,11 @@ static void send_message(unsigned from, unsigned to, ucp_ep_h ep)
         param.datatype = generic;
     }
     if (param.datatype != generic && cw_town_random(town, 3) == 0) {
-        first           = cw_town_random(town, message->length + 1);
+        first = cw_town_random(town, message->length + 1);
         message->iov[0] = (ucp_dt_iov_t){message->data, first};
         message->iov[1] = (ucp_dt_iov_t){message->data + first, message->length - first};
-        param.datatype  = ucp_dt_make_iov();
-        result          = ucp_am_send_nbx(ep, message->id, header, message->header_length, message->iov, 2, &param);
+        param.datatype = ucp_dt_make_iov();
+        result = ucp_am_send_nbx(ep, message->id, header, message->header_length, message->iov, 2, &param);
     } else {
         result = ucp_am_send_nbx(ep, message->id, header, message->header_length, message->data, message->length,
                                  &param);
@@ -447,7 +447,7 @@ static void talk(unsigned num_messages)
 {
     while (num_messages > 0) {
         unsigned from = (unsigned)cw_town_random(town, town->num_workers);
-        unsigned to   = (unsigned)cw_town_random(town, town->num_workers);
+        unsigned to = (unsigned)cw_town_random(town, town->num_workers);
 
         switch (cw_town_random(town, 4)) {
         case 0:
@@ -471,11 +471,11 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     struct cw_sim_knobs knobs;
 
     cw_sim_knobs_random(&knobs, seed);
-    town       = cw_town_new(seed, &knobs, mode, sleepers);
-    largest    = largest_message;
-    faulty     = mode == UCP_ERR_HANDLING_MODE_PEER;
-    quiet      = 0;
-    num_kept   = 0;
+    town = cw_town_new(seed, &knobs, mode, sleepers);
+    largest = largest_message;
+    faulty = mode == UCP_ERR_HANDLING_MODE_PEER;
+    quiet = 0;
+    num_kept = 0;
     num_closes = 0;
     memset(posted, 0, sizeof(posted));
     memset(delivered, 0, sizeof(delivered));
@@ -510,7 +510,7 @@ static uint64_t end(void)
         let_go(0);
     }
     town->num_ops = town->num_done = 0;
-    digest                          = cw_town_free(town);
+    digest = cw_town_free(town);
     cw_generic_free(generic);
     for (unsigned i = 0; i < CW_MAX_WORKERS * CW_MAX_WORKERS; i++) {
         unsigned from = i / CW_MAX_WORKERS, to = i % CW_MAX_WORKERS;

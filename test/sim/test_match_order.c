@@ -133,7 +133,7 @@ static struct message *first_message(unsigned worker, uint64_t tag, uint64_t mas
 
 static void pair_up(struct message *message, struct receive *receive)
 {
-    message->state   = MATCHED;
+    message->state = MATCHED;
     receive->message = message;
     totals.matched++;
 }
@@ -177,10 +177,10 @@ static void message_arrives(const struct cw_conn *conn, uint64_t tag, uint64_t l
                      line->arrived, (unsigned long long)tag, (unsigned long long)length,
                      (unsigned long long)message->tag, message->length);
     }
-    message->wire_id   = wire_id;
+    message->wire_id = wire_id;
     message->announced = announced;
-    message->arrival   = play.arrivals++;
-    totals.announced  += announced != 0;
+    message->arrival = play.arrivals++;
+    totals.announced += announced != 0;
     receive = first_receive(line->to, tag);
     if (receive != NULL) {
         pair_up(message, receive); /* TAG-4, TAG-7 */
@@ -332,7 +332,7 @@ static void received(void *request, ucs_status_t status, const ucp_tag_recv_info
         cw_town_fail(play.town, "a receive completes twice");
     }
     receive->status = status;
-    receive->info   = *info;
+    receive->info = *info;
     if (!receive->gone) {
         check_received(receive);
     }
@@ -360,19 +360,19 @@ static uint64_t some_tag(void)
 
 static void do_send(unsigned number)
 {
-    struct message *message   = &play.messages[play.num_messages];
-    struct line *line         = &play.lines[number];
+    struct message *message = &play.messages[play.num_messages];
+    struct line *line = &play.lines[number];
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                  .cb.send = sent, .user_data = message};
-    uint32_t flags[]          = {0, 0, UCP_OP_ATTR_FLAG_NO_IMM_CMPL, UCP_OP_ATTR_FLAG_FAST_CMPL,
-                                 UCP_OP_ATTR_FLAG_MULTI_SEND};
+    uint32_t flags[] = {0, 0, UCP_OP_ATTR_FLAG_NO_IMM_CMPL, UCP_OP_ATTR_FLAG_FAST_CMPL,
+                        UCP_OP_ATTR_FLAG_MULTI_SEND};
     ucs_status_ptr_t result;
 
     if (play.num_messages == MAX_MESSAGES) {
         return;
     }
     line->queue[line->sent++] = play.num_messages++;
-    *message        = (struct message){.line = number, .tag = some_tag(), .length = some_length(), .sync = !below(4)};
+    *message = (struct message){.line = number, .tag = some_tag(), .length = some_length(), .sync = !below(4)};
     message->buffer = malloc(message->length + 1);
     for (size_t i = 0; i < message->length; i++) {
         message->buffer[i] = byte_of(message, i);
@@ -397,13 +397,13 @@ static void do_send(unsigned number)
 /* A receive by tag and mask, or of a message that was taken out. */
 static void do_receive(unsigned worker, uint64_t tag, uint64_t mask, struct message *removed, size_t room)
 {
-    struct receive *receive   = &play.receives[play.num_receives];
-    ucp_worker_h handle       = play.town->people[worker].worker;
-    ucp_tag_recv_info_t info  = {0};
+    struct receive *receive = &play.receives[play.num_receives];
+    ucp_worker_h handle = play.town->people[worker].worker;
+    ucp_tag_recv_info_t info = {0};
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_RECV_INFO,
                                  .cb.recv = received, .user_data = receive, .recv_info.tag_info = &info};
-    struct message *message   = removed != NULL ? removed : first_message(worker, tag, mask);
+    struct message *message = removed != NULL ? removed : first_message(worker, tag, mask);
     ucs_status_ptr_t result;
 
     if (play.num_receives == MAX_RECEIVES) {
@@ -425,13 +425,13 @@ static void do_receive(unsigned worker, uint64_t tag, uint64_t mask, struct mess
         cw_town_fail(play.town, "a receive returns no request and completes as well");
     }
     receive->status = UCS_PTR_STATUS(result);
-    receive->info   = info;
+    receive->info = info;
     check_received(receive);
 }
 
 static void do_probe(unsigned worker, uint64_t tag, uint64_t mask, int remove)
 {
-    struct message *message  = first_message(worker, tag, mask);
+    struct message *message = first_message(worker, tag, mask);
     ucp_tag_recv_info_t info = {.sender_tag = 0x77, .length = 0x77};
     ucp_tag_message_h handle = ucp_tag_probe_nb(play.town->people[worker].worker, tag, mask, remove, &info);
 
@@ -450,7 +450,7 @@ static void do_probe(unsigned worker, uint64_t tag, uint64_t mask, int remove)
                      message->length);
     }
     if (remove) { /* TPR-6 */
-        message->state  = REMOVED;
+        message->state = REMOVED;
         message->handle = handle;
         totals.removed++;
     }
@@ -494,7 +494,7 @@ static void do_cancel_send(struct message *message)
 {
     if (message->request != NULL && !message->done) {
         message->cancel_asked = 1;
-        play.current_ok       = 1;
+        play.current_ok = 1;
         ucp_request_cancel(play.town->people[play.lines[message->line].from].worker, message->request);
         play.current_ok = 0;
     }
@@ -504,9 +504,9 @@ static void do_cancel_send(struct message *message)
 
 static void open_line(unsigned from, unsigned to)
 {
-    struct line *line      = &play.lines[play.num_lines++];
+    struct line *line = &play.lines[play.num_lines++];
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
-                              .address    = play.town->people[to].address};
+                              .address = play.town->people[to].address};
 
     *line = (struct line){.from = from, .to = to, .ep = play.town->people[from].eps[to]};
     if (play.num_lines > play.town->num_workers * play.town->num_workers &&
@@ -528,8 +528,8 @@ static void note_greeting(void *request, ucs_status_t status, const ucp_tag_recv
 /* One message on each endpoint shows which connection is whose. */
 static void greet(void)
 {
-    unsigned came             = 0;
-    ucp_request_param_t none  = {.op_attr_mask = 0};
+    unsigned came = 0;
+    ucp_request_param_t none = {.op_attr_mask = 0};
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .cb.recv = note_greeting, .user_data = &came};
@@ -559,7 +559,7 @@ static void greet(void)
 static void choose_settings(uint64_t seed)
 {
     static const char *const thresholds[] = {"auto", "0", "inf", "1", "100", "1000"};
-    static const char *const schemes[]    = {"auto", "get_zcopy", "put_zcopy", "am", "get_ppln", "put_ppln"};
+    static const char *const schemes[] = {"auto", "get_zcopy", "put_zcopy", "am", "get_ppln", "put_ppln"};
 
     setenv("UCX_RNDV_THRESH", thresholds[cw_hash_mix(seed) % 6], 1);
     setenv("UCX_RNDV_SCHEME", schemes[cw_hash_mix(seed + 1) % 6], 1);
@@ -568,7 +568,7 @@ static void choose_settings(uint64_t seed)
 static void choose_tags(void)
 {
     static const uint64_t masks[] = {UINT64_MAX, 0, 0xffffffff, UINT64_C(0xffff0000ffff0000), 1};
-    uint64_t random               = play.town->seed * 77 + 1;
+    uint64_t random = play.town->seed * 77 + 1;
 
     for (unsigned i = 0; i < 6; i++) {
         play.tags[i] = i < 3 ? i : cw_hash_mix(random + i);
@@ -579,7 +579,7 @@ static void choose_tags(void)
     for (unsigned i = 0; i < 7; i++) {
         play.weights[i] = 1 + below(8);
     }
-    play.weights[SEND]    += 6;
+    play.weights[SEND] += 6;
     play.weights[RECEIVE] += below(12);
 }
 

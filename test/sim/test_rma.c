@@ -142,7 +142,7 @@ static void silent_ended(struct way *way, uint32_t serial)
     struct access *access;
 
     for (link = way->silent.next; link != &way->silent && !faulty; link = next) {
-        next   = link->next;
+        next = link->next;
         access = cw_container_of(link, struct access, link);
         if (access->serial <= serial) {
             cw_list_remove(link);
@@ -237,8 +237,8 @@ static struct access *access_new(struct way *way, enum kind kind, size_t length)
 {
     struct access *access = calloc(1, sizeof(*access));
 
-    access->way    = way;
-    access->kind   = kind;
+    access->way = way;
+    access->kind = kind;
     access->length = length;
     access->serial = ++way->serial;
     access->buffer = malloc(length + 1);
@@ -259,7 +259,7 @@ static void note_write(struct way *way, size_t offset, const void *bytes, size_t
     memcpy(way->model + offset, bytes, length);
     for (size_t i = offset; i < offset + length; i++) {
         way->written[i] = way->serial;
-        way->epoch[i]   = people[way->from].epoch;
+        way->epoch[i] = people[way->from].epoch;
     }
 }
 
@@ -268,14 +268,14 @@ static ucp_request_param_t attributes(struct access *access, int *silent_p)
 {
     static const uint32_t flags[] = {0, 0, 0, 0, UCP_OP_ATTR_FLAG_NO_IMM_CMPL, UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                      UCP_OP_ATTR_FLAG_FAST_CMPL, UCP_OP_ATTR_FLAG_MULTI_SEND};
-    ucp_request_param_t param     = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | flags[below(8)],
-                                     .datatype     = ucp_dt_make_contig(1)};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | flags[below(8)],
+                                 .datatype = ucp_dt_make_contig(1)};
 
     *silent_p = !faulty && below(4) == 0;
     if (!*silent_p) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-        param.cb.send       = on_access;
-        param.user_data     = access;
+        param.cb.send = on_access;
+        param.user_data = access;
     }
     return param;
 }
@@ -310,24 +310,24 @@ static void *describe(struct access *access, ucp_request_param_t *param, size_t 
     if (below(3) != 0) {
         return access->buffer;
     }
-    access->iov[0]  = (ucp_dt_iov_t){access->buffer, first};
-    access->iov[1]  = (ucp_dt_iov_t){access->buffer + first, second};
-    access->iov[2]  = (ucp_dt_iov_t){access->buffer + first + second, access->length - first - second};
+    access->iov[0] = (ucp_dt_iov_t){access->buffer, first};
+    access->iov[1] = (ucp_dt_iov_t){access->buffer + first, second};
+    access->iov[2] = (ucp_dt_iov_t){access->buffer + first + second, access->length - first - second};
     param->datatype = ucp_dt_make_iov();
-    *count          = MAX_IOV;
+    *count = MAX_IOV;
     return access->iov;
 }
 
 static void move(struct way *way, enum kind kind)
 {
     size_t length = random_length(), offset = pick(way, length, 1), count;
-    struct access *access     = access_new(way, kind, length);
-    ucp_ep_h ep               = town->people[way->from].eps[way->to];
-    ucp_rkey_h key            = way->keys[below(3) == 0];
-    uint64_t address          = (uint64_t)(uintptr_t)(way->memory + offset);
+    struct access *access = access_new(way, kind, length);
+    ucp_ep_h ep = town->people[way->from].eps[way->to];
+    ucp_rkey_h key = way->keys[below(3) == 0];
+    uint64_t address = (uint64_t)(uintptr_t)(way->memory + offset);
     int silent;
     ucp_request_param_t param = attributes(access, &silent);
-    void *buffer              = describe(access, &param, &count);
+    void *buffer = describe(access, &param, &count);
 
     if (kind == PUT) {
         for (size_t i = 0; i < length; i++) {
@@ -355,7 +355,7 @@ static void change(struct way *way, enum kind kind)
     static const ucp_atomic_op_t posted[] = {UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_AND, UCP_ATOMIC_OP_OR, UCP_ATOMIC_OP_XOR};
     size_t length = 4 + 4 * below(2), offset = pick(way, length, length);
     struct access *access = access_new(way, kind, length);
-    ucp_atomic_op_t op    = (kind == POSTED) ? posted[below(4)] : (ucp_atomic_op_t)below(UCP_ATOMIC_OP_LAST);
+    ucp_atomic_op_t op = (kind == POSTED) ? posted[below(4)] : (ucp_atomic_op_t)below(UCP_ATOMIC_OP_LAST);
     uint64_t before = 0, operand = cw_hash_mix(access->serial), swap = cw_hash_mix(operand), after;
     int silent;
     ucp_request_param_t param = attributes(access, &silent);
@@ -364,13 +364,13 @@ static void change(struct way *way, enum kind kind)
     if (op == UCP_ATOMIC_OP_CSWAP && below(2) == 0) {
         operand = before;
     }
-    operand        = (length == 4) ? (uint32_t)operand : operand;
+    operand = (length == 4) ? (uint32_t)operand : operand;
     param.datatype = ucp_dt_make_contig(length);
     if (kind == FETCHING) {
         memcpy(access->buffer, &swap, length);
         expect(access, offset);
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-        param.reply_buffer  = access->buffer;
+        param.reply_buffer = access->buffer;
     }
     after = result_of(op, before, operand, swap);
     note_write(way, offset, &after, length);
@@ -384,7 +384,7 @@ static void change(struct way *way, enum kind kind)
 static void count(struct way *way)
 {
     struct person *owner = &people[way->to];
-    enum word word       = (enum word)below(WORDS);
+    enum word word = (enum word)below(WORDS);
     int narrow = word == FETCH32 || word == SUM32, fetches = word == FETCH64 || word == FETCH32, silent;
     struct access *access;
     ucp_request_param_t param;
@@ -393,16 +393,16 @@ static void count(struct way *way)
     if (fetches && owner->num_counts[narrow] == MAX_COUNTS) {
         return;
     }
-    access         = access_new(way, fetches ? FETCHING : POSTED, narrow ? 4 : 8);
-    param          = attributes(access, &silent);
+    access = access_new(way, fetches ? FETCHING : POSTED, narrow ? 4 : 8);
+    param = attributes(access, &silent);
     param.datatype = ucp_dt_make_contig(access->length);
     if (fetches) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-        param.reply_buffer  = access->buffer;
-        access->counted     = &owner->counts[narrow][owner->num_counts[narrow]++];
-        *access->counted    = 0;
+        param.reply_buffer = access->buffer;
+        access->counted = &owner->counts[narrow][owner->num_counts[narrow]++];
+        *access->counted = 0;
     } else {
-        operand              = cw_hash_mix(access->serial);
+        operand = cw_hash_mix(access->serial);
         owner->sums[narrow] += operand;
     }
     started(access, ucp_atomic_op_nbx(town->people[way->from].eps[way->to], UCP_ATOMIC_OP_ADD, &operand, 1,
@@ -429,7 +429,7 @@ static ucs_status_t on_marker(void *arg, const void *header, size_t header_lengt
 static void send_marker(struct way *way)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_COPY_HEADER};
-    const uint32_t marker[2]        = {way->from, way->serial};
+    const uint32_t marker[2] = {way->from, way->serial};
     ucs_status_ptr_t result;
 
     if (faulty) {
@@ -447,14 +447,14 @@ static void send_marker(struct way *way)
 
 static void start_flush(unsigned from, int to)
 {
-    struct flush *flush       = calloc(1, sizeof(*flush));
+    struct flush *flush = calloc(1, sizeof(*flush));
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                 .cb.send      = on_flush,
-                                 .user_data    = flush};
+                                 .cb.send = on_flush,
+                                 .user_data = flush};
     ucs_status_ptr_t result;
 
     flush->from = from;
-    flush->to   = to;
+    flush->to = to;
     for (unsigned i = 0; i < town->num_workers; i++) {
         flush->serials[i] = ways[from][i].serial;
     }
@@ -499,8 +499,8 @@ static void talk(unsigned num_accesses)
 static ucp_mem_h map(unsigned worker, void *memory, size_t length)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = memory,
-                                   .length     = length};
+                                   .address = memory,
+                                   .length = length};
     ucp_mem_h memh;
 
     assert_int_equal(ucp_mem_map(town->people[worker].context, &params, &memh), UCS_OK);
@@ -519,8 +519,8 @@ static void unpack(struct way *way, ucp_mem_h memh, uint64_t *validity, ucp_rkey
         assert_null(keys[i]->local); /* UCX_TLS=sim does not allow it */
     }
     ucp_rkey_buffer_release(bytes);
-    *validity         = keys[1]->key.token;
-    keys[1]->local  = (char *)(uintptr_t)keys[1]->key.address;
+    *validity = keys[1]->key.token;
+    keys[1]->local = (char *)(uintptr_t)keys[1]->key.address;
     keys[1]->validity = validity;
 }
 
@@ -528,10 +528,10 @@ static void make_way(unsigned from, unsigned to)
 {
     struct way *way = &ways[from][to];
 
-    *way         = (struct way){.from = from, .to = to, .memory = people[to].memory + from * section};
-    way->model   = calloc(1, section);
+    *way = (struct way){.from = from, .to = to, .memory = people[to].memory + from * section};
+    way->model = calloc(1, section);
     way->written = calloc(section, sizeof(*way->written));
-    way->epoch   = calloc(section, sizeof(*way->epoch));
+    way->epoch = calloc(section, sizeof(*way->epoch));
     cw_list_init(&way->silent);
     unpack(way, people[to].memh, &people[to].validity[0], way->keys);
     unpack(way, people[to].shared_memh, &people[to].validity[1], way->shared_keys);
@@ -545,26 +545,26 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     if (seed % 3 != 0) {
         knobs.chance[CW_SIM_NO_COPIES] = CW_SIM_ALWAYS; /* packets only */
     }
-    town       = cw_town_new(seed, &knobs, mode, sleepers);
-    section    = section_size;
-    faulty     = mode == UCP_ERR_HANDLING_MODE_PEER;
+    town = cw_town_new(seed, &knobs, mode, sleepers);
+    section = section_size;
+    faulty = mode == UCP_ERR_HANDLING_MODE_PEER;
     num_closes = 0;
     for (unsigned i = 0; i < town->num_workers; i++) {
-        struct person *person        = &people[i];
-        size_t length                = section * town->num_workers;
+        struct person *person = &people[i];
+        size_t length = section * town->num_workers;
         ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                       UCP_AM_HANDLER_PARAM_FIELD_ARG,
-                                        .id         = MARKER,
-                                        .cb         = on_marker,
-                                        .arg        = (void *)(uintptr_t)i};
+                                        .id = MARKER,
+                                        .cb = on_marker,
+                                        .arg = (void *)(uintptr_t)i};
 
         memset(person, 0, sizeof(*person));
-        person->epoch  = 1;
+        person->epoch = 1;
         person->memory = aligned_alloc(64, (length + GUARD_BYTES + 63) / 64 * 64);
         person->shared = calloc(WORDS, sizeof(uint64_t));
         memset(person->memory, 0, length);
         memset(person->memory + length, GUARD, GUARD_BYTES);
-        person->memh        = map(i, person->memory, length);
+        person->memh = map(i, person->memory, length);
         person->shared_memh = map(i, person->shared, WORDS * sizeof(uint64_t));
         assert_int_equal(ucp_worker_set_am_recv_handler(town->people[i].worker, &param), UCS_OK);
     }
@@ -646,7 +646,7 @@ static uint64_t end(void)
         }
     }
     town->num_ops = town->num_done = 0;
-    digest                          = cw_town_free(town);
+    digest = cw_town_free(town);
     for (unsigned i = 0; i < num_workers * num_workers; i++) {
         free_way(&ways[i / num_workers][i % num_workers]);
     }
@@ -736,11 +736,11 @@ static void test_unmap_under_access(uint64_t seed)
     size_t length;
 
     start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 50000);
-    owner  = below(town->num_workers);
+    owner = below(town->num_workers);
     length = section * town->num_workers;
     talk(40 + below(60));
     assert_int_equal(ucp_mem_unmap(town->people[owner].context, people[owner].memh), UCS_OK);
-    people[owner].memh      = NULL;
+    people[owner].memh = NULL;
     people[owner].validity[0] = 0;
     memset(people[owner].memory, 0x77, length);
     talk(60);

@@ -143,9 +143,9 @@ static struct move *move_new(struct way *way, unsigned poster, size_t length)
 {
     struct move *move = calloc(1, sizeof(*move));
 
-    move->way                   = way;
-    move->length                = length;
-    move->buffer                = malloc(length + 1);
+    move->way = way;
+    move->length = length;
+    move->buffer = malloc(length + 1);
     town->people[poster].asleep = 0;
     town->num_ops++;
     memset(move->buffer, 0xcc, length + 1);
@@ -160,28 +160,28 @@ static const void *describe(struct move *move, ucp_request_param_t *param, size_
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
     if (move->element == 1 && cw_town_random(town, 4) == 0) {
         param->datatype = generic;
-        *count          = move->length;
+        *count = move->length;
         return move->buffer;
     }
     if (move->element != 1 || cw_town_random(town, 3) != 0) {
         param->datatype = ucp_dt_make_contig(move->element);
-        *count          = move->length / move->element;
+        *count = move->length / move->element;
         return move->buffer;
     }
-    move->iov[0]    = (ucp_dt_iov_t){move->buffer, first};
-    move->iov[1]    = (ucp_dt_iov_t){move->buffer + first, second};
-    move->iov[2]    = (ucp_dt_iov_t){move->buffer + first + second, move->length - first - second};
+    move->iov[0] = (ucp_dt_iov_t){move->buffer, first};
+    move->iov[1] = (ucp_dt_iov_t){move->buffer + first, second};
+    move->iov[2] = (ucp_dt_iov_t){move->buffer + first + second, move->length - first - second};
     param->datatype = ucp_dt_make_iov();
-    *count          = MAX_IOV;
+    *count = MAX_IOV;
     return move->iov;
 }
 
 static void send_bytes(struct way *way, size_t length)
 {
-    struct move *move         = move_new(way, way->from, length);
+    struct move *move = move_new(way, way->from, length);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                 .cb.send      = sent,
-                                 .user_data    = move};
+                                 .cb.send = sent,
+                                 .user_data = move};
     const void *buffer;
     size_t count;
 
@@ -190,7 +190,7 @@ static void send_bytes(struct way *way, size_t length)
         move->buffer[i] = byte_at(way, way->sent + i);
     }
     way->sent += length;
-    buffer     = describe(move, &param, &count);
+    buffer = describe(move, &param, &count);
     if (cw_town_random(town, 5) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
@@ -199,27 +199,27 @@ static void send_bytes(struct way *way, size_t length)
 
 static void recv_bytes(struct way *way, size_t element, size_t length, int all)
 {
-    struct move *move         = move_new(way, way->to, length);
-    ucp_request_param_t param = {.op_attr_mask   = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                                                   UCP_OP_ATTR_FIELD_FLAGS,
-                                 .cb.recv_stream = received,
-                                 .flags          = all ? UCP_STREAM_RECV_FLAG_WAITALL : 0,
-                                 .user_data      = move};
+    struct move *move = move_new(way, way->to, length);
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_FLAGS,
+                               .cb.recv_stream = received,
+                               .flags = all ? UCP_STREAM_RECV_FLAG_WAITALL : 0,
+                               .user_data = move};
     size_t count, got = 0;
     void *buffer;
     void *result;
 
     move->is_recv = 1;
     move->element = element;
-    move->turn    = way->posted;
-    way->posted  += length > 0; /* nothing to wait for: its turn is at once */
-    way->wanted  += length;
-    buffer        = (void *)describe(move, &param, &count);
+    move->turn = way->posted;
+    way->posted += length > 0; /* nothing to wait for: its turn is at once */
+    way->wanted += length;
+    buffer = (void *)describe(move, &param, &count);
     move->element = (all && length > 0) ? length : element;
     if (cw_town_random(town, 5) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
-    result        = ucp_stream_recv_nbx(town->people[way->to].eps[way->from], buffer, count, &got, &param);
+    result = ucp_stream_recv_nbx(town->people[way->to].eps[way->from], buffer, count, &got, &param);
     if (UCS_PTR_IS_PTR(result) && move->calls == 0 && cw_town_random(town, 4) == 0) {
         ucp_request_cancel(town->people[way->to].worker, result); /* without effect (STR-19) */
     }
@@ -237,9 +237,9 @@ static void release_one(void)
 /* Library-owned data, kept for a while. Returns the length. */
 static size_t recv_data(struct way *way)
 {
-    ucp_ep_h ep   = town->people[way->to].eps[way->from];
+    ucp_ep_h ep = town->people[way->to].eps[way->from];
     size_t length = 0;
-    void *data    = ucp_stream_recv_data_nb(ep, &length);
+    void *data = ucp_stream_recv_data_nb(ep, &length);
 
     town->people[way->to].asleep = 0;
     if (!UCS_PTR_IS_PTR(data)) {
@@ -252,7 +252,7 @@ static size_t recv_data(struct way *way)
     if (num_held == MAX_HELD_DATA) {
         release_one();
     }
-    held[num_held].ep     = ep;
+    held[num_held].ep = ep;
     held[num_held++].data = data;
     return length;
 }
@@ -293,8 +293,8 @@ static size_t random_length(void)
 static void random_recv(struct way *way)
 {
     static const size_t elements[] = {1, 1, 2, 8, 13, 300};
-    size_t element                 = elements[cw_town_random(town, 6)];
-    size_t length                  = random_length();
+    size_t element = elements[cw_town_random(town, 6)];
+    size_t length = random_length();
 
     if (way->posted == way->served && cw_town_random(town, 4) == 0) {
         recv_data(way);
@@ -358,17 +358,17 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     struct cw_sim_knobs knobs;
 
     cw_sim_knobs_random(&knobs, seed);
-    town     = cw_town_new(seed, &knobs, mode, sleepers);
-    generic  = cw_generic_new();
-    largest  = largest_send;
+    town = cw_town_new(seed, &knobs, mode, sleepers);
+    generic = cw_generic_new();
+    largest = largest_send;
     num_held = 0;
-    faulty   = mode == UCP_ERR_HANDLING_MODE_PEER;
+    faulty = mode == UCP_ERR_HANDLING_MODE_PEER;
     num_closes = 0;
     memset(ways, 0, sizeof(ways));
     for (unsigned i = 0; i < CW_MAX_WORKERS; i++) {
         for (unsigned j = 0; j < CW_MAX_WORKERS; j++) {
             ways[i][j].from = i;
-            ways[i][j].to   = j;
+            ways[i][j].to = j;
         }
     }
 }
@@ -385,7 +385,7 @@ static uint64_t end(void)
         release_one();
     }
     town->num_ops = town->num_done = 0;
-    digest        = cw_town_free(town);
+    digest = cw_town_free(town);
     cw_generic_free(generic);
     return digest;
 }

@@ -12,7 +12,7 @@ static void talk(struct cw_town *town, unsigned num_messages)
 
     while (sends < num_messages || recvs < num_messages) {
         from = (unsigned)cw_town_random(town, town->num_workers);
-        to   = (unsigned)cw_town_random(town, town->num_workers);
+        to = (unsigned)cw_town_random(town, town->num_workers);
         switch (cw_town_random(town, 3)) {
         case 0:
             if (sends < num_messages) {
@@ -60,7 +60,7 @@ static void check_all(struct cw_town *town, int all_ok)
         }
         cw_op_check(town, &town->ops[i]);
     }
-    town->num_ops  = 0;
+    town->num_ops = 0;
     town->num_done = 0;
 }
 
@@ -147,7 +147,7 @@ static void test_close_loses_nothing(uint64_t seed)
     town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, 0);
     for (i = 0; i < 40; i++) {
         from = (unsigned)cw_town_random(town, town->num_workers);
-        to   = (unsigned)cw_town_random(town, town->num_workers);
+        to = (unsigned)cw_town_random(town, town->num_workers);
         cw_town_send(town, from, to);
         if (i % 4 == 0) {
             cw_town_step(town);
@@ -227,7 +227,7 @@ static void run_fault(uint64_t seed, enum cw_sim_fault fault, uint32_t chance)
     unsigned from, to;
 
     cw_sim_knobs_random(&knobs, seed);
-    town       = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
+    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
     town->gaps = 1;
     talk(town, 40);
     cw_sim_set_fault(town->world, fault, chance);
@@ -277,7 +277,7 @@ static void run_death(uint64_t seed)
     unsigned from, to;
 
     cw_sim_knobs_random(&knobs, seed);
-    town       = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
+    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
     town->gaps = 1;
     talk(town, 60);
     cw_sim_kill(town->world, 0, death);

@@ -54,14 +54,14 @@ static int has_lanes(void)
 
 static void add_devices(struct cw_sim_knobs *knobs, uint64_t seed)
 {
-    knobs->rdma                       = has_lanes() ? 2 + (unsigned)(seed % 2) : 1;
-    knobs->ratio                      = 1 + (unsigned)(seed % 4);
-    knobs->max_access                 = 300 + seed * 7919 % 70000;
-    knobs->all_atomics                = seed % 3 == 0;
-    knobs->max_mrs                    = (seed % 5 == 0) ? 9 : 0;
-    knobs->alignment                  = (seed % 4 == 1) ? (size_t)8 << seed % 2 : 0;
-    knobs->on_demand                  = seed % 5 == 2 && seed % 7 != 0;
-    knobs->chance[CW_SIM_DRY]         = (seed % 4) * 10000;
+    knobs->rdma = has_lanes() ? 2 + (unsigned)(seed % 2) : 1;
+    knobs->ratio = 1 + (unsigned)(seed % 4);
+    knobs->max_access = 300 + seed * 7919 % 70000;
+    knobs->all_atomics = seed % 3 == 0;
+    knobs->max_mrs = (seed % 5 == 0) ? 9 : 0;
+    knobs->alignment = (seed % 4 == 1) ? (size_t)8 << seed % 2 : 0;
+    knobs->on_demand = seed % 5 == 2 && seed % 7 != 0;
+    knobs->chance[CW_SIM_DRY] = (seed % 4) * 10000;
     knobs->chance[CW_SIM_NO_REGISTER] = (seed % 7 == 0) ? 300000 : 0;
 }
 
@@ -97,8 +97,8 @@ static struct cw_sim_knobs with_lanes(const struct cw_sim_knobs *knobs, uint64_t
 {
     struct cw_sim_knobs changed = *knobs;
 
-    changed.num_devices              = has_failover() ? 2 + (unsigned)(seed % 2) : 1 + (unsigned)(seed % 3);
-    changed.max_placed               = 300 + cw_hash_mix(seed) % 5000;
+    changed.num_devices = has_failover() ? 2 + (unsigned)(seed % 2) : 1 + (unsigned)(seed % 3);
+    changed.max_placed = 300 + cw_hash_mix(seed) % 5000;
     changed.chance[CW_SIM_NO_COPIES] = CW_SIM_ALWAYS;
     if (has_failover() && changed.max_bcopy < 144) {
         changed.max_bcopy = 144; /* for RNDV_DATA with the least piece */
@@ -112,7 +112,7 @@ static void cut_lanes(struct cw_town *town)
 
     if (has_failover()) {
         spare = "CWL1";
-        cut   = (cw_town_random(town, 2) == 0) ? "CWY1" : "CWL1";
+        cut = (cw_town_random(town, 2) == 0) ? "CWY1" : "CWL1";
     }
     if (has_lanes() && cw_town_random(town, 64) == 0) {
         town->num_cuts += (unsigned)cw_sim_cut(town->world, cut, 4, spare, (int)cw_town_random(town, 2));
@@ -221,11 +221,11 @@ static void forget_memory(void *memory, size_t length)
 
 static void open_worker(struct cw_town *town, struct cw_person *person)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                         .features   = UCP_FEATURE_TAG | UCP_FEATURE_STREAM | UCP_FEATURE_AM |
-                                                       UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64};
-    ucp_worker_params_t worker_params = {.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_TAG | UCP_FEATURE_STREAM | UCP_FEATURE_AM |
+                                         UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64};
+    ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SINGLE};
     ucp_config_t *config;
 
     if (town->sleepers) {
@@ -258,9 +258,9 @@ static void open_ep(struct cw_town *town, unsigned from, unsigned to)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .address         = town->people[to].address,
-                              .err_mode        = town->mode,
-                              .err_handler.cb  = ep_failed,
+                              .address = town->people[to].address,
+                              .err_mode = town->mode,
+                              .err_handler.cb = ep_failed,
                               .err_handler.arg = &places[from][to]};
 
     places[from][to] = (struct failure_place){.from = from, .to = to};
@@ -269,7 +269,7 @@ static void open_ep(struct cw_town *town, unsigned from, unsigned to)
 
 struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode, int sleepers)
 {
-    struct cw_town *town        = &the_town;
+    struct cw_town *town = &the_town;
     struct cw_sim_knobs changed = *knobs;
     unsigned i, j;
 
@@ -280,12 +280,12 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
         atexit(tell_cuts);
     }
     memset(town, 0, sizeof(*town));
-    town->seed       = seed;
-    town->random     = seed * 3;
+    town->seed = seed;
+    town->random = seed * 3;
     cw_counter_start = counters_wrap() ? -wrap_after(seed) : 0;
-    town->mode       = has_failover() ? UCP_ERR_HANDLING_MODE_FAILOVER : mode;
-    town->sleepers   = sleepers;
-    library_random   = seed * 5 + (cw_town_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it */
+    town->mode = has_failover() ? UCP_ERR_HANDLING_MODE_FAILOVER : mode;
+    town->sleepers = sleepers;
+    library_random = seed * 5 + (cw_town_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it */
     library_clock_ns = 0;
     if (has_lanes()) {
         changed = with_lanes(knobs, seed);
@@ -323,13 +323,13 @@ uint64_t cw_town_free(struct cw_town *town)
     cw_sim_get_stats(town->world, &stats);
     total_cuts += town->num_cuts;
     totals.packets += stats.packets;
-    totals.again   += stats.again;
-    totals.pieces  += stats.pieces;
-    totals.accesses    += stats.accesses;
-    totals.registered  += stats.registered;
+    totals.again += stats.again;
+    totals.pieces += stats.pieces;
+    totals.accesses += stats.accesses;
+    totals.registered += stats.registered;
     totals.no_register += stats.no_register;
-    totals.gets        += stats.gets;
-    totals.puts        += stats.puts;
+    totals.gets += stats.gets;
+    totals.puts += stats.puts;
     totals.from_registered += stats.from_registered;
     cw_sim_world_free(town->world);
     return cw_hash_mix(stats.digest ^ library_clock_ns);
@@ -500,7 +500,7 @@ static struct cw_op *op_new(struct cw_town *town, unsigned worker, unsigned from
     if (town->num_ops == CW_MAX_OPS) {
         cw_town_fail(town, "the test posts too many operations");
     }
-    op  = &town->ops[town->num_ops++];
+    op = &town->ops[town->num_ops++];
     *op = (struct cw_op){.from = from, .to = to, .length = length, .buffer = malloc(length + 1)};
     return op;
 }
@@ -510,7 +510,7 @@ static void op_done(struct cw_op *op, ucs_status_t status)
     if (op->done) {
         cw_town_fail(&the_town, "an operation completes twice");
     }
-    op->done   = 1;
+    op->done = 1;
     op->status = status;
     the_town.num_done++;
 }
@@ -562,8 +562,8 @@ static uint64_t tag_of(unsigned from, unsigned to)
 static void map_some(const struct cw_town *town, struct cw_op *op, ucp_request_param_t *param)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                         .address    = op->buffer,
-                                         .length     = op->length};
+                                         .address = op->buffer,
+                                         .length = op->length};
 
     if (!has_devices() || op->number % 3 != 0 || op->length == 0) {
         return;
@@ -577,10 +577,10 @@ static void map_some(const struct cw_town *town, struct cw_op *op, ucp_request_p
 
 struct cw_op *cw_town_send(struct cw_town *town, unsigned from, unsigned to)
 {
-    uint64_t number           = town->sent[from][to]++;
-    size_t length             = cw_message_length(town, from, to, number);
-    struct cw_op *op          = op_new(town, from, from, to, length);
-    ucp_ep_h ep               = town->people[from].eps[to];
+    uint64_t number = town->sent[from][to]++;
+    size_t length = cw_message_length(town, from, to, number);
+    struct cw_op *op = op_new(town, from, from, to, length);
+    ucp_ep_h ep = town->people[from].eps[to];
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .cb.send = sent, .user_data = op};
 
@@ -598,17 +598,17 @@ struct cw_op *cw_town_send(struct cw_town *town, unsigned from, unsigned to)
 
 struct cw_op *cw_town_recv(struct cw_town *town, unsigned from, unsigned to)
 {
-    uint64_t number           = town->received[from][to]++;
-    size_t length             = cw_message_length(town, from, to, number) + cw_town_random(town, 3) * 100;
-    struct cw_op *op          = op_new(town, to, from, to, length);
+    uint64_t number = town->received[from][to]++;
+    size_t length = cw_message_length(town, from, to, number) + cw_town_random(town, 3) * 100;
+    struct cw_op *op = op_new(town, to, from, to, length);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_RECV_INFO,
-                                 .cb.recv            = received,
-                                 .user_data          = op,
+                                 .cb.recv = received,
+                                 .user_data = op,
                                  .recv_info.tag_info = &op->info};
 
     op->is_recv = 1;
-    op->number  = number;
+    op->number = number;
     memset(op->buffer, 0xcc, length + 1);
     return started(op,
                    ucp_tag_recv_nbx(town->people[to].worker, op->buffer, length, tag_of(from, to), UINT64_MAX, &param));
@@ -627,7 +627,7 @@ static int holds(const struct cw_town *town, const struct cw_op *op, uint64_t nu
     expected = malloc(length + 1);
     fill(expected, length, op->from, op->to, number);
     expected[length] = 0xcc;
-    equal            = memcmp(expected, op->buffer, length + 1) == 0;
+    equal = memcmp(expected, op->buffer, length + 1) == 0;
     free(expected);
     return equal;
 }
@@ -690,13 +690,13 @@ void cw_op_check(struct cw_town *town, struct cw_op *op)
 
 struct cw_op *cw_town_close_ep(struct cw_town *town, unsigned from, unsigned to, uint32_t flags)
 {
-    struct cw_op *op          = op_new(town, from, from, to, 0);
+    struct cw_op *op = op_new(town, from, from, to, 0);
     ucp_request_param_t param = {.op_attr_mask =
                                      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-                                 .cb.send   = sent,
+                                 .cb.send = sent,
                                  .user_data = op,
-                                 .flags     = flags};
-    ucp_ep_h ep               = town->people[from].eps[to];
+                                 .flags = flags};
+    ucp_ep_h ep = town->people[from].eps[to];
 
     town->people[from].eps[to] = NULL; /* an error handler that comes now comes too late (ERR-4) */
     return started(op, ucp_ep_close_nbx(ep, &param));

@@ -316,7 +316,7 @@ static void begin_operations(void)
 
 static int open_request(enum state state)
 {
-    struct cw_cm_request asked     = {.number = storm_random(&random_state), .err_mode = 1};
+    struct cw_cm_request asked = {.number = storm_random(&random_state), .err_mode = 1};
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                               .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {failed, NULL}};
@@ -397,12 +397,12 @@ static size_t header_length(unsigned id)
     static const uint8_t lengths[CW_PACKET_COUNT] = {
         0,  8, 8, 8, 16, 32, 16, 8,  32, 40, 16, 16, 16, 8,  8, 8,
         24, 32, 8, 8, 16, 40, 40, 16, 48, 24, 8,  16, 0, 0, 8,
-        [CW_PACKET_GET_DATA]    = sizeof(struct cw_wire_get_data),
-        [CW_PACKET_LANE]        = sizeof(struct cw_wire_lane),
-        [CW_PACKET_PUT_LIST]    = CW_WIRE_PUT_LIST_BYTES(2),
-        [CW_PACKET_RNDV_NAME]   = 128,
-        [CW_PACKET_RNDV_CHUNK]  = sizeof(struct cw_wire_rndv_chunk),
-        [CW_PACKET_RNDV_TAKEN]  = sizeof(struct cw_wire_rndv_taken)};
+        [CW_PACKET_GET_DATA] = sizeof(struct cw_wire_get_data),
+        [CW_PACKET_LANE] = sizeof(struct cw_wire_lane),
+        [CW_PACKET_PUT_LIST] = CW_WIRE_PUT_LIST_BYTES(2),
+        [CW_PACKET_RNDV_NAME] = 128,
+        [CW_PACKET_RNDV_CHUNK] = sizeof(struct cw_wire_rndv_chunk),
+        [CW_PACKET_RNDV_TAKEN] = sizeof(struct cw_wire_rndv_taken)};
 
     return id < CW_PACKET_COUNT ? lengths[id] : 0;
 }
@@ -549,7 +549,7 @@ static void visit(enum state state, unsigned id, unsigned way)
         say(fd, frame, make_packet(frame, id, way));
     }
     while (more-- > 0) { /* and others behind it */
-        id  = (unsigned)storm_below(&random_state, IDS);
+        id = (unsigned)storm_below(&random_state, IDS);
         way = (unsigned)storm_below(&random_state, WAYS);
         say(fd, frame, make_packet(frame, id, way));
     }

@@ -125,14 +125,14 @@ static void victim_start(struct actor *actor, struct victim *victim, bool alone)
     char argument[128];
 
     *victim = (struct victim){.ending = (enum ending)storm_below(&actor->random, ENDINGS)};
-    *script = (struct script){.seed      = storm_random(&actor->random),
-                              .id        = 1 + next_id++ % 65535,
-                              .kinds     = UINT32_MAX,
-                              .sleeps    = storm_one_in(&actor->random, 3),
-                              .last_step = -1,
-                              .manner    = (int)storm_below(&actor->random, MANNERS),
-                              .early     = storm_one_in(&actor->random, 8),
-                              .leaves    = victim->ending == LEAVES};
+    *script = (struct script){.seed = storm_random(&actor->random),
+                         .id = 1 + next_id++ % 65535,
+                         .kinds = UINT32_MAX,
+                         .sleeps = storm_one_in(&actor->random, 3),
+                         .last_step = -1,
+                         .manner = (int)storm_below(&actor->random, MANNERS),
+                         .early = storm_one_in(&actor->random, 8),
+                         .leaves = victim->ending == LEAVES};
     if (victim->ending == EXITS || victim->ending == LEAVES) {
         script->last_step = (int)storm_below(&actor->random, 200);
     }
@@ -158,9 +158,9 @@ static void look_whether_dead(struct victim *victim)
     int status;
 
     if (!victim->dead && waitpid(victim->child.pid, &status, WNOHANG) == victim->child.pid) {
-        victim->dead    = true;
+        victim->dead = true;
         victim->dead_at = storm_now_s();
-        victim->code    = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        victim->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         close(victim->child.fd);
     }
 }
@@ -264,7 +264,7 @@ static void await_end(struct actor *actor, struct actor_peer *peer, struct victi
 static void end_victim(struct actor *actor, struct actor_peer *peer, struct victim *victim)
 {
     bool by_itself = victim->ending == EXITS || victim->ending == LEAVES;
-    double end     = storm_now_s() + STORM_BOUND_S;
+    double end = storm_now_s() + STORM_BOUND_S;
 
     if (victim->ending == STOPPED) {
         kill(victim->child.pid, SIGSTOP);
@@ -330,7 +330,7 @@ static void check_unharmed(struct actor *actor, struct actor_peer *peer, const s
     storm_check(peer->failures == 0);
     if (victim->script.manner != DEAF) {
         ucp_request_param_t param = {.op_attr_mask = 0};
-        ucs_status_ptr_t request  = ucp_get_nbx(peer->ep, bytes, 4, peer->addresses[1], peer->keys[1], &param);
+        ucs_status_ptr_t request = ucp_get_nbx(peer->ep, bytes, 4, peer->addresses[1], peer->keys[1], &param);
 
         while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
             actor_step(actor, 100);
@@ -440,7 +440,7 @@ static void report(double seconds)
 int main(int argc, char **argv)
 {
     static const struct storm_role roles[] = {{"victim", victim_run}};
-    struct storm_options options           = {.seed = 1, .rounds = 1000000, .rounds_per_worker = 20, .seconds = 8};
+    struct storm_options options = {.seed = 1, .rounds = 1000000, .rounds_per_worker = 20, .seconds = 8};
     struct storm_holds first = {0}, now = {0};
     static struct actor actor;
     double start;
@@ -456,7 +456,7 @@ int main(int argc, char **argv)
     storm_times_add(&to_end, 0);
     storm_times_add(&while_connecting, 0);
     to_handler.count = to_end.count = while_connecting.count = 0;
-    start                                                    = storm_now_s();
+    start = storm_now_s();
     for (long worker = 0; storm_round < options.rounds && storm_now_s() < start + options.seconds; worker++) {
         actor_open(&actor, options.seed * 1000003 + (uint64_t)worker, worker % 2 == 1);
         for (long i = 0; i < options.rounds_per_worker; i++) {

@@ -57,9 +57,9 @@ static double now_s(void)
 
 static ucp_context_h new_context(bool shared)
 {
-    ucp_params_t params = {.field_mask        = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED,
-                           .features          = UCP_FEATURE_AM | UCP_FEATURE_RMA,
-                           .mt_workers_shared = shared};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED,
+                    .features = UCP_FEATURE_AM | UCP_FEATURE_RMA,
+                    .mt_workers_shared = shared};
     ucp_context_h context;
 
     storm_check(ucp_init(&params, NULL, &context) == UCS_OK);
@@ -79,9 +79,9 @@ static void set_handler(ucp_worker_h worker, unsigned id, ucp_am_recv_callback_t
 {
     ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                   UCP_AM_HANDLER_PARAM_FIELD_ARG,
-                                    .id         = id,
-                                    .cb         = cb,
-                                    .arg        = arg};
+                                    .id = id,
+                                    .cb = cb,
+                                    .arg = arg};
 
     storm_check(ucp_worker_set_am_recv_handler(worker, &param) == UCS_OK);
 }
@@ -108,13 +108,13 @@ static void fetched(void *request, ucs_status_t status, size_t length, void *arg
 static ucs_status_t asked(void *arg, const void *header, size_t header_length, void *data, size_t length,
                           const ucp_am_recv_param_t *param)
 {
-    ucp_worker_h worker        = arg;
+    ucp_worker_h worker = arg;
     ucp_request_param_t answer = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
-                                  .flags        = UCP_AM_SEND_FLAG_COPY_HEADER,
-                                  .cb           = {.send = answer_ended}};
-    ucp_request_param_t fetch  = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                                                 UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-                                  .cb           = {.recv_am = fetched}};
+                                  .flags = UCP_AM_SEND_FLAG_COPY_HEADER,
+                                  .cb = {.send = answer_ended}};
+    ucp_request_param_t fetch = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+                                 .cb = {.recv_am = fetched}};
 
     if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) {
         (void)ucp_am_send_nbx(param->reply_ep, AM_ANSWER, header, header_length, "answer", 6, &answer);
@@ -133,11 +133,11 @@ static ucs_status_t asked(void *arg, const void *header, size_t header_length, v
 static bool serve(int fd, ucp_context_h context, unsigned char pattern)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = peer_region,
-                                   .length     = REGION};
-    ucp_worker_h worker         = new_worker(context, UCS_THREAD_MODE_SINGLE);
-    struct place place          = {.address = (uintptr_t)peer_region, .pattern = pattern};
-    struct pollfd item          = {.fd = fd, .events = POLLIN};
+                                   .address = peer_region,
+                                   .length = REGION};
+    ucp_worker_h worker = new_worker(context, UCS_THREAD_MODE_SINGLE);
+    struct place place = {.address = (uintptr_t)peer_region, .pattern = pattern};
+    struct pollfd item = {.fd = fd, .events = POLLIN};
     ucp_address_t *address;
     size_t length, key_length;
     unsigned idle = 0;
@@ -152,7 +152,7 @@ static bool serve(int fd, ucp_context_h context, unsigned char pattern)
     storm_check(ucp_worker_get_address(worker, &address, &length) == UCS_OK);
     storm_check(length + key_length <= BLOB);
     place.address_length = (uint32_t)length;
-    place.key_length     = (uint32_t)key_length;
+    place.key_length = (uint32_t)key_length;
     memcpy(place.bytes, address, length);
     memcpy(place.bytes + length, key, key_length);
     ucp_worker_release_address(worker, address);
@@ -214,7 +214,7 @@ struct thread {
 };
 
 static const char *const kind_names[KINDS] = {"put", "get", "send", "flush", "close"};
-static pthread_mutex_t places_lock         = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct place places[PEERS];
 static atomic_bool stopping;
 static char source[REGION];
@@ -248,10 +248,10 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 
 static struct link *link_new(struct thread *thread)
 {
-    struct link *link      = calloc(1, sizeof(*link));
+    struct link *link = calloc(1, sizeof(*link));
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
+                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler = {on_failure, link}};
 
     storm_check(link != NULL);
@@ -278,11 +278,11 @@ static void op_ended(struct thread *thread, struct op *op, ucs_status_t status)
         }
     }
     free(op->bytes);
-    op->bytes   = NULL;
+    op->bytes = NULL;
     op->request = NULL;
     if (op->kind == CLOSE) {
         atomic_store(&link->is_closed, true);
-        link->next     = thread->closed;
+        link->next = thread->closed;
         thread->closed = link;
     }
 }
@@ -312,24 +312,24 @@ static void begin(struct thread *thread, struct op *op, struct link *link, enum 
 {
     ucp_request_param_t param = {.op_attr_mask = 0};
 
-    op->kind   = kind;
-    op->link   = link;
+    op->kind = kind;
+    op->link = link;
     op->length = (size_t)1 << storm_below(&thread->random, 19);
-    op->end    = now_s() + STORM_BOUND_S;
+    op->end = now_s() + STORM_BOUND_S;
     thread->counts[kind]++;
     switch (kind) {
     case PUT:
-        op->length  = (op->length > REGION - SAFE) ? REGION - SAFE : op->length;
+        op->length = (op->length > REGION - SAFE) ? REGION - SAFE : op->length;
         op->request = ucp_put_nbx(link->ep, source, op->length, link->place.address + SAFE, link->key, &param);
         break;
     case GET:
-        op->length  = (op->length > SAFE) ? SAFE : op->length;
-        op->bytes   = malloc(op->length);
+        op->length = (op->length > SAFE) ? SAFE : op->length;
+        op->bytes = malloc(op->length);
         op->request = ucp_get_nbx(link->ep, op->bytes, op->length, link->place.address, link->key, &param);
         break;
     case SEND:
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-        param.flags        = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_COPY_HEADER;
+        param.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_COPY_HEADER;
         op->length += storm_below(&thread->random, 2);
         op->request = ucp_am_send_nbx(link->ep, AM_ASK, "question", 8, source, op->length - 1, &param);
         break;
@@ -338,8 +338,8 @@ static void begin(struct thread *thread, struct op *op, struct link *link, enum 
         break;
     default:
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-        param.flags        = storm_one_in(&thread->random, 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0;
-        op->request        = ucp_ep_close_nbx(link->ep, &param);
+        param.flags = storm_one_in(&thread->random, 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+        op->request = ucp_ep_close_nbx(link->ep, &param);
         break;
     }
     if (!UCS_PTR_IS_PTR(op->request)) {
@@ -364,7 +364,7 @@ static struct op *free_op(struct thread *thread)
 static void leave(struct thread *thread, int index)
 {
     struct link *link = thread->links[index];
-    struct op *op     = free_op(thread);
+    struct op *op = free_op(thread);
 
     if (op != NULL) {
         thread->links[index] = NULL;
@@ -377,9 +377,9 @@ static void leave(struct thread *thread, int index)
 
 static void act(struct thread *thread)
 {
-    const int index   = (int)storm_below(&thread->random, LINKS);
+    const int index = (int)storm_below(&thread->random, LINKS);
     struct link *link = thread->links[index];
-    struct op *op     = free_op(thread);
+    struct op *op = free_op(thread);
 
     if (op == NULL) {
         return;
@@ -495,7 +495,7 @@ static void one_round(ucp_context_h context, uint64_t *random, struct thread *to
 {
     static struct thread threads[THREADS];
     ucp_worker_h shared = new_worker(context, UCS_THREAD_MODE_MULTI);
-    const double end    = now_s() + ROUND_S;
+    const double end = now_s() + ROUND_S;
 
     atomic_store(&stopping, false);
     set_handler(shared, AM_ANSWER, answered, NULL);
@@ -551,7 +551,7 @@ static void check_holds(const struct storm_holds *first, const struct storm_hold
 int main(int argc, char **argv)
 {
     static const struct storm_role roles[] = {{"peer", peer_run}};
-    struct storm_options options           = {.seed = 1, .rounds = 1000000, .seconds = 8};
+    struct storm_options options = {.seed = 1, .rounds = 1000000, .seconds = 8};
     struct storm_holds first = {0}, now;
     static struct thread totals;
     ucp_context_h context;
@@ -565,7 +565,7 @@ int main(int argc, char **argv)
     mallopt(M_ARENA_MAX, 1);
     storm_name = "storm.threads";
     storm_options(argc, argv, &options);
-    end     = now_s() + options.seconds;
+    end = now_s() + options.seconds;
     context = new_context(true);
     for (int i = 0; i < PEERS; i++) {
         start_peer(i);

@@ -43,15 +43,15 @@ static ucs_status_t handle(void *arg, const void *head, size_t head_length, void
                            const ucp_am_recv_param_t *param)
 {
     seen.calls++;
-    seen.arg           = arg;
+    seen.arg = arg;
     seen.header_length = head_length;
-    seen.length        = length;
-    seen.attributes    = param->recv_attr;
-    seen.header_right  = head_length == 0 || memcmp(head, header, head_length) == 0;
-    seen.data_right  = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) || length == 0 || memcmp(data, out, length) == 0;
+    seen.length = length;
+    seen.attributes = param->recv_attr;
+    seen.header_right = head_length == 0 || memcmp(head, header, head_length) == 0;
+    seen.data_right = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) || length == 0 || memcmp(data, out, length) == 0;
     seen.reply_named = (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
-    seen.reply_ep    = seen.reply_named ? param->reply_ep : NULL;
-    seen.data        = data;
+    seen.reply_ep = seen.reply_named ? param->reply_ep : NULL;
+    seen.data = data;
     if (seen.fetch_inside) {
         fetch_it(data);
     }
@@ -68,12 +68,12 @@ static ucs_status_t handle(void *arg, const void *head, size_t head_length, void
 static ucs_status_t handle_old(void *arg, void *data, size_t length, ucp_ep_h reply_ep, unsigned flags)
 {
     seen.old_calls++;
-    seen.arg        = arg;
-    seen.length     = length;
-    seen.data       = data;
+    seen.arg = arg;
+    seen.length = length;
+    seen.data = data;
     seen.data_right = length == 0 || memcmp(data, out, length) == 0;
-    seen.reply      = reply_ep != NULL;
-    seen.old_flags  = flags;
+    seen.reply = reply_ep != NULL;
+    seen.old_flags = flags;
     return (flags & UCP_CB_PARAM_FLAG_DATA) ? seen.answer : UCS_OK;
 }
 
@@ -81,9 +81,9 @@ static void set_handler(unsigned id, uint32_t flags)
 {
     ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                   UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
-                                    .id    = id,
-                                    .cb    = handle,
-                                    .arg   = &seen,
+                                    .id = id,
+                                    .cb = handle,
+                                    .arg = &seen,
                                     .flags = flags};
 
     twin_need(ucp_worker_set_am_recv_handler(pair.worker[1], &param) == UCS_OK, "ucp_worker_set_am_recv_handler");
@@ -116,14 +116,14 @@ static void tell_seen(const char *what, char *text, size_t size)
 static void one(uint32_t mask, unsigned flags, size_t head, size_t length, ucs_status_t answer, bool inside)
 {
     static struct op send;
-    bool rndv      = (flags & UCP_AM_SEND_FLAG_RNDV) != 0;
+    bool rndv = (flags & UCP_AM_SEND_FLAG_RNDV) != 0;
     char text[400] = "";
     ucs_status_t sent, got = UCS_OK;
 
-    seen.calls        = 0;
-    seen.answer       = answer;
+    seen.calls = 0;
+    seen.answer = answer;
     seen.fetch_inside = inside;
-    fetch.result      = NULL;
+    fetch.result = NULL;
     memset(in, 0, OP_BYTES);
     op_set(&send, &pair, mask | (flags != 0 ? UCP_OP_ATTR_FIELD_FLAGS : 0), OP_SEND, memh[0]);
     send.param.flags = (send.param.op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? flags : send.param.flags;
@@ -179,7 +179,7 @@ static void masks(void)
 static void flags(void)
 {
     static const ucs_status_t answers[] = {UCS_OK, UCS_INPROGRESS, UCS_ERR_NO_MEMORY};
-    static const unsigned bits[]        = {0, 1, 2, 3, 4, 5, 8, 0xfffffff8, 0xfffffff9};
+    static const unsigned bits[] = {0, 1, 2, 3, 4, 5, 8, 0xfffffff8, 0xfffffff9};
     uint32_t handler_flags;
     size_t i, k, a, head;
 
@@ -213,7 +213,7 @@ static void fetches(void)
                     continue;
                 }
                 seen.fetch_mask = op_masks[i];
-                seen.capacity   = capacities[c] == OP_BYTES ? lengths[k] : capacities[c];
+                seen.capacity = capacities[c] == OP_BYTES ? lengths[k] : capacities[c];
                 one(0, UCP_AM_SEND_FLAG_RNDV, HEADER, lengths[k], UCS_OK, true);
                 one(0, UCP_AM_SEND_FLAG_RNDV, HEADER, lengths[k], UCS_INPROGRESS, false);
             }
@@ -233,24 +233,24 @@ static void handlers(void)
     for (mask = 0; mask < 18; mask++) {
         memset(&param, TWIN_FILL, sizeof(param));
         param.field_mask = mask < 16 ? mask : mask == 16 ? (TWIN_UNKNOWN | 5) : ~UINT64_C(0xf);
-        param.id         = (mask & 1) || mask == 16 ? 3 : param.id;
-        param.flags      = (mask & 2) ? 0 : param.flags;
-        param.cb         = (mask & 4) || mask == 16 ? handle : param.cb;
-        param.arg        = (mask & 8) ? &seen : param.arg;
+        param.id = (mask & 1) || mask == 16 ? 3 : param.id;
+        param.flags = (mask & 2) ? 0 : param.flags;
+        param.cb = (mask & 4) || mask == 16 ? handle : param.cb;
+        param.arg = (mask & 8) ? &seen : param.arg;
         twin_tell("mask %u: %s", mask, twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
     }
     for (i = 0; i < 12; i++) {
         param.field_mask = 7;
-        param.id         = 3;
-        param.flags      = i < 8 ? (uint32_t)i : UINT32_C(1) << (i + 10);
-        param.cb         = handle;
+        param.id = 3;
+        param.flags = i < 8 ? (uint32_t)i : UINT32_C(1) << (i + 10);
+        param.cb = handle;
         twin_tell("flags %#x: %s", param.flags, twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
         twin_tell("old, flags %#x: %s", param.flags,
                   twin_status(ucp_worker_set_am_handler(pair.worker[1], 3, handle_old, NULL, param.flags)));
     }
     for (i = 0; i < TWIN_COUNT(ids); i++) {
         param.field_mask = 5;
-        param.id         = ids[i];
+        param.id = ids[i];
         twin_tell("id %u: %s", ids[i], twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
     }
     param.id = 9;
@@ -262,10 +262,10 @@ static void handlers(void)
 
 static void send_limits(void)
 {
-    static const unsigned ids[]         = {6, 8, 65535, 65536 + ID};
+    static const unsigned ids[] = {6, 8, 65535, 65536 + ID};
     static const ucp_datatype_t types[] = {0, 2, ucp_dt_make_contig(0), ucp_dt_make_contig(4)};
-    ucp_worker_attr_t attr              = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
-    ucp_request_param_t param           = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS};
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS};
     char *head;
     size_t i, rndv;
 
@@ -275,7 +275,7 @@ static void send_limits(void)
     head = calloc(1, attr.max_am_header + 1);
     for (rndv = 0; rndv < 2; rndv++) {
         param.flags = rndv ? UCP_AM_SEND_FLAG_RNDV : 0;
-        seen.calls  = 0;
+        seen.calls = 0;
         twin_tell(
             "rendezvous %zu, longest header: %s", rndv,
             twin_status(twin_wait(&pair, ucp_am_send_nbx(pair.ep[0], ID, head, attr.max_am_header, out, 8, &param))));
@@ -292,7 +292,7 @@ static void send_limits(void)
         for (i = 0; i < TWIN_COUNT(types); i++) {
             ucp_dt_iov_t pieces[2] = {{out, 3}, {out + 3, 5}};
 
-            seen.calls     = 0;
+            seen.calls = 0;
             param.datatype = types[i];
             twin_tell("rendezvous %zu, type %#llx: %s", rndv, (unsigned long long)types[i],
                       twin_status(twin_wait(&pair, ucp_am_send_nbx(pair.ep[0], ID, NULL, 0,
@@ -310,7 +310,7 @@ static void send_limits(void)
 static void old_calls(void)
 {
     static const unsigned bits[] = {0, 1, 2, 4, 5, 99};
-    const ucp_datatype_t byte    = ucp_dt_make_contig(1);
+    const ucp_datatype_t byte = ucp_dt_make_contig(1);
     ucs_status_t sent, answer;
     size_t i, k;
     int old_handler, keep;
@@ -362,7 +362,7 @@ static void mixed(void)
         for (head = 0; head <= HEADER; head += HEADER) {
             for (param.flags = UCP_AM_SEND_FLAG_EAGER; param.flags <= UCP_AM_SEND_FLAG_RNDV; param.flags += 2) {
                 seen.old_calls = 0;
-                seen.answer    = UCS_OK;
+                seen.answer = UCS_OK;
                 sent = twin_wait(&pair, ucp_am_send_nbx(pair.ep[0], ID, header, head, out, lengths[k], &param));
                 twin_settle(&pair);
                 twin_settle(&pair);

@@ -13,7 +13,7 @@ static void library(void)
 {
     static const struct twin_field fields[] = {TWIN_FIELD(ucp_lib_attr_t, field_mask),
                                                TWIN_FIELD(ucp_lib_attr_t, max_thread_level)};
-    static const uint64_t masks[]           = {0, UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL, ~UINT64_C(1), ~UINT64_C(0)};
+    static const uint64_t masks[] = {0, UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL, ~UINT64_C(1), ~UINT64_C(0)};
     unsigned major = 99, minor = 99, release = 99, read[3] = {0};
     ucp_lib_attr_t attr;
     ucs_status_t status;
@@ -23,7 +23,7 @@ static void library(void)
     for (i = 0; i < TWIN_COUNT(masks); i++) {
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = masks[i];
-        status          = ucp_lib_query(&attr);
+        status = ucp_lib_query(&attr);
         snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)masks[i]);
         twin_tell("mask kept: %d", attr.field_mask == masks[i]);
         twin_tell_filled(what, status, &attr, fields + 1, 1);
@@ -61,7 +61,7 @@ static char *line_of(char *text, const char *name)
 static void one_value(ucp_config_t *config, const char *name, const char *value)
 {
     ucs_status_t status = ucp_config_modify(config, name, value);
-    char *text          = status == UCS_OK ? printed(config, UCS_CONFIG_PRINT_CONFIG, NULL) : NULL;
+    char *text = status == UCS_OK ? printed(config, UCS_CONFIG_PRINT_CONFIG, NULL) : NULL;
 
     twin_tell("%s='%s': %s, prints %s", name, value, twin_status(status),
               text != NULL ? line_of(text, name) : "nothing");
@@ -158,7 +158,7 @@ static void values(void)
     for (line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         end = strchr(line, '=');
         twin_need(end != NULL && strncmp(line, "UCX_", 4) == 0, "lines of NAME=VALUE");
-        *end  = '\0';
+        *end = '\0';
         child = fork(); /* a library that ends the process over one setting tells the others */
         if (child == 0) {
             for (i = 0; i < TWIN_COUNT(list); i++) {
@@ -218,7 +218,7 @@ static void print_flags(void)
 static void reading(void)
 {
     static const char *const prefixes[] = {NULL, "", "TWIN", "UCX", "a b", "TWIN_"};
-    static const char *const files[]    = {NULL, "", "/nowhere/ucx.conf"};
+    static const char *const files[] = {NULL, "", "/nowhere/ucx.conf"};
     ucp_config_t *config;
     ucs_status_t status;
     size_t i, k;
@@ -272,7 +272,7 @@ static void environment(void)
                                          {"UCX_PROTOS", "nothing"},
                                          {"UCX_NUM_EPS", "1000"},
                                          {"UCX_SELF_NUM_DEVICES", "2"}};
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = TWIN_ALL_FEATURES};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = TWIN_ALL_FEATURES};
     ucs_status_t read, init, worker_status;
     ucp_worker_params_t worker_params = {0};
     ucp_context_h context;
@@ -284,10 +284,10 @@ static void environment(void)
         char *old = getenv(bad[i][0]), *kept = old != NULL ? strdup(old) : NULL;
 
         setenv(bad[i][0], bad[i][1], 1);
-        config        = NULL;
+        config = NULL;
         worker_status = UCS_ERR_LAST;
-        read          = ucp_config_read(NULL, NULL, &config);
-        init          = read == UCS_OK ? ucp_init(&params, config, &context) : UCS_ERR_LAST;
+        read = ucp_config_read(NULL, NULL, &config);
+        init = read == UCS_OK ? ucp_init(&params, config, &context) : UCS_ERR_LAST;
         if (init == UCS_OK) {
             worker_status = ucp_worker_create(context, &worker_params, &worker);
             if (worker_status == UCS_OK) {

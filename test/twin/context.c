@@ -28,11 +28,11 @@ static const struct twin_field attr_fields[] = {
 static void fill(ucp_params_t *params, uint64_t mask)
 {
     memset(params, TWIN_FILL, sizeof(*params));
-    params->field_mask        = mask;
-    params->features          = (mask & UCP_PARAM_FIELD_FEATURES) ? UCP_FEATURE_TAG : params->features;
-    params->request_size      = (mask & UCP_PARAM_FIELD_REQUEST_SIZE) ? 40 : params->request_size;
-    params->request_init      = (mask & UCP_PARAM_FIELD_REQUEST_INIT) ? request_init : params->request_init;
-    params->request_cleanup   = (mask & UCP_PARAM_FIELD_REQUEST_CLEANUP) ? request_cleanup : params->request_cleanup;
+    params->field_mask = mask;
+    params->features = (mask & UCP_PARAM_FIELD_FEATURES) ? UCP_FEATURE_TAG : params->features;
+    params->request_size = (mask & UCP_PARAM_FIELD_REQUEST_SIZE) ? 40 : params->request_size;
+    params->request_init = (mask & UCP_PARAM_FIELD_REQUEST_INIT) ? request_init : params->request_init;
+    params->request_cleanup = (mask & UCP_PARAM_FIELD_REQUEST_CLEANUP) ? request_cleanup : params->request_cleanup;
     params->mt_workers_shared = (mask & UCP_PARAM_FIELD_MT_WORKERS_SHARED) ? 1 : params->mt_workers_shared;
     params->estimated_num_eps = (mask & UCP_PARAM_FIELD_ESTIMATED_NUM_EPS) ? 100 : params->estimated_num_eps;
     params->estimated_num_ppn = (mask & UCP_PARAM_FIELD_ESTIMATED_NUM_PPN) ? 10 : params->estimated_num_ppn;
@@ -42,16 +42,16 @@ static void fill(ucp_params_t *params, uint64_t mask)
 /* One message to oneself, so that requests are made. */
 static void talk(ucp_context_h context, const char *what)
 {
-    ucp_worker_h worker   = twin_worker(context);
-    ucp_ep_h ep           = twin_connect(worker, worker, UCP_ERR_HANDLING_MODE_NONE);
+    ucp_worker_h worker = twin_worker(context);
+    ucp_ep_h ep = twin_connect(worker, worker, UCP_ERR_HANDLING_MODE_NONE);
     struct twin_pair pair = {.context = context, .worker = {worker, worker}, .ep = {ep, NULL}};
     ucs_status_ptr_t received;
     char in[8], out[8] = "message";
     ucs_status_t sent, got;
 
     received = ucp_tag_recv_nb(worker, in, sizeof(in), ucp_dt_make_contig(1), 1, 1, twin_got);
-    sent     = twin_wait(&pair, ucp_tag_send_nb(ep, out, sizeof(out), ucp_dt_make_contig(1), 1, twin_done));
-    got      = twin_wait(&pair, received);
+    sent = twin_wait(&pair, ucp_tag_send_nb(ep, out, sizeof(out), ucp_dt_make_contig(1), 1, twin_done));
+    got = twin_wait(&pair, received);
     twin_tell("%s: sent %s, received %s, same %d", what, twin_status(sent), twin_status(got), strcmp(in, out) == 0);
     (void)twin_wait(&pair, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH));
     ucp_worker_destroy(worker);
@@ -75,7 +75,7 @@ static void one(uint64_t mask, bool with_message)
     }
     memset(&attr, 0, sizeof(attr));
     attr.field_mask = UCP_ATTR_FIELD_THREAD_MODE | UCP_ATTR_FIELD_MEMORY_TYPES | UCP_ATTR_FIELD_NAME;
-    status          = ucp_context_query(context, &attr);
+    status = ucp_context_query(context, &attr);
     twin_tell("%s: query %s, thread mode %d, host %d, name %s", what, twin_status(status), attr.thread_mode,
               (int)(attr.memory_types & 1), (mask & UCP_PARAM_FIELD_NAME) ? attr.name : "of its own");
     if (with_message) {
@@ -113,8 +113,8 @@ static void features(void)
     for (bit = -1; bit < 64; bit += bit < 9 ? 1 : 6) {
         memset(&params, TWIN_FILL, sizeof(params));
         params.field_mask = UCP_PARAM_FIELD_FEATURES;
-        params.features   = bit < 0 ? 0 : UINT64_C(1) << bit;
-        status            = ucp_init(&params, NULL, &context);
+        params.features = bit < 0 ? 0 : UINT64_C(1) << bit;
+        status = ucp_init(&params, NULL, &context);
         twin_tell("feature bit %d: %s", bit, twin_status(status));
         if (status == UCS_OK) {
             ucp_cleanup(context);
@@ -135,7 +135,7 @@ static void query(void)
         mask = i < 16 ? (uint64_t)i : i == 16 ? TWIN_UNKNOWN : TWIN_UNKNOWN | 0xf;
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = mask;
-        status          = ucp_context_query(context, &attr);
+        status = ucp_context_query(context, &attr);
         snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)mask);
         twin_tell("%s: mask kept %d", what, attr.field_mask == mask);
         twin_tell_filled(what, status, &attr, attr_fields, TWIN_COUNT(attr_fields));
@@ -146,7 +146,7 @@ static void query(void)
 static void versions(void)
 {
     static const unsigned asked[][2] = {{1, 0}, {1, 5}, {1, 13}, {1, 99}, {2, 0}, {99, 99}, {0, 0}};
-    ucp_params_t params              = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_context_h context;
     ucs_status_t status;
     size_t i;
@@ -164,7 +164,7 @@ static void versions(void)
 static void print_info(void)
 {
     ucp_context_h context = twin_context(TWIN_ALL_FEATURES);
-    char *text            = NULL, *line, *rest, transport[128];
+    char *text = NULL, *line, *rest, transport[128];
     int resource, md, device, read = 0, longest = 0;
     char flags[3];
     size_t size;
@@ -190,8 +190,8 @@ static void print_info(void)
 static void memory_info(void)
 {
     static const char *const sizes[] = {"1m", "4096", "100", "1", "2MB", "64k"};
-    ucp_context_h context            = twin_context(UCP_FEATURE_RMA);
-    char *text                       = NULL;
+    ucp_context_h context = twin_context(UCP_FEATURE_RMA);
+    char *text = NULL;
     size_t i, size;
     FILE *stream;
 

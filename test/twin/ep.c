@@ -17,7 +17,7 @@ static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     (void)ep;
     failures++;
-    failure          = status;
+    failure = status;
     failure_argument = arg;
 }
 
@@ -25,21 +25,21 @@ static void fill(ucp_ep_params_t *params, uint64_t mask, const ucp_address_t *ad
 {
     memset(params, TWIN_FILL, sizeof(*params));
     params->field_mask = mask;
-    params->address    = (mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) ? address : params->address;
-    params->err_mode   = (mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ? UCP_ERR_HANDLING_MODE_PEER : params->err_mode;
+    params->address = (mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) ? address : params->address;
+    params->err_mode = (mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ? UCP_ERR_HANDLING_MODE_PEER : params->err_mode;
     if (mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) {
-        params->err_handler.cb  = failed;
+        params->err_handler.cb = failed;
         params->err_handler.arg = (void *)0x11;
     }
     params->user_data = (mask & UCP_EP_PARAM_FIELD_USER_DATA) ? (void *)0x22 : params->user_data;
-    params->flags     = (mask & UCP_EP_PARAM_FIELD_FLAGS) ? 0 : params->flags;
-    params->name      = (mask & UCP_EP_PARAM_FIELD_NAME) ? "an endpoint" : params->name;
+    params->flags = (mask & UCP_EP_PARAM_FIELD_FLAGS) ? 0 : params->flags;
+    params->name = (mask & UCP_EP_PARAM_FIELD_NAME) ? "an endpoint" : params->name;
     if (mask & UCP_EP_PARAM_FIELD_SOCK_ADDR) {
-        params->sockaddr.addr    = (const struct sockaddr *)to;
+        params->sockaddr.addr = (const struct sockaddr *)to;
         params->sockaddr.addrlen = sizeof(*to);
     }
     if (mask & UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR) {
-        params->local_sockaddr.addr    = (const struct sockaddr *)to;
+        params->local_sockaddr.addr = (const struct sockaddr *)to;
         params->local_sockaddr.addrlen = sizeof(*to);
     }
 }
@@ -53,7 +53,7 @@ static ucs_status_t say(struct twin_pair *pair, ucp_ep_h ep)
 
     memset(in, 0, sizeof(in));
     sent = twin_wait(pair, ucp_tag_send_nb(ep, out, sizeof(out), byte, 5, twin_done));
-    got  = twin_wait(pair, received);
+    got = twin_wait(pair, received);
     return sent != UCS_OK ? sent : got != UCS_OK ? got : strcmp(in, out) == 0 ? UCS_OK : UCS_ERR_LAST;
 }
 
@@ -136,19 +136,19 @@ static void values(void)
     twin_need(ucp_worker_get_address(pair.worker[1], &address, &length) == UCS_OK, "ucp_worker_get_address");
     memset(&params, TWIN_FILL, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address    = NULL;
+    params.address = NULL;
     twin_tell("no address: %s", twin_status(ucp_ep_create(pair.worker[0], &params, &ep)));
     for (i = 0; i < TWIN_COUNT(flags) + TWIN_COUNT(modes); i++) {
-        bool of_mode   = i >= TWIN_COUNT(flags);
+        bool of_mode = i >= TWIN_COUNT(flags);
         unsigned value = of_mode ? modes[i - TWIN_COUNT(flags)] : flags[i];
 
         memset(&params, TWIN_FILL, sizeof(params));
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                             (of_mode ? UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE : UCP_EP_PARAM_FIELD_FLAGS);
-        params.address  = address;
+        params.address = address;
         params.err_mode = (ucp_err_handling_mode_t)value;
-        params.flags    = value;
-        status          = ucp_ep_create(pair.worker[0], &params, &ep);
+        params.flags = value;
+        status = ucp_ep_create(pair.worker[0], &params, &ep);
         twin_tell("%s %u: %s", of_mode ? "mode" : "flags", value, twin_status(status));
         if (status == UCS_OK) {
             twin_tell("%s %u: said %s", of_mode ? "mode" : "flags", value, twin_status(say(&pair, ep)));
@@ -176,7 +176,7 @@ static void query(void)
         mask = i < 8 ? (uint64_t)i : TWIN_UNKNOWN;
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = mask;
-        status          = ucp_ep_query(pair.ep[0], &attr);
+        status = ucp_ep_query(pair.ep[0], &attr);
         snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)mask);
         if (status == UCS_OK) {
             twin_tell_filled(what, status, &attr, fields, TWIN_COUNT(fields));
@@ -190,7 +190,7 @@ static void query(void)
 static void performance(void)
 {
     static const uint64_t masks[] = {0, 1, ~UINT64_C(1), ~UINT64_C(0)};
-    static const size_t sizes[]   = {0, 1, 4096, 1 << 20, 1 << 30};
+    static const size_t sizes[] = {0, 1, 4096, 1 << 20, 1 << 30};
     struct twin_pair pair;
     ucp_ep_evaluate_perf_param_t param;
     ucp_ep_evaluate_perf_attr_t attr;
@@ -203,16 +203,16 @@ static void performance(void)
         for (k = 0; k < 4; k++) {
             memset(&attr, TWIN_FILL, sizeof(attr));
             memset(&param, TWIN_FILL, sizeof(param));
-            param.field_mask   = masks[i];
-            attr.field_mask    = masks[k];
+            param.field_mask = masks[i];
+            attr.field_mask = masks[k];
             param.message_size = (masks[i] & 1) ? 100 : param.message_size;
-            status             = ucp_ep_evaluate_perf(pair.ep[0], &param, &attr);
+            status = ucp_ep_evaluate_perf(pair.ep[0], &param, &attr);
             twin_tell("masks %zu %zu: %s", i, k, twin_status(status));
         }
     }
     for (i = 0; i < TWIN_COUNT(sizes); i++) {
         param.field_mask = attr.field_mask = 1;
-        param.message_size                 = sizes[i];
+        param.message_size = sizes[i];
         (void)ucp_ep_evaluate_perf(pair.ep[0], &param, &attr);
         twin_tell("size %zu: a time %d, not less %d", sizes[i], attr.estimated_time > 0 && attr.estimated_time < 100,
                   attr.estimated_time >= before);
@@ -263,7 +263,7 @@ static void old_ways(void)
         twin_tell("%zu: said %s", i, twin_status(say(&pair, pair.ep[0])));
         memset(&param, TWIN_FILL, sizeof(param));
         param.op_attr_mask = masks[i];
-        param.flags        = (masks[i] & UCP_OP_ATTR_FIELD_FLAGS) ? 0 : param.flags;
+        param.flags = (masks[i] & UCP_OP_ATTR_FIELD_FLAGS) ? 0 : param.flags;
         twin_tell("%zu: ep flush %s", i, twin_status(twin_wait(&pair, ucp_ep_flush_nbx(pair.ep[0], &param))));
         twin_tell("%zu: worker flush %s", i,
                   twin_status(twin_wait(&pair, ucp_worker_flush_nbx(pair.worker[0], &param))));
@@ -310,7 +310,7 @@ static void peer_gone(void)
             twin_need(ucp_ep_create(pair.worker[0], &params, &ep) == UCS_OK, "ucp_ep_create");
             twin_tell("mode %d: said %s", mode, twin_status(say(&pair, ep)));
             ucp_worker_destroy(pair.worker[1]);
-            alone           = pair;
+            alone = pair;
             alone.worker[1] = pair.worker[0];
             if (mode == UCP_ERR_HANDLING_MODE_NONE) {
                 twin_settle(&alone);

@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 enum {
-    SMALL         = 8,
-    LARGE         = 4 << 20,
-    FEATURES      = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_STREAM,
-    DIALLING      = 200, /* rounds of progress while the peer makes none */
+    SMALL = 8,
+    LARGE = 4 << 20,
+    FEATURES = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_STREAM,
+    DIALLING = 200, /* rounds of progress while the peer makes none */
     ADDRESS_BYTES = 4096
 };
 
@@ -71,14 +71,14 @@ static void move(bool in, void *bytes, size_t length)
 static void open_worker(struct card *mine)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .length     = LARGE};
+                                   .length = LARGE};
     ucp_address_t *address;
     void *key = NULL;
 
-    memory         = calloc(1, LARGE);
+    memory = calloc(1, LARGE);
     params.address = memory;
-    context        = twin_context(FEATURES);
-    worker         = twin_worker(context);
+    context = twin_context(FEATURES);
+    worker = twin_worker(context);
     twin_need(ucp_worker_get_address(worker, &address, &mine->address_length) == UCS_OK &&
                   mine->address_length <= ADDRESS_BYTES,
               "ucp_worker_get_address");
@@ -95,12 +95,12 @@ static void open_worker(struct card *mine)
 
 static ucs_status_t connect_to(const struct card *other)
 {
-    const ucp_ep_params_t params = {.field_mask  = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-                                                  UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                                                  UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                                    .address     = (const ucp_address_t *)other->address,
-                                    .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
-                                    .err_handler = {.cb = failed}};
+    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                                 UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                                                 UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                                   .address = (const ucp_address_t *)other->address,
+                                   .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                                   .err_handler = {.cb = failed}};
 
     return ucp_ep_create(worker, &params, &ep);
 }
@@ -116,7 +116,7 @@ static ucs_status_t ends(ucs_status_ptr_t request)
 static void close_ep(unsigned mode)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                       .flags        = mode ? 0 : UCP_EP_CLOSE_FLAG_FORCE};
+                                       .flags = mode ? 0 : UCP_EP_CLOSE_FLAG_FORCE};
 
     (void)ends(ucp_ep_close_nbx(ep, &param));
 }
@@ -124,7 +124,7 @@ static void close_ep(unsigned mode)
 static void play_peer(bool connects)
 {
     struct card mine = {0}, other;
-    bool runs        = false;
+    bool runs = false;
     char command;
     ssize_t got;
 
@@ -205,7 +205,7 @@ ucs_status_ptr_t gone_post(const char *what, ucp_ep_h of, const struct gone_area
 static ucs_status_ptr_t post(const char *what, const struct card *other, size_t length)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    const struct gone_area area     = {.memory = memory, .key = other->key, .remote = other->memory};
+    const struct gone_area area = {.memory = memory, .key = other->key, .remote = other->memory};
 
     return gone_post(what, ep, &area, length, &param);
 }
@@ -223,7 +223,7 @@ static void notice(struct twin_pair *alone, enum way way)
 static void one(const struct twin_scenario *scenario)
 {
     const enum moment moment = scenario->moment;
-    const enum way way       = scenario->way;
+    const enum way way = scenario->way;
     struct twin_pair alone;
     struct card mine = {0}, other = {0};
     ucs_status_ptr_t posted;
@@ -266,7 +266,7 @@ static void one(const struct twin_scenario *scenario)
     }
     status = ends(posted);
     notice(&alone, way);
-    later  = ends(post("tag", &other, SMALL));
+    later = ends(post("tag", &other, SMALL));
     closed = ends(ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH));
     twin_tell("%s: %s, told %s%s, then %s, close %s", scenario->name, twin_status(status),
               told > 0 ? twin_status(told_status) : "nothing", told > 1 ? " twice" : "", twin_status(later),

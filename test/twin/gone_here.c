@@ -11,10 +11,10 @@
 #include <string.h>
 
 enum {
-    SMALL    = 8,
-    LARGE    = 4 << 20,
+    SMALL = 8,
+    LARGE = 4 << 20,
     FEATURES = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_STREAM,
-    ROUNDS   = 200 /* of progress until nothing more happens */
+    ROUNDS = 200 /* of progress until nothing more happens */
 };
 
 enum way { FORCED, CLOSED, DESTROYED };
@@ -85,8 +85,8 @@ static void open_side(struct side *side)
 {
     const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
                                                           UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                            .id         = GONE_AM_ID,
-                                            .cb         = arrived};
+                                            .id = GONE_AM_ID,
+                                            .cb = arrived};
 
     side->worker = twin_worker(context);
     twin_need(ucp_worker_set_am_recv_handler(side->worker, &handler) == UCS_OK, "a handler");
@@ -95,28 +95,28 @@ static void open_side(struct side *side)
 static void open_area(void)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .length     = LARGE};
+                                   .length = LARGE};
     ucp_mem_h region;
     size_t length;
     void *key = NULL;
 
-    area.memory    = calloc(2, LARGE);
+    area.memory = calloc(2, LARGE);
     params.address = (char *)area.memory + LARGE;
     twin_need(area.memory != NULL && ucp_mem_map(context, &params, &region) == UCS_OK &&
                   ucp_rkey_pack(context, region, &key, &length) == UCS_OK,
               "a key");
-    area.key    = key;
+    area.key = key;
     area.remote = (uintptr_t)params.address;
 }
 
 static ucs_status_t connect_to(struct side *side, const ucp_address_t *address)
 {
-    const ucp_ep_params_t params = {.field_mask  = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-                                                  UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                                                  UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                                    .address     = address,
-                                    .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
-                                    .err_handler = {.cb = failed}};
+    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                                 UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                                                 UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                                   .address = address,
+                                   .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                                   .err_handler = {.cb = failed}};
 
     return ucp_ep_create(side->worker, &params, &side->ep);
 }
@@ -140,7 +140,7 @@ static ucs_status_t ends(ucs_status_ptr_t request, const struct side *also)
 static ucs_status_t close_ep(const struct side *side, bool forced)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                       .flags        = forced ? UCP_EP_CLOSE_FLAG_FORCE : 0};
+                                       .flags = forced ? UCP_EP_CLOSE_FLAG_FORCE : 0};
 
     return ends(ucp_ep_close_nbx(side->ep, &param), side);
 }
@@ -180,13 +180,13 @@ static void own(const struct twin_scenario *scenario)
     open_side(&sides[0]);
     open_area();
     address = address_of(&sides[0]);
-    status  = connect_to(&sides[0], address);
+    status = connect_to(&sides[0], address);
     if (status != UCS_OK) {
         twin_tell("%s: create %s", scenario->name, twin_status(status));
         return;
     }
     twin_need(ends(post("flush", 0), &sides[0]) == UCS_OK, "connecting");
-    calls  = 0;
+    calls = 0;
     posted = post(scenario->what, LARGE);
     progress_first();
     now = calls > 0 || !UCS_PTR_IS_PTR(posted) ? "over" : "under way";
@@ -254,7 +254,7 @@ static void second(const struct twin_scenario *scenario)
     }
     status = twin_wait(&alone, posted);
     (void)twin_late(&told, &alone);
-    later  = twin_wait(&alone, post("tag", SMALL));
+    later = twin_wait(&alone, post("tag", SMALL));
     closed = close_ep(&sides[0], false);
     twin_tell("%s: %s, told %s%s, then %s, close %s", scenario->name, twin_status(status),
               told > 0 ? twin_status(told_status) : "nothing", told > 1 ? " twice" : "", twin_status(later),

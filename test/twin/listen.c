@@ -34,7 +34,7 @@ static void client_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     (void)ep;
     failures[0]++;
-    failure[0]          = status;
+    failure[0] = status;
     failure_argument[0] = arg;
 }
 
@@ -42,7 +42,7 @@ static void server_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     (void)ep;
     failures[1]++;
-    failure[1]          = status;
+    failure[1] = status;
     failure_argument[1] = arg;
 }
 
@@ -61,8 +61,8 @@ static void open_workers(void)
     twin_need(ucp_worker_create(pair.context, &params, &pair.worker[0]) == UCS_OK, "ucp_worker_create");
     pair.worker[1] = twin_worker(pair.context);
     requests = accepts = failures[0] = failures[1] = 0;
-    request                                        = NULL;
-    accepted                                       = NULL;
+    request = NULL;
+    accepted = NULL;
 }
 
 static ucs_status_t listen_on(uint64_t mask, const void *address, socklen_t length, bool callbacks)
@@ -72,15 +72,15 @@ static ucs_status_t listen_on(uint64_t mask, const void *address, socklen_t leng
     memset(&params, TWIN_FILL, sizeof(params));
     params.field_mask = mask;
     if (mask & UCP_LISTENER_PARAM_FIELD_SOCK_ADDR) {
-        params.sockaddr.addr    = address;
+        params.sockaddr.addr = address;
         params.sockaddr.addrlen = length;
     }
     if (mask & UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER) {
-        params.accept_handler.cb  = callbacks ? on_accept : NULL;
+        params.accept_handler.cb = callbacks ? on_accept : NULL;
         params.accept_handler.arg = &listener;
     }
     if (mask & UCP_LISTENER_PARAM_FIELD_CONN_HANDLER) {
-        params.conn_handler.cb  = callbacks ? on_request : NULL;
+        params.conn_handler.cb = callbacks ? on_request : NULL;
         params.conn_handler.arg = &listener;
     }
     return ucp_listener_create(pair.worker[1], &params, &listener);
@@ -100,7 +100,7 @@ static void listeners(void)
 {
     static const struct twin_field fields[] = {TWIN_FIELD(ucp_listener_attr_t, sockaddr)};
     struct sockaddr_in any = here(0), far = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x08080808)};
-    struct sockaddr_in6 six  = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
     struct sockaddr_un local = {.sun_family = AF_UNIX};
     const struct {
         const char *name;
@@ -135,13 +135,13 @@ static void listeners(void)
     }
     twin_need(listen_on(5, &any, sizeof(any), true) == UCS_OK, "ucp_listener_create");
     first = listener;
-    any   = address_of_listener();
+    any = address_of_listener();
     twin_tell("a port %d, loopback %d", any.sin_port != 0, any.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
     twin_tell("in use: %s", twin_status(listen_on(5, &any, sizeof(any), true)));
     for (i = 0; i < 3; i++) {
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = i == 0 ? 0 : i == 1 ? 1 : ~UINT64_C(1);
-        status          = ucp_listener_query(first, &attr);
+        status = ucp_listener_query(first, &attr);
         twin_tell_filled(i == 1 ? "query" : "query of nothing", status, &attr, fields, 1);
     }
     ucp_listener_destroy(first);
@@ -158,17 +158,17 @@ static ucs_status_t dial(struct sockaddr_in to, uint64_t mask, unsigned flags, i
 
     handled[0] = (mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) != 0;
     memset(&params, TWIN_FILL, sizeof(params));
-    params.field_mask             = mask;
-    params.flags                  = flags;
-    params.err_mode               = (ucp_err_handling_mode_t)mode;
-    params.err_handler.cb         = client_failed;
-    params.err_handler.arg        = (void *)0x1;
-    params.user_data              = (void *)0x2;
-    params.sockaddr.addr          = (struct sockaddr *)&to;
-    params.sockaddr.addrlen       = sizeof(to);
-    params.local_sockaddr.addr    = (struct sockaddr *)&from;
+    params.field_mask = mask;
+    params.flags = flags;
+    params.err_mode = (ucp_err_handling_mode_t)mode;
+    params.err_handler.cb = client_failed;
+    params.err_handler.arg = (void *)0x1;
+    params.user_data = (void *)0x2;
+    params.sockaddr.addr = (struct sockaddr *)&to;
+    params.sockaddr.addrlen = sizeof(to);
+    params.local_sockaddr.addr = (struct sockaddr *)&from;
     params.local_sockaddr.addrlen = sizeof(from);
-    params.name                   = "client";
+    params.name = "client";
     return ucp_ep_create(pair.worker[0], &params, &pair.ep[0]);
 }
 
@@ -177,15 +177,15 @@ static ucs_status_t answer(uint64_t mask, int mode)
     ucp_ep_params_t params;
 
     memset(&params, TWIN_FILL, sizeof(params));
-    params.field_mask      = mask | UCP_EP_PARAM_FIELD_CONN_REQUEST;
-    handled[1]             = (mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) != 0;
-    params.conn_request    = request;
-    params.err_mode        = (ucp_err_handling_mode_t)mode;
-    params.err_handler.cb  = server_failed;
+    params.field_mask = mask | UCP_EP_PARAM_FIELD_CONN_REQUEST;
+    handled[1] = (mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) != 0;
+    params.conn_request = request;
+    params.err_mode = (ucp_err_handling_mode_t)mode;
+    params.err_handler.cb = server_failed;
     params.err_handler.arg = (void *)0x3;
-    params.user_data       = (void *)0x4;
-    params.flags           = (mask & UCP_EP_PARAM_FIELD_FLAGS) ? 0 : params.flags;
-    params.name            = "server";
+    params.user_data = (void *)0x4;
+    params.flags = (mask & UCP_EP_PARAM_FIELD_FLAGS) ? 0 : params.flags;
+    params.name = "server";
     return ucp_ep_create(pair.worker[1], &params, &pair.ep[1]);
 }
 
@@ -212,7 +212,7 @@ static void tell_request(const char *what)
     for (mask = 0; mask < 5; mask++) {
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = mask < 4 ? mask : ~UINT64_C(3);
-        status          = ucp_conn_request_query(request, &attr);
+        status = ucp_conn_request_query(request, &attr);
         snprintf(text, sizeof(text), "%s, query %llu", what, (unsigned long long)mask);
         twin_tell_filled(text, status, &attr, fields, TWIN_COUNT(fields));
         if (mask == 2) {
@@ -238,7 +238,7 @@ static void use(const char *what, struct sockaddr_in to)
         }
         recv = ucp_tag_recv_nb(pair.worker[!i], in, sizeof(in), byte, 1, 1, twin_got);
         sent = twin_wait(&pair, ucp_tag_send_nb(pair.ep[i], "1234567", 8, byte, 1, twin_done));
-        got  = twin_wait(&pair, recv);
+        got = twin_wait(&pair, recv);
         twin_tell("%s: side %d sent %s, arrived %s", what, i, twin_status(sent), twin_status(got));
     }
     for (i = 0; i < 2; i++) {
@@ -429,10 +429,10 @@ static void old_handler(void)
     twin_tell("late %d", twin_late(&accepts, &pair));
     pair.ep[1] = accepted;
     memset(&params, TWIN_FILL, sizeof(params));
-    params.field_mask      = UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.err_handler.cb  = server_failed;
+    params.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.err_handler.cb = server_failed;
     params.err_handler.arg = (void *)0x5;
-    handled[1]             = true;
+    handled[1] = true;
     twin_tell("change %s", twin_pointer_status(ucp_ep_modify_nb(accepted, &params)));
     use("old handler", to);
     end("old handler", 0);

@@ -22,7 +22,7 @@ static void tell_region(const char *what, ucp_context_h context, const ucp_mem_m
 
     memset(&attr, TWIN_FILL, sizeof(attr));
     attr.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH | UCP_MEM_ATTR_FIELD_MEM_TYPE;
-    status          = ucp_mem_query(memh, &attr);
+    status = ucp_mem_query(memh, &attr);
     twin_tell("%s: query %s, address %s, type %d", what, twin_status(status),
               attr.address == NULL                       ? "none"
               : given && params->address == attr.address ? "as given"
@@ -55,7 +55,7 @@ static void map(ucp_context_h context, const char *what, const ucp_mem_map_param
 static void masks(void)
 {
     const char *const kinds[] = {"area", "null", "odd"};
-    ucp_context_h context     = twin_context(UCP_FEATURE_RMA);
+    ucp_context_h context = twin_context(UCP_FEATURE_RMA);
     ucp_mem_map_params_t params;
     unsigned mask, flags, kind;
     size_t length;
@@ -68,12 +68,12 @@ static void masks(void)
                      length += LENGTH / 2 - 1) {
                     memset(&params, TWIN_FILL, sizeof(params));
                     params.field_mask = mask;
-                    params.address    = (mask & UCP_MEM_MAP_PARAM_FIELD_ADDRESS) ? (kind == 0   ? area
-                                                                                    : kind == 1 ? NULL
-                                                                                                : area + 1)
+                    params.address = (mask & UCP_MEM_MAP_PARAM_FIELD_ADDRESS) ? (kind == 0   ? area
+                                                                                 : kind == 1 ? NULL
+                                                                                             : area + 1)
                                                                                  : params.address;
-                    params.length     = (mask & UCP_MEM_MAP_PARAM_FIELD_LENGTH) ? length : params.length;
-                    params.flags      = (mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) ? flags : params.flags;
+                    params.length = (mask & UCP_MEM_MAP_PARAM_FIELD_LENGTH) ? length : params.length;
+                    params.flags = (mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) ? flags : params.flags;
                     params.prot = (mask & UCP_MEM_MAP_PARAM_FIELD_PROT) ? UCP_MEM_MAP_PROT_REMOTE_READ : params.prot;
                     params.memory_type =
                         (mask & UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE) ? UCS_MEMORY_TYPE_HOST : params.memory_type;
@@ -91,8 +91,8 @@ static void set(ucp_mem_map_params_t *params, bool allocate)
 {
     memset(params, TWIN_FILL, sizeof(*params));
     params->field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS;
-    params->length     = LENGTH;
-    params->flags      = allocate ? UCP_MEM_MAP_ALLOCATE : 0;
+    params->length = LENGTH;
+    params->flags = allocate ? UCP_MEM_MAP_ALLOCATE : 0;
     if (!allocate) {
         params->field_mask |= UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
         params->address = area;
@@ -102,7 +102,7 @@ static void set(ucp_mem_map_params_t *params, bool allocate)
 static void types(bool allocate)
 {
     static const unsigned list[] = {0, 1, 2, 3, 4, 5, 6, 99};
-    ucp_context_h context        = twin_context(UCP_FEATURE_RMA);
+    ucp_context_h context = twin_context(UCP_FEATURE_RMA);
     ucp_mem_map_params_t params;
     char what[64];
     size_t i;
@@ -131,7 +131,7 @@ static void rights(void)
 {
     static const unsigned prots[] = {0, 1, 2, 3, 0x100, 0x200, 0x303, 0xffffffff},
                           flags[] = {8, 16, 0xfffffff8, 0x80000000, 10, 0xfffffffa};
-    ucp_context_h context         = twin_context(UCP_FEATURE_RMA);
+    ucp_context_h context = twin_context(UCP_FEATURE_RMA);
     ucp_mem_map_params_t params;
     char what[64];
     size_t i;
@@ -159,9 +159,9 @@ static void query(void)
     static const struct twin_field fields[] = {TWIN_FIELD(ucp_mem_attr_t, address), TWIN_FIELD(ucp_mem_attr_t, length),
                                                TWIN_FIELD(ucp_mem_attr_t, mem_type)};
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = area,
-                                   .length     = LENGTH};
-    ucp_context_h context       = twin_context(UCP_FEATURE_RMA);
+                                   .address = area,
+                                   .length = LENGTH};
+    ucp_context_h context = twin_context(UCP_FEATURE_RMA);
     ucp_mem_attr_t attr;
     ucs_status_t status;
     ucp_mem_h memh;
@@ -174,7 +174,7 @@ static void query(void)
         mask = i < 8 ? (uint64_t)i : i == 8 ? ~UINT64_C(7) : ~UINT64_C(0);
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = mask;
-        status          = ucp_mem_query(memh, &attr);
+        status = ucp_mem_query(memh, &attr);
         snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)mask);
         twin_tell_filled(what, status, &attr, fields, TWIN_COUNT(fields));
     }
@@ -188,13 +188,13 @@ static void advise(void)
         long offset;
         size_t length;
         int advice;
-    } asked[]                   = {{0, LENGTH, 0}, {0, LENGTH, 1},     {0, LENGTH, 2},     {0, LENGTH, -1},
+    } asked[] = {{0, LENGTH, 0}, {0, LENGTH, 1},     {0, LENGTH, 2},     {0, LENGTH, -1},
                                    {-1, 10, 0},    {0, LENGTH + 1, 0}, {LENGTH - 1, 2, 0}, {100, 10, 1},
                                    {LENGTH, 0, 0}, {0, 0, 0},          {LENGTH + 1, 0, 0}, {16, (size_t)-1, 0}};
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = area,
-                                   .length     = LENGTH};
-    ucp_context_h context       = twin_context(UCP_FEATURE_RMA);
+                                   .address = area,
+                                   .length = LENGTH};
+    ucp_context_h context = twin_context(UCP_FEATURE_RMA);
     ucp_mem_advise_params_t advice;
     ucp_mem_h memh;
     unsigned mask;
@@ -204,16 +204,16 @@ static void advise(void)
     for (mask = 0; mask < 9; mask++) {
         memset(&advice, TWIN_FILL, sizeof(advice));
         advice.field_mask = mask < 8 ? mask : ~UINT64_C(0);
-        advice.address    = (mask & 1) || mask == 8 ? area : advice.address;
-        advice.length     = (mask & 2) || mask == 8 ? LENGTH : advice.length;
-        advice.advice     = (mask & 4) || mask == 8 ? UCP_MADV_WILLNEED : advice.advice;
+        advice.address = (mask & 1) || mask == 8 ? area : advice.address;
+        advice.length = (mask & 2) || mask == 8 ? LENGTH : advice.length;
+        advice.advice = (mask & 4) || mask == 8 ? UCP_MADV_WILLNEED : advice.advice;
         twin_tell("mask %u: %s", mask, twin_status(ucp_mem_advise(context, memh, &advice)));
     }
     for (i = 0; i < TWIN_COUNT(asked); i++) {
         advice.field_mask = 7;
-        advice.address    = area + asked[i].offset;
-        advice.length     = asked[i].length;
-        advice.advice     = (ucp_mem_advice_t)asked[i].advice;
+        advice.address = area + asked[i].offset;
+        advice.length = asked[i].length;
+        advice.advice = (ucp_mem_advice_t)asked[i].advice;
         twin_tell("offset %ld, length %zu, advice %d: %s", asked[i].offset, asked[i].length, asked[i].advice,
                   twin_status(ucp_mem_advise(context, memh, &advice)));
     }
@@ -263,12 +263,12 @@ static void keys_of(struct twin_pair *pair, const char *what, const ucp_mem_map_
 static void keys(void)
 {
     struct twin_pair pair;
-    ucp_mem_map_params_t own   = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                  .address    = area,
-                                  .length     = LENGTH};
-    ucp_mem_map_params_t ours  = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-                                  .length     = LENGTH,
-                                  .flags      = UCP_MEM_MAP_ALLOCATE};
+    ucp_mem_map_params_t own = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                .address = area,
+                                .length = LENGTH};
+    ucp_mem_map_params_t ours = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                 .length = LENGTH,
+                                 .flags = UCP_MEM_MAP_ALLOCATE};
     ucp_mem_map_params_t empty = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH};
 
     twin_pair_open(&pair, UCP_FEATURE_RMA, UCP_ERR_HANDLING_MODE_NONE);

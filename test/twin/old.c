@@ -8,7 +8,7 @@
 
 enum { BYTES = 200000, REQUEST = 4096 };
 
-static const size_t lengths[]   = {0, 8, 3000, BYTES};
+static const size_t lengths[] = {0, 8, 3000, BYTES};
 static const char *const ways[] = {"expected", "unexpected", "probed"};
 
 static struct twin_pair pair;
@@ -31,7 +31,7 @@ static void received(void *request, ucs_status_t status, ucp_tag_recv_info_t *in
     received_calls++;
     told_status = status;
     told_length = info->length;
-    told_tag    = info->sender_tag;
+    told_tag = info->sender_tag;
 }
 
 static void streamed(void *request, ucs_status_t status, size_t length)
@@ -79,13 +79,13 @@ static void nb(void)
                     if (way != 0) {
                         twin_settle(&pair);
                         message = way == 2 ? ucp_tag_probe_nb(pair.worker[1], 3, 7, 1, &info) : NULL;
-                        recv    = message != NULL
-                                      ? ucp_tag_msg_recv_nb(pair.worker[1], in, capacity, byte, message, received)
-                                      : ucp_tag_recv_nb(pair.worker[1], in, capacity, byte, 3, 7, received);
+                        recv = message != NULL
+                                   ? ucp_tag_msg_recv_nb(pair.worker[1], in, capacity, byte, message, received)
+                                   : ucp_tag_recv_nb(pair.worker[1], in, capacity, byte, 3, 7, received);
                     }
                     twin_tell("%zu bytes into %zu, %s, sync %d: a request %d", lengths[k], capacity, ways[way], sync,
                               UCS_PTR_IS_PTR(recv));
-                    got  = twin_wait(&pair, recv);
+                    got = twin_wait(&pair, recv);
                     done = twin_wait(&pair, send);
                     twin_tell("sent %s, called %d; received %s, called %d, told %zu, tag %#llx, %s, same %d",
                               twin_status(done), sent_calls == (send != NULL), twin_status(got), received_calls,
@@ -201,7 +201,7 @@ static void streams(void)
                 }
                 sent_calls = streamed_calls = 0;
                 told_length = told = tested = 0;
-                recv                        = NULL;
+                recv = NULL;
                 if (!late) {
                     recv = ucp_stream_recv_nb(pair.ep[1], in, lengths[k], byte, streamed, &told, flags);
                 }
@@ -238,11 +238,11 @@ static void blocking(void)
     ucp_mem_map_params_t params = {
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH, .address = in, .length = BYTES};
     uint64_t *word = (uint64_t *)(void *)((uintptr_t)(in + 63) / 64 * 64), result = 0;
-    uint32_t small        = 0;
+    uint32_t small = 0;
     ucp_context_h context = twin_context(UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64);
-    ucp_worker_h worker   = twin_worker(context);
-    ucp_ep_h ep           = twin_connect(worker, worker, UCP_ERR_HANDLING_MODE_NONE);
-    uint64_t to           = (uintptr_t)word;
+    ucp_worker_h worker = twin_worker(context);
+    ucp_ep_h ep = twin_connect(worker, worker, UCP_ERR_HANDLING_MODE_NONE);
+    uint64_t to = (uintptr_t)word;
     ucp_rkey_h rkey;
     ucp_mem_h memh;
     void *buffer;
@@ -349,7 +349,7 @@ static void finish(void *state)
 static void generic(void)
 {
     const ucp_generic_dt_ops_t ops = {start_pack, start_unpack, packed_size, pack, unpack, finish};
-    const ucp_datatype_t byte      = ucp_dt_make_contig(1);
+    const ucp_datatype_t byte = ucp_dt_make_contig(1);
     ucs_status_ptr_t send, recv;
     ucs_status_t done, got;
     ucp_datatype_t type;
@@ -364,14 +364,14 @@ static void generic(void)
                 for (fail = 0; fail < (side & 2 ? 2 : 1); fail++) {
                     memset(journal, 0, sizeof(journal));
                     unpacked = fail ? UCS_ERR_NO_MEMORY : UCS_OK;
-                    recv     = ucp_tag_recv_nb(pair.worker[1], in, room ? lengths[k] : lengths[k] / 2,
-                                           side & 2 ? type : byte, 3, 7, received);
+                    recv = ucp_tag_recv_nb(pair.worker[1], in, room ? lengths[k] : lengths[k] / 2,
+                                       side & 2 ? type : byte, 3, 7, received);
                     if (side == 3) {
                         packed = lengths[k];
                     }
                     send = ucp_tag_send_nb(pair.ep[0], out, lengths[k], side & 1 ? type : byte, 0x33, sent);
                     done = twin_wait(&pair, send);
-                    got  = twin_wait(&pair, recv);
+                    got = twin_wait(&pair, recv);
                     twin_tell("side %d, %zu bytes, room %zu, failing %d: sent %s, received %s", side, lengths[k], room,
                               fail, twin_status(done), twin_status(got));
                     twin_tell("packed %d, unpacked %d, same %d", strchr(journal, 'P') != NULL,

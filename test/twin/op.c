@@ -76,8 +76,8 @@ static struct op *called(void *request, ucs_status_t status, void *user_data)
     }
     op->calls++;
     op->calls_inside += op->inside;
-    op->status    = status;
-    op->request   = request;
+    op->status = status;
+    op->request = request;
     op->user_data = user_data;
     return op;
 }
@@ -92,7 +92,7 @@ static void received(void *request, ucs_status_t status, const ucp_tag_recv_info
     struct op *op = called(request, status, user_data);
 
     if (op != NULL) {
-        op->info   = *info;
+        op->info = *info;
         op->length = info->length;
     }
 }
@@ -114,7 +114,7 @@ void op_set(struct op *op, const struct twin_pair *pair, uint32_t mask, enum op_
     memset(op->area, TWIN_FILL, sizeof(op->area));
     memset(param, TWIN_FILL, sizeof(*param));
     memset(&op->stored, TWIN_FILL, sizeof(op->stored));
-    op->stored_length   = op->stored.length;
+    op->stored_length = op->stored.length;
     param->op_attr_mask = mask;
     if (mask & UCP_OP_ATTR_FIELD_REQUEST) {
         param->request = op->area + (pair->request_size + 63) / 64 * 64;
@@ -135,12 +135,12 @@ void op_set(struct op *op, const struct twin_pair *pair, uint32_t mask, enum op_
             break;
         }
     }
-    param->user_data    = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? op : param->user_data;
-    param->datatype     = (mask & UCP_OP_ATTR_FIELD_DATATYPE) ? ucp_dt_make_contig(1) : param->datatype;
-    param->flags        = (mask & UCP_OP_ATTR_FIELD_FLAGS) ? 0 : param->flags;
+    param->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? op : param->user_data;
+    param->datatype = (mask & UCP_OP_ATTR_FIELD_DATATYPE) ? ucp_dt_make_contig(1) : param->datatype;
+    param->flags = (mask & UCP_OP_ATTR_FIELD_FLAGS) ? 0 : param->flags;
     param->reply_buffer = (mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) ? &op->reply : param->reply_buffer;
-    param->memory_type  = (mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) ? UCS_MEMORY_TYPE_HOST : param->memory_type;
-    param->memh         = (mask & UCP_OP_ATTR_FIELD_MEMH) ? memh : param->memh;
+    param->memory_type = (mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) ? UCS_MEMORY_TYPE_HOST : param->memory_type;
+    param->memh = (mask & UCP_OP_ATTR_FIELD_MEMH) ? memh : param->memh;
     if (mask & UCP_OP_ATTR_FIELD_RECV_INFO) {
         if (kind == OP_RECV) {
             param->recv_info.tag_info = &op->stored;
@@ -170,7 +170,7 @@ void op_posted(struct op *op, ucs_status_ptr_t result)
 
 ucs_status_t op_end(struct op *op, struct twin_pair *pair)
 {
-    ucs_status_t status         = UCS_PTR_STATUS(op->result);
+    ucs_status_t status = UCS_PTR_STATUS(op->result);
     struct twin_waiting waiting = {0};
     size_t i;
 
@@ -195,7 +195,7 @@ static void odd(char *text, size_t size, const char *what)
 void op_odd(const struct op *op, char *text, size_t size)
 {
     uint32_t mask = op->param.op_attr_mask;
-    bool posted   = UCS_PTR_IS_PTR(op->result);
+    bool posted = UCS_PTR_IS_PTR(op->result);
     size_t i;
 
     if (op->calls != (posted && (mask & UCP_OP_ATTR_FIELD_CALLBACK) ? 1 : 0)) {
@@ -228,14 +228,14 @@ bool op_told(const struct op *op, size_t *length, ucp_tag_t *tag)
     *tag = 0;
     if (op->calls > 0) {
         *length = op->length;
-        *tag    = op->info.sender_tag;
+        *tag = op->info.sender_tag;
         return true;
     }
     if (op->result == NULL && (op->param.op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO)) {
         bool of_tag = op->param.recv_info.tag_info == &op->stored;
 
         *length = of_tag ? op->stored.length : op->stored_length;
-        *tag    = of_tag ? op->stored.sender_tag : 0;
+        *tag = of_tag ? op->stored.sender_tag : 0;
         return true;
     }
     return false;
@@ -246,7 +246,7 @@ void op_open(struct twin_pair *pair, uint64_t features, unsigned char **out, uns
     size_t i;
 
     *out = malloc(OP_BYTES);
-    *in  = malloc(OP_BYTES);
+    *in = malloc(OP_BYTES);
     twin_need(*out != NULL && *in != NULL, "memory");
     for (i = 0; i < OP_BYTES; i++) {
         (*out)[i] = (unsigned char)(i * 11 + (i >> 7));

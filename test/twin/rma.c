@@ -16,11 +16,11 @@ static struct twin_pair pair;
 static void open_all(uint64_t features)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .length     = OP_BYTES};
+                                   .length = OP_BYTES};
     void *buffer;
     size_t size, i;
 
-    local  = aligned_alloc(64, (OP_BYTES + 63) / 64 * 64);
+    local = aligned_alloc(64, (OP_BYTES + 63) / 64 * 64);
     remote = aligned_alloc(64, (OP_BYTES + 63) / 64 * 64);
     twin_need(local != NULL && remote != NULL, "memory");
     for (i = 0; i < OP_BYTES; i++) {
@@ -69,7 +69,7 @@ static void each(bool put)
             op_begin(&op);
             op_posted(&op, put ? ucp_put_nbx(pair.ep[0], local, lengths[k], (uintptr_t)remote, rkey, &op.param)
                                : ucp_get_nbx(pair.ep[0], local, lengths[k], (uintptr_t)remote, rkey, &op.param));
-            status  = op_end(&op, &pair);
+            status = op_end(&op, &pair);
             text[0] = '\0';
             op_odd(&op, text, sizeof(text));
             twin_tell("%s, %zu bytes, mask %#x: %s%s", put ? "put" : "get", lengths[k], op_masks[i],
@@ -98,14 +98,14 @@ static void gets_masks(void)
 static void datatypes(void)
 {
     static const ucp_datatype_t types[] = {ucp_dt_make_contig(0), ucp_dt_make_contig(4)};
-    ucp_request_param_t param           = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE};
     ucs_status_t status;
     size_t i;
 
     open_all(UCP_FEATURE_RMA);
     for (i = 0; i < TWIN_COUNT(types); i++) {
         param.datatype = types[i];
-        status         = twin_wait(&pair, ucp_put_nbx(pair.ep[0], local, 4, (uintptr_t)remote, rkey, &param));
+        status = twin_wait(&pair, ucp_put_nbx(pair.ep[0], local, 4, (uintptr_t)remote, rkey, &param));
         twin_tell("put, type %#llx: %s", (unsigned long long)types[i], twin_status(status));
         status = twin_wait(&pair, ucp_get_nbx(pair.ep[0], local, 4, (uintptr_t)remote, rkey, &param));
         twin_tell("get, type %#llx: %s", (unsigned long long)types[i], twin_status(status));
@@ -159,7 +159,7 @@ static uint64_t at(size_t offset, size_t size)
 
 static void atomic_masks(void)
 {
-    static const int opcodes[]  = {0, 1, 2, 3, 4, 5, 6, -1, 99};
+    static const int opcodes[] = {0, 1, 2, 3, 4, 5, 6, -1, 99};
     static const size_t sizes[] = {4, 8};
     static struct op op;
     uint64_t start = UINT64_C(0x00f0f0f0f0f0f0f1), operand;
@@ -179,11 +179,11 @@ static void atomic_masks(void)
                 op_set(&op, &pair, op_masks[i], OP_SEND, memh[0]);
                 op.param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
                 op.param.datatype = ucp_dt_make_contig(sizes[k]);
-                op.reply          = 77;
+                op.reply = 77;
                 op_begin(&op);
                 op_posted(&op, ucp_atomic_op_nbx(pair.ep[0], (ucp_atomic_op_t)opcodes[o], &operand, 1,
                                                  (uintptr_t)remote, rkey, &op.param));
-                status  = op_end(&op, &pair);
+                status = op_end(&op, &pair);
                 text[0] = '\0';
                 op_odd(&op, text, sizeof(text));
                 twin_tell("opcode %d, %zu bytes, mask %#x: %s%s", opcodes[o], sizes[k], op_masks[i],
@@ -206,7 +206,7 @@ static void atomic_limits(void)
                                            ucp_dt_make_contig(8),
                                            ucp_dt_make_contig(16),
                                            2};
-    static const uint64_t features[]    = {UCP_FEATURE_AMO32, UCP_FEATURE_AMO64, UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64};
+    static const uint64_t features[] = {UCP_FEATURE_AMO32, UCP_FEATURE_AMO64, UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64};
     ucp_request_param_t param;
     uint64_t operand = 1, reply = 5;
     size_t f, i, count, offset;
@@ -219,7 +219,7 @@ static void atomic_limits(void)
                 for (offset = 0; offset < 9; offset += offset < 2 ? 1 : 2) {
                     for (fetch = 0; fetch < 2; fetch++) {
                         param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | (fetch ? UCP_OP_ATTR_FIELD_REPLY_BUFFER : 0);
-                        param.datatype     = types[i];
+                        param.datatype = types[i];
                         param.reply_buffer = &reply;
                         twin_tell("features %zu, type %#llx, count %zu, offset %zu, fetch %d: %s", f,
                                   (unsigned long long)types[i], count, offset, fetch,
@@ -238,7 +238,7 @@ static void atomic_limits(void)
 static void atomic_old(void)
 {
     static const size_t sizes[] = {0, 1, 2, 4, 8, 16};
-    uint64_t start              = 100, result;
+    uint64_t start = 100, result;
     ucs_status_t status;
     size_t k, offset;
     int opcode;

@@ -74,7 +74,7 @@ static void one(const char *what, uint32_t send_mask, uint32_t recv_mask, uint32
         twin_tell("%s, %zu bytes, mask %#x: refused %s", what, length, send_mask, twin_pointer_status(send.result));
         _Exit(0); /* a receive that nobody will serve: the rest would read its data */
     }
-    got  = op_end(&recv, &pair);
+    got = op_end(&recv, &pair);
     told = recv.result == NULL ? at_once : 0;
     if (UCS_PTR_IS_PTR(recv.result) && !op_told(&recv, &told, &none)) {
         told = got == UCS_OK && (flags & UCP_STREAM_RECV_FLAG_WAITALL) ? length : SIZE_MAX; /* not told */
@@ -146,7 +146,7 @@ static void receives_all_late(void)
 
 static void elements(void)
 {
-    static const size_t sizes[]    = {1, 2, 3, 8, 24, 1000};
+    static const size_t sizes[] = {1, 2, 3, 8, 24, 1000};
     const ucp_request_param_t none = {.op_attr_mask = 0};
     ucp_request_param_t param;
     ucs_status_ptr_t result;
@@ -159,9 +159,9 @@ static void elements(void)
             (void)twin_wait(&pair, ucp_stream_send_nbx(pair.ep[0], out, length, &none));
             twin_settle(&pair);
             param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
-            param.datatype     = ucp_dt_make_contig(sizes[i]);
-            result             = ucp_stream_recv_nbx(pair.ep[1], in, OP_BYTES / sizes[i], &told, &param);
-            status             = UCS_PTR_STATUS(result);
+            param.datatype = ucp_dt_make_contig(sizes[i]);
+            result = ucp_stream_recv_nbx(pair.ep[1], in, OP_BYTES / sizes[i], &told, &param);
+            status = UCS_PTR_STATUS(result);
             twin_tell("elements of %zu from %zu bytes: %s, %zu bytes", sizes[i], length, twin_status(status),
                       result == NULL ? told : 0);
             if (UCS_PTR_IS_PTR(result)) { /* too few for an element: the rest follows */

@@ -41,8 +41,8 @@ static void recv_it(struct op *recv, size_t capacity, ucp_tag_message_h message)
 static void tell(const char *what, uint32_t mask, size_t length, struct op *send, struct op *recv, size_t capacity)
 {
     ucs_status_t sent = op_end(send, &pair), got = op_end(recv, &pair);
-    size_t told    = length;
-    ucp_tag_t tag  = 0x77;
+    size_t told = length;
+    ucp_tag_t tag = 0x77;
     char text[256] = "";
 
     op_odd(send, text, sizeof(text));
@@ -157,9 +157,9 @@ static void receives_probed(void)
 
 static void short_buffers(void)
 {
-    static const uint32_t masks[]    = {0, UCP_OP_ATTR_FIELD_CALLBACK, UCP_OP_ATTR_FIELD_RECV_INFO,
-                                        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-                                        UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK};
+    static const uint32_t masks[] = {0, UCP_OP_ATTR_FIELD_CALLBACK, UCP_OP_ATTR_FIELD_RECV_INFO,
+                                     UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+                                     UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK};
     static const size_t capacities[] = {0, 1, 7, 2999, 3001, OP_BYTES - 1};
     enum way way;
     size_t i, k, c;
@@ -199,7 +199,7 @@ static void datatypes(void)
             memset(in, 0, OP_BYTES);
             op_set(&send, &pair, lane == 0 ? UCP_OP_ATTR_FIELD_DATATYPE : 0, OP_SEND, NULL);
             op_set(&recv, &pair, lane == 1 ? UCP_OP_ATTR_FIELD_DATATYPE : 0, OP_RECV, NULL);
-            param           = lane == 0 ? &send.param : &recv.param;
+            param = lane == 0 ? &send.param : &recv.param;
             param->datatype = types[i];
             op_begin(&recv);
             op_posted(&recv, ucp_tag_recv_nbx(pair.worker[1], lane == 1 && iov ? (void *)pieces : in,
@@ -250,7 +250,7 @@ static void memory_values(void)
             ucp_request_cancel(pair.worker[1], recv.result);
         }
         sent = op_end(&send, &pair);
-        got  = op_end(&recv, &pair);
+        got = op_end(&recv, &pair);
         twin_tell("%s %zu: sent %s, received %s", i < TWIN_COUNT(types) ? "type" : "handle", i, twin_status(sent),
                   twin_status(got));
         clean(&recv);
@@ -294,10 +294,10 @@ static void around(void)
         recv_it(&recv, OP_BYTES, NULL);
         memset(&attr, TWIN_FILL, sizeof(attr));
         memset(string, 0, sizeof(string));
-        attr.field_mask        = mask < 16 ? mask : TWIN_UNKNOWN;
-        attr.debug_string      = (mask & 1) ? string : attr.debug_string;
+        attr.field_mask = mask < 16 ? mask : TWIN_UNKNOWN;
+        attr.debug_string = (mask & 1) ? string : attr.debug_string;
         attr.debug_string_size = (mask & 2) ? sizeof(string) : attr.debug_string_size;
-        status                 = ucp_request_query(recv.result, &attr);
+        status = ucp_request_query(recv.result, &attr);
         snprintf(what, sizeof(what), "query %u, text %d", mask, string[0] != '\0');
         twin_tell_filled(what, status, &attr, fields, TWIN_COUNT(fields));
         twin_tell("query %u: status %s, receive named %d", mask, (mask & 4) ? twin_status(attr.status) : "not asked",

@@ -120,8 +120,8 @@ void twin_got(void *request, ucs_status_t status, ucp_tag_recv_info_t *info)
 ucp_mem_h twin_register(struct twin_pair *pair, void *memory, size_t length)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = memory,
-                                   .length     = length};
+                                   .address = memory,
+                                   .length = length};
     ucp_mem_h result;
 
     twin_need(ucp_mem_map(pair->context, &params, &result) == UCS_OK, "ucp_mem_map");
@@ -135,7 +135,7 @@ ucp_context_h twin_context(uint64_t features)
 
     memset(&params, TWIN_FILL, sizeof(params));
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features   = features;
+    params.features = features;
     twin_need(ucp_init(&params, NULL, &context) == UCS_OK, "ucp_init");
     return context;
 }
@@ -161,8 +161,8 @@ ucp_ep_h twin_connect(ucp_worker_h from, ucp_worker_h to, ucp_err_handling_mode_
     twin_need(ucp_worker_get_address(to, &address, &length) == UCS_OK, "ucp_worker_get_address");
     memset(&params, TWIN_FILL, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
-    params.address    = address;
-    params.err_mode   = mode;
+    params.address = address;
+    params.err_mode = mode;
     twin_need(ucp_ep_create(from, &params, &ep) == UCS_OK, "ucp_ep_create");
     ucp_worker_release_address(to, address);
     return ep;
@@ -335,7 +335,7 @@ int main(int argc, char **argv)
     size_t i, k;
     int out;
 
-    out    = dup(STDOUT_FILENO);
+    out = dup(STDOUT_FILENO);
     report = fdopen(out, "w");
     if (report == NULL || freopen("/dev/null", "w", stdout) == NULL) { /* where libraries write their log */
         return 1;

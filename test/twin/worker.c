@@ -22,12 +22,12 @@ static void fill(ucp_worker_params_t *params, uint64_t mask, int epoll)
     params->field_mask = mask;
     params->thread_mode =
         (mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE) ? UCS_THREAD_MODE_SERIALIZED : params->thread_mode;
-    params->events   = (mask & UCP_WORKER_PARAM_FIELD_EVENTS) ? UCP_WAKEUP_RX : params->events;
+    params->events = (mask & UCP_WORKER_PARAM_FIELD_EVENTS) ? UCP_WAKEUP_RX : params->events;
     params->event_fd = (mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) ? epoll : params->event_fd;
-    params->flags    = (mask & UCP_WORKER_PARAM_FIELD_FLAGS) ? UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK : params->flags;
+    params->flags = (mask & UCP_WORKER_PARAM_FIELD_FLAGS) ? UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK : params->flags;
     params->name = (mask & UCP_WORKER_PARAM_FIELD_NAME) ? "a worker's name, longer than the 31 that fit" : params->name;
     params->am_alignment = (mask & UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT) ? 64 : params->am_alignment;
-    params->client_id    = (mask & UCP_WORKER_PARAM_FIELD_CLIENT_ID) ? 7 : params->client_id;
+    params->client_id = (mask & UCP_WORKER_PARAM_FIELD_CLIENT_ID) ? 7 : params->client_id;
     if (mask & UCP_WORKER_PARAM_FIELD_CPU_MASK) {
         UCS_CPU_ZERO(&params->cpu_mask);
     }
@@ -41,20 +41,20 @@ static void tell_sleeping(const char *what, ucp_worker_h worker, int epoll)
 
     status = ucp_worker_get_efd(worker, &fd);
     twin_tell("%s: descriptor %s, there %d", what, twin_status(status), status == UCS_OK && fd >= 0);
-    armed  = ucp_worker_arm(worker);
-    armed  = armed == UCS_ERR_BUSY ? (ucp_worker_progress(worker), ucp_worker_arm(worker)) : armed;
+    armed = ucp_worker_arm(worker);
+    armed = armed == UCS_ERR_BUSY ? (ucp_worker_progress(worker), ucp_worker_arm(worker)) : armed;
     status = ucp_worker_signal(worker);
     twin_tell("%s: armed %s, signalled %s", what, twin_status(armed), twin_status(status));
     if (fd >= 0) {
         struct pollfd item = {.fd = fd, .events = POLLIN};
 
-        count  = poll(&item, 1, 100);
-        armed  = ucp_worker_arm(worker);
+        count = poll(&item, 1, 100);
+        armed = ucp_worker_arm(worker);
         status = ucp_worker_arm(worker);
         twin_tell("%s: readable %d, armed %s, then %s", what, count, twin_status(armed), twin_status(status));
         twin_tell("%s: then readable %d", what, poll(&item, 1, 0));
         status = ucp_worker_signal(worker);
-        armed  = ucp_worker_wait(worker);
+        armed = ucp_worker_wait(worker);
         twin_tell("%s: signalled %s, waited %s", what, twin_status(status), twin_status(armed));
     } else {
         count = epoll_wait(epoll, &event, 1, 100);
@@ -78,7 +78,7 @@ static void one(ucp_context_h context, uint64_t mask, bool sleeping)
     twin_tell("%s: %s", what, twin_status(status));
     if (status == UCS_OK) {
         attr.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE | UCP_WORKER_ATTR_FIELD_NAME;
-        status          = ucp_worker_query(worker, &attr);
+        status = ucp_worker_query(worker, &attr);
         twin_tell("%s: query %s, thread mode %d, name %s", what, twin_status(status), attr.thread_mode,
                   (mask & UCP_WORKER_PARAM_FIELD_NAME) ? attr.name : "of its own");
         if (sleeping) {
@@ -92,7 +92,7 @@ static void one(ucp_context_h context, uint64_t mask, bool sleeping)
 static void masks(void)
 {
     static const uint64_t features[] = {UCP_FEATURE_TAG, UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
-    const uint64_t known             = 0x1ff;
+    const uint64_t known = 0x1ff;
     ucp_context_h context;
     size_t i;
     int bit;
@@ -113,12 +113,12 @@ static void masks(void)
 
 static void values(void)
 {
-    static const uint64_t numbers[]         = {0, 1, 2, 99, UINT64_C(0x7fffffff), UINT64_C(0xffffffff)};
+    static const uint64_t numbers[] = {0, 1, 2, 99, UINT64_C(0x7fffffff), UINT64_C(0xffffffff)};
     static const struct twin_mask members[] = {{"thread_mode", UCP_WORKER_PARAM_FIELD_THREAD_MODE},
                                                {"events", UCP_WORKER_PARAM_FIELD_EVENTS},
                                                {"flags", UCP_WORKER_PARAM_FIELD_FLAGS},
                                                {"client_id", UCP_WORKER_PARAM_FIELD_CLIENT_ID}};
-    ucp_context_h context                   = twin_context(TWIN_ALL_FEATURES);
+    ucp_context_h context = twin_context(TWIN_ALL_FEATURES);
     ucp_worker_params_t params;
     ucp_worker_attr_t attr;
     ucp_worker_h worker;
@@ -131,14 +131,14 @@ static void values(void)
                 continue; /* UCX 1.13 frees what it has not made yet */
             }
             memset(&params, TWIN_FILL, sizeof(params));
-            params.field_mask  = members[i].bits;
+            params.field_mask = members[i].bits;
             params.thread_mode = (ucs_thread_mode_t)numbers[k];
-            params.events      = (unsigned)numbers[k];
-            params.flags       = numbers[k];
-            params.client_id   = numbers[k];
-            status             = ucp_worker_create(context, &params, &worker);
-            attr.thread_mode   = (ucs_thread_mode_t)-1;
-            attr.field_mask    = UCP_WORKER_ATTR_FIELD_THREAD_MODE;
+            params.events = (unsigned)numbers[k];
+            params.flags = numbers[k];
+            params.client_id = numbers[k];
+            status = ucp_worker_create(context, &params, &worker);
+            attr.thread_mode = (ucs_thread_mode_t)-1;
+            attr.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE;
             if (status == UCS_OK) {
                 (void)ucp_worker_query(worker, &attr);
                 ucp_worker_destroy(worker);
@@ -190,9 +190,9 @@ static void query(void)
 
 static void address(void)
 {
-    static const uint64_t masks[]           = {0, UCP_WORKER_ADDRESS_ATTR_FIELD_UID, ~UINT64_C(1), ~UINT64_C(0)};
+    static const uint64_t masks[] = {0, UCP_WORKER_ADDRESS_ATTR_FIELD_UID, ~UINT64_C(1), ~UINT64_C(0)};
     static const struct twin_field fields[] = {TWIN_FIELD(ucp_worker_address_attr_t, worker_uid)};
-    ucp_context_h context                   = twin_context(UCP_FEATURE_TAG);
+    ucp_context_h context = twin_context(UCP_FEATURE_TAG);
     ucp_worker_h worker = twin_worker(context), other = twin_worker(context);
     ucp_address_t *first, *second, *third;
     ucp_worker_address_attr_t attr, again;
@@ -209,7 +209,7 @@ static void address(void)
     for (i = 0; i < TWIN_COUNT(masks); i++) {
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = masks[i];
-        status          = ucp_worker_address_query(first, &attr);
+        status = ucp_worker_address_query(first, &attr);
         snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)masks[i]);
         twin_tell_filled(what, status, &attr, fields, 1);
     }
@@ -229,10 +229,10 @@ static void address(void)
 
 static void missing_features(void)
 {
-    ucp_context_h context          = twin_context(UCP_FEATURE_RMA);
-    ucp_worker_h worker            = twin_worker(context);
-    ucp_ep_h ep                    = twin_connect(worker, worker, UCP_ERR_HANDLING_MODE_NONE);
-    const ucp_datatype_t byte      = ucp_dt_make_contig(1);
+    ucp_context_h context = twin_context(UCP_FEATURE_RMA);
+    ucp_worker_h worker = twin_worker(context);
+    ucp_ep_h ep = twin_connect(worker, worker, UCP_ERR_HANDLING_MODE_NONE);
+    const ucp_datatype_t byte = ucp_dt_make_contig(1);
     ucp_am_handler_param_t handler = {.field_mask = 0};
     ucp_stream_poll_ep_t ready[1];
     ucp_request_param_t none = {.op_attr_mask = 0};
@@ -268,8 +268,8 @@ static void missing_memory_features(void)
 {
     struct twin_pair pair;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = ucp_dt_make_contig(8)};
-    ucp_request_param_t none  = {.op_attr_mask = 0};
-    ucp_mem_map_params_t map  = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
+    ucp_request_param_t none = {.op_attr_mask = 0};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
     static uint64_t memory[8], word;
     ucp_rkey_h rkey;
     ucp_mem_h memh;
@@ -278,7 +278,7 @@ static void missing_memory_features(void)
 
     twin_pair_open(&pair, UCP_FEATURE_TAG, UCP_ERR_HANDLING_MODE_NONE);
     map.address = memory;
-    map.length  = sizeof(memory);
+    map.length = sizeof(memory);
     twin_tell("map %s", twin_status(ucp_mem_map(pair.context, &map, &memh)));
     twin_tell("pack %s", twin_status(ucp_rkey_pack(pair.context, memh, &buffer, &size)));
     twin_tell("unpack %s", twin_status(ucp_ep_rkey_unpack(pair.ep[0], buffer, &rkey)));
@@ -296,8 +296,8 @@ static void missing_memory_features(void)
 static void print_info(void)
 {
     ucp_context_h context = twin_context(TWIN_ALL_FEATURES);
-    ucp_worker_h worker   = twin_worker(context);
-    char *text            = NULL;
+    ucp_worker_h worker = twin_worker(context);
+    char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
 

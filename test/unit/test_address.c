@@ -56,7 +56,7 @@ static void visit(const struct cw_address *address)
 /* Decodes a copy that ends where readable memory ends. */
 static ucs_status_t decode_tight(const uint8_t *blob, size_t readable)
 {
-    uint8_t *copy             = malloc(readable);
+    uint8_t *copy = malloc(readable);
     struct cw_address address = {.uid = 1, .bytes = blob, .length = 3};
     ucs_status_t status;
 
@@ -105,14 +105,14 @@ static void what_is_written_is_read(void **state)
 
     (void)state;
     for (round = 0; round < 2000; round++) {
-        blob  = buffer + round % 8;
-        uid   = next_random();
+        blob = buffer + round % 8;
+        uid = next_random();
         count = (unsigned)(next_random() % 20);
         memset(lengths, 0xff, sizeof(lengths));
         cw_address_begin(&writer, blob, uid);
         for (i = 0; i < count && (place = cw_address_entry(&writer, &max)) != NULL; i++) {
             assert_true(max >= 1 && max <= CW_ADDRESS_ENTRY_MAX);
-            id     = (uint8_t)(next_random() % 64);
+            id = (uint8_t)(next_random() % 64);
             length = next_random() % (max + 1);
             random_bytes(place, length);
             if (lengths[id] == SIZE_MAX) {
@@ -197,7 +197,7 @@ static void every_truncation_is_refused(void **state)
     /* a shorter length in the header, with all else in its place */
     for (at = 0; at < length; at++) {
         memcpy(cut, blob, length);
-        cut[CW_ADDRESS_AT_LENGTH]     = (uint8_t)at;
+        cut[CW_ADDRESS_AT_LENGTH] = (uint8_t)at;
         cut[CW_ADDRESS_AT_LENGTH + 1] = (uint8_t)(at >> 8);
         assert_int_equal(cw_address_decode(cut, &address), UCS_ERR_INVALID_PARAM);
     }
@@ -221,7 +221,7 @@ static void every_flipped_bit_is_refused(void **state)
     length = sample(blob);
     for (bit = 0; bit < length * 8; bit++) {
         blob[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        status         = cw_address_decode(blob, &address);
+        status = cw_address_decode(blob, &address);
         assert_int_equal(status, is_shape(bit / 8) ? UCS_ERR_UNREACHABLE : UCS_ERR_INVALID_PARAM);
         blob[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
@@ -231,10 +231,10 @@ static void every_flipped_bit_is_refused(void **state)
 /* What tells that it is an address of this library, and its length. */
 static void begin_header(uint8_t *blob, size_t length)
 {
-    blob[0]                     = 0x20;
+    blob[0] = 0x20;
     blob[CW_ADDRESS_AT_UID + 8] = 0xff;
     memcpy(blob + CW_ADDRESS_AT_MAGIC, CW_ADDRESS_MAGIC, 3);
-    blob[CW_ADDRESS_AT_LENGTH]     = (uint8_t)length;
+    blob[CW_ADDRESS_AT_LENGTH] = (uint8_t)length;
     blob[CW_ADDRESS_AT_LENGTH + 1] = (uint8_t)(length >> 8);
 }
 

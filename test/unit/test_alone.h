@@ -26,7 +26,7 @@ enum { CW_ALONE_ROUNDS = 100000 };
 /* Whether there is a context with these features now, and a worker that has nobody else to talk to. */
 static inline int cw_alone_open(uint64_t features, ucp_context_h *context, ucp_worker_h *alone)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
     ucp_worker_params_t worker_params = {.field_mask = 0};
 
     setenv("UCX_TLS", "self", 1);
@@ -63,7 +63,7 @@ static inline ucp_ep_h cw_alone_ep(ucp_worker_h alone, ucp_ep_params_t params)
 
     assert_int_equal(ucp_worker_query(alone, &attr), UCS_OK);
     params.field_mask |= UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address     = attr.address;
+    params.address = attr.address;
     assert_int_equal(ucp_ep_create(alone, &params, &made), UCS_OK);
     ucp_worker_release_address(alone, attr.address);
     return made;
@@ -73,7 +73,7 @@ static inline ucp_ep_h cw_alone_ep(ucp_worker_h alone, ucp_ep_params_t params)
 static inline ucp_ep_h cw_alone_connect(ucp_worker_h alone, ucp_ep_params_t params)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
-    ucp_ep_h made                  = cw_alone_ep(alone, params);
+    ucp_ep_h made = cw_alone_ep(alone, params);
     ucs_status_ptr_t receive;
     char byte = 0;
 

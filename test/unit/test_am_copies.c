@@ -54,7 +54,7 @@ void __wrap_cw_bytes_copy_near(void *to, const void *from, size_t length)
 {
     const int before = counting;
 
-    copied  += counting ? length : 0;
+    copied += counting ? length : 0;
     counting = 0;
     __real_cw_bytes_copy_near(to, from, length);
     counting = before;
@@ -75,10 +75,10 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
 /* What libc cannot leave where it is, and whose pages the system does not move, it copies. */
 void *__wrap_realloc(void *memory, size_t size)
 {
-    const uintptr_t page   = (uintptr_t)memory % 4096;
-    const size_t before    = (memory == NULL) ? 0 : malloc_usable_size(memory);
-    const uintptr_t place  = (uintptr_t)memory;
-    void *moved            = __real_realloc(memory, size);
+    const uintptr_t page = (uintptr_t)memory % 4096;
+    const size_t before = (memory == NULL) ? 0 : malloc_usable_size(memory);
+    const uintptr_t place = (uintptr_t)memory;
+    void *moved = __real_realloc(memory, size);
 
     if (counting && (uintptr_t)moved != place && (uintptr_t)moved % 4096 != page) {
         copied += before;
@@ -96,10 +96,10 @@ static uint64_t last_attr;
 
 static void note(void *data, size_t length, uint64_t attr)
 {
-    counting    = 0;
-    last_data   = data;
+    counting = 0;
+    last_data = data;
     last_length = length;
-    last_attr   = attr;
+    last_attr = attr;
     calls++;
 }
 
@@ -125,9 +125,9 @@ static void set(unsigned id, uint32_t flags)
 {
     ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                   UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
-                                    .id         = id,
-                                    .cb         = handler,
-                                    .flags      = flags};
+                                    .id = id,
+                                    .cb = handler,
+                                    .flags = flags};
 
     assert_int_equal(ucp_worker_set_am_recv_handler(worker, &param), UCS_OK);
 }
@@ -135,7 +135,7 @@ static void set(unsigned id, uint32_t flags)
 static void send_and_wait(unsigned id, const void *data, size_t length)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_EAGER};
-    ucs_status_ptr_t sent     = ucp_am_send_nbx(ep, id, NULL, 0, data, length, &param);
+    ucs_status_ptr_t sent = ucp_am_send_nbx(ep, id, NULL, 0, data, length, &param);
 
     for (unsigned before = calls; calls == before;) {
         ucp_worker_progress(peer);
@@ -148,10 +148,10 @@ static void send_and_wait(unsigned id, const void *data, size_t length)
 
 static void open_over(const char *tls)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
     ucp_worker_params_t worker_params = {.field_mask = 0};
-    ucp_worker_attr_t attr            = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_ep_params_t ep_params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
 
     counting = 0;
     setenv("UCX_TLS", tls, 1);
@@ -203,9 +203,9 @@ static void hand_up(uint8_t id, const void *fixed, size_t fixed_length, size_t l
 
 static void begin(void)
 {
-    copied      = 0;
+    copied = 0;
     allocations = 0;
-    calls       = 0;
+    calls = 0;
 }
 
 static void whole(unsigned id, size_t header_length, size_t length)
@@ -256,16 +256,16 @@ static void test_copied_once_to_be_kept(void **state)
 /* In packets of `part`: handed up, or placed as they come where the transport can do that. */
 static void in_pieces(unsigned id, size_t total, size_t part, int placed)
 {
-    const struct cw_wire_am_first first = {.am    = {.handler = htole16((uint16_t)id), .header_length = htole32(13)},
-                                           .total = htole64(total), .message = htole32(1)};
-    struct cw_wire_next next            = {.message = htole32(1)};
+    const struct cw_wire_am_first first = {.am = {.handler = htole16((uint16_t)id), .header_length = htole32(13)},
+                                        .total = htole64(total), .message = htole32(1)};
+    struct cw_wire_next next = {.message = htole32(1)};
     struct iovec iov;
     size_t at, length;
 
     begin();
     hand_up(CW_PACKET_AM_FIRST, &first, sizeof(first), 13 + part);
     for (at = part; at < total; at += length) {
-        length      = (part < total - at) ? part : total - at;
+        length = (part < total - at) ? part : total - at;
         next.offset = htole64(at);
         if (!placed) {
             hand_up(CW_PACKET_NEXT, &next, sizeof(next), length);

@@ -56,9 +56,9 @@ static ucs_status_t handler(void *arg, const void *header, size_t header_length,
         assert_int_equal(bytes[i], 0x64);
     }
     calls++;
-    last_length        = length;
+    last_length = length;
     last_header_length = header_length;
-    kept               = data;
+    kept = data;
     return (arg != NULL) ? answer : UCS_OK;
 }
 
@@ -66,10 +66,10 @@ static void set(unsigned id, void *arg, uint32_t flags)
 {
     ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                   UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
-                                    .id         = id,
-                                    .cb         = handler,
-                                    .arg        = arg,
-                                    .flags      = flags};
+                                    .id = id,
+                                    .cb = handler,
+                                    .arg = arg,
+                                    .flags = flags};
 
     assert_int_equal(ucp_worker_set_am_recv_handler(worker, &param), UCS_OK);
 }
@@ -77,12 +77,12 @@ static void set(unsigned id, void *arg, uint32_t flags)
 static int setup(void **state)
 {
     (void)state;
-    answer    = UCS_INPROGRESS;
+    answer = UCS_INPROGRESS;
     no_memory = 0;
     setenv("UCX_LOG_LEVEL", "fatal", 1);
     assert_true(cw_alone_open(UCP_FEATURE_TAG | UCP_FEATURE_AM, &context, &worker));
     ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+                                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER});
     set(ID, NULL, 0);
     set(KEEPER, &worker, UCP_AM_FLAG_PERSISTENT_DATA);
     assert_int_equal(ep->state, CW_EP_OPEN);
@@ -254,7 +254,7 @@ static void test_long_message(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
         worker->am_alignment = alignments[i];
-        calls                = 0;
+        calls = 0;
         feed_first(KEEPER, 5, total, 1, 5, (i == 1) ? 0 : part);
         for (at = (i == 1) ? 0 : part; at < total; at += part) {
             assert_int_equal(calls, 0);
@@ -434,13 +434,13 @@ static void test_receive_without_memory(void **state)
     (void)state;
     sent = ucp_am_send_nbx(ep, KEEPER, NULL, 0, in, sizeof(in),
                            &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                                  .flags        = UCP_AM_SEND_FLAG_RNDV});
+                                                  .flags = UCP_AM_SEND_FLAG_RNDV});
     assert_true(UCS_PTR_IS_PTR(sent));
     while (calls == 0) {
         ucp_worker_progress(worker);
     }
     no_memory = 1;
-    result    = ucp_am_recv_data_nbx(worker, kept, iov, 3, &param);
+    result = ucp_am_recv_data_nbx(worker, kept, iov, 3, &param);
     no_memory = 0;
     assert_int_equal(UCS_PTR_RAW_STATUS(result), UCS_ERR_NO_MEMORY);
     while (ucp_request_check_status(sent) == UCS_INPROGRESS) {

@@ -38,9 +38,9 @@ static ucp_mem_h map(void *memory, size_t length, unsigned prot)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                                                  UCP_MEM_MAP_PARAM_FIELD_PROT,
-                                   .address    = memory,
-                                   .length     = length,
-                                   .prot       = prot};
+                                   .address = memory,
+                                   .length = length,
+                                   .prot = prot};
     ucp_mem_h result;
 
     assert_int_equal(ucp_mem_map(context, &params, &result), UCS_OK);
@@ -64,7 +64,7 @@ static ucp_rkey_h key_to(ucp_mem_h mem)
 static void make_ep(void)
 {
     ep = cw_alone_ep(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                               .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+                                               .err_mode = UCP_ERR_HANDLING_MODE_PEER});
 }
 
 static ucs_status_t wait_for(ucs_status_ptr_t request)
@@ -85,7 +85,7 @@ static ucp_request_param_t param_of(unsigned size, void *reply)
 
     if (reply != NULL) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-        param.reply_buffer  = reply;
+        param.reply_buffer = reply;
     }
     return param;
 }
@@ -93,7 +93,7 @@ static ucp_request_param_t param_of(unsigned size, void *reply)
 static ucs_status_ptr_t amo(ucp_atomic_op_t op, uint64_t operand, void *reply, unsigned size, uint64_t address)
 {
     ucp_request_param_t param = param_of(size, reply);
-    uint32_t narrow           = (uint32_t)operand;
+    uint32_t narrow = (uint32_t)operand;
 
     return ucp_atomic_op_nbx(ep, op, (size == 4) ? (void *)&narrow : (void *)&operand, 1, address, rkey, &param);
 }
@@ -107,8 +107,8 @@ static int setup_idle(void **state)
     for (unsigned i = 0; i < WORDS; i++) {
         words[i] = background;
     }
-    memh  = map(words, sizeof(words), UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE);
-    rkey  = key_to(memh);
+    memh = map(words, sizeof(words), UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE);
+    rkey = key_to(memh);
     calls = 0;
     return 0;
 }
@@ -144,11 +144,11 @@ static void expect_words_except(unsigned changed)
 
 static struct cw_wire_amo packet_of(unsigned op, unsigned size, uint64_t address)
 {
-    return (struct cw_wire_amo){.token   = htole64(rkey->key.token),
-                                .address = htole64(address),
-                                .operand = htole64(1),
-                                .op      = (uint8_t)op,
-                                .size    = (uint8_t)size};
+    return (struct cw_wire_amo){.token = htole64(rkey->key.token),
+                              .address = htole64(address),
+                              .operand = htole64(1),
+                              .op = (uint8_t)op,
+                              .size = (uint8_t)size};
 }
 
 static void feed(uint8_t id, const void *packet, size_t length)
@@ -208,7 +208,7 @@ static uint64_t model(unsigned op, uint64_t before, uint64_t operand, uint64_t s
 static void check_op(unsigned op, unsigned size, uint64_t before, uint64_t operand, uint64_t swap)
 {
     const uint64_t mask = (size == 4) ? UINT32_MAX : UINT64_MAX;
-    uint64_t reply      = (background & ~mask) | (swap & mask);
+    uint64_t reply = (background & ~mask) | (swap & mask);
 
     words[WORD] = (background & ~mask) | (before & mask);
     assert_int_equal(wait_for(amo((ucp_atomic_op_t)op, operand, &reply, size, address_of(&words[WORD]))), UCS_OK);
@@ -220,7 +220,7 @@ static void check_op(unsigned op, unsigned size, uint64_t before, uint64_t opera
 static void check_ops(void)
 {
     static const uint64_t values[] = {0, 1, UINT32_MAX, 0x80000000u, UINT64_MAX, UINT64_MAX / 2 + 1, 0x123456789u};
-    const unsigned count           = sizeof(values) / sizeof(values[0]);
+    const unsigned count = sizeof(values) / sizeof(values[0]);
 
     for (unsigned i = 0; i < count * count; i++) {
         for (unsigned op = 0; op < CW_WIRE_AMO_OPS; op++) {
@@ -275,7 +275,7 @@ static void test_wrong_rights(void **state)
 {
     static const unsigned prots[] = {UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_LOCAL_WRITE,
                                      UCP_MEM_MAP_PROT_REMOTE_READ, UCP_MEM_MAP_PROT_REMOTE_WRITE};
-    uint64_t reply                = 7;
+    uint64_t reply = 7;
 
     (void)state;
     for (unsigned i = 0; i < sizeof(prots) / sizeof(prots[0]); i++) {
@@ -333,9 +333,9 @@ static void test_flood(void **state)
 static void feed_reply(uint64_t id, int32_t status, uint64_t value, size_t length)
 {
     struct cw_wire_amo_reply reply = {.reply_id = htole64(id),
-                                      .value    = htole64(value),
-                                      .status   = (int32_t)htole32((uint32_t)status)};
-    char bytes[sizeof(reply) + 8]  = {0};
+                                      .value = htole64(value),
+                                      .status = (int32_t)htole32((uint32_t)status)};
+    char bytes[sizeof(reply) + 8] = {0};
 
     memcpy(bytes, &reply, sizeof(reply));
     feed(CW_PACKET_AMO_REPLY, bytes, length);
@@ -352,12 +352,12 @@ static uint64_t last_id(void)
 static void test_reply_headers(void **state)
 {
     static const int32_t bad[] = {1, 77, INT32_MAX, UCS_ERR_LAST, INT32_MIN};
-    const size_t exact         = sizeof(struct cw_wire_amo_reply);
-    uint64_t reply             = 7;
+    const size_t exact = sizeof(struct cw_wire_amo_reply);
+    uint64_t reply = 7;
     ucs_status_ptr_t request;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]) + exact + 8; i++) {
-        size_t length  = (i < exact + 8) ? i : exact;
+        size_t length = (i < exact + 8) ? i : exact;
         int32_t status = (i < exact + 8) ? 0 : bad[i - exact - 8];
 
         if (i == exact) {
@@ -382,7 +382,7 @@ static void test_reply_twice(void **state)
 
     (void)state;
     request = amo(UCP_ATOMIC_OP_ADD, 1, reply, 4, address_of(&words[WORD]));
-    id      = last_id();
+    id = last_id();
     feed_reply(id, UCS_OK, UINT64_MAX, sizeof(struct cw_wire_amo_reply));
     assert_int_equal(wait_for(request), UCS_OK);
     assert_int_equal(reply[0], UINT32_MAX);
@@ -417,7 +417,7 @@ static void test_reply_to_others(void **state)
 static void test_reply_from_others(void **state)
 {
     const ucp_ep_h first = ep;
-    uint64_t reply       = 7;
+    uint64_t reply = 7;
     ucs_status_ptr_t request;
     ucp_ep_h other;
     uint64_t id;
@@ -426,11 +426,11 @@ static void test_reply_from_others(void **state)
     make_ep();
     other = ep;
     assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 0, &reply, 8, address_of(&words[0]))), UCS_OK);
-    reply   = 7;
-    ep      = first;
+    reply = 7;
+    ep = first;
     request = amo(UCP_ATOMIC_OP_ADD, 1, &reply, 8, address_of(&words[WORD]));
-    id      = last_id();
-    ep      = other;
+    id = last_id();
+    ep = other;
     feed_reply(id, UCS_OK, 1, sizeof(struct cw_wire_amo_reply));
     assert_int_equal(ep->status, UCS_ERR_IO_ERROR);
     assert_int_equal(reply, 7);
@@ -453,17 +453,17 @@ static void count_call(void *request, ucs_status_t status, void *user_data)
 static void test_posted_before_connection(void **state)
 {
     static char user[USER_BYTES], untouched[USER_BYTES];
-    uint64_t operand          = 3;
+    uint64_t operand = 3;
     ucp_request_param_t param = param_of(8, NULL);
-    struct ucp_rkey *key      = key_to(memh);
+    struct ucp_rkey *key = key_to(memh);
 
     (void)state;
     memset(user, 0xcc, sizeof(user));
     memset(untouched, 0xcc, sizeof(untouched));
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_REQUEST;
-    param.cb.send       = count_call;
-    param.user_data     = &calls;
-    param.request       = user + USER_BYTES;
+    param.cb.send = count_call;
+    param.user_data = &calls;
+    param.request = user + USER_BYTES;
     assert_int_equal(ep->state, CW_EP_IDLE);
     for (unsigned i = 0; i < TIMES; i++) {
         operand = 3;
@@ -479,14 +479,14 @@ static void test_posted_before_connection(void **state)
 
 static void test_posted_with_handle(void **state)
 {
-    uint64_t operand          = 5;
+    uint64_t operand = 5;
     ucp_request_param_t param = param_of(8, NULL);
     ucs_status_ptr_t request;
 
     (void)state;
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    param.cb.send       = count_call;
-    param.user_data     = &calls;
+    param.cb.send = count_call;
+    param.user_data = &calls;
     for (unsigned i = 1; i <= TIMES; i++) {
         operand = 5;
         request = ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &operand, 1, address_of(&words[WORD]), rkey, &param);
@@ -564,8 +564,8 @@ static void test_waits_for_late_gets(void **state)
     for (int direct = 0; direct < 2; direct++) {
         cw_rkey_set_local(rkey, direct ? (char *)words : NULL);
         rkey->validity = &rkey->key.token;
-        words[WORD]  = 0;
-        words[0]     = 0;
+        words[WORD] = 0;
+        words[0] = 0;
         cw_rma_late_add(cw_op_ep(ep)->rma, address_of(&words[WORD]), 8);
         assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 1, &reply[0], 8, address_of(&words[0]))), UCS_OK);
         assert_true(words[0] == 1);
@@ -595,12 +595,12 @@ static void test_waits_for_fence(void **state)
     for (int fetching = 0; fetching < 2; fetching++) {
         words[WORD] = 10;
         cw_rkey_set_local(rkey, NULL);
-        before      = amo(UCP_ATOMIC_OP_ADD, 1, fetching ? &first : NULL, 8, address_of(&words[WORD]));
+        before = amo(UCP_ATOMIC_OP_ADD, 1, fetching ? &first : NULL, 8, address_of(&words[WORD]));
         assert_int_equal(UCS_PTR_IS_PTR(before), fetching);
         assert_int_equal(ucp_worker_fence(worker), UCS_OK);
         cw_rkey_set_local(rkey, (char *)words);
         rkey->validity = &rkey->key.token;
-        behind       = amo(UCP_ATOMIC_OP_SWAP, 0, &second, 8, address_of(&words[WORD]));
+        behind = amo(UCP_ATOMIC_OP_SWAP, 0, &second, 8, address_of(&words[WORD]));
         assert_true(words[WORD] == 10);
         assert_int_equal(wait_for(behind), UCS_OK);
         assert_int_equal(wait_for(before), UCS_OK);
@@ -635,7 +635,7 @@ static void test_end_of_endpoint(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 2 * CW_RMA_WINDOW; i++) {
-        replies[i]  = 7;
+        replies[i] = 7;
         requests[i] = amo(UCP_ATOMIC_OP_ADD, 1, &replies[i], 8, address_of(&words[WORD]));
         assert_null(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(&words[WORD])));
     }

@@ -50,7 +50,7 @@ static void dereg(struct cw_memh *memh)
 }
 
 static const struct cw_domain_kind kind = {.name = "counting", .reg = reg, .dereg = dereg};
-static struct cw_domain domain          = {.kind = &kind, .device = "counting0", .number = 1};
+static struct cw_domain domain = {.kind = &kind, .device = "counting0", .number = 1};
 static struct cw_cache *cache;
 
 static void begin(uint64_t regions, uint64_t bytes, int on_demand)
@@ -59,7 +59,7 @@ static void begin(uint64_t regions, uint64_t bytes, int on_demand)
 
     domain.attr.on_demand = on_demand;
     refusals = num_made = num_live = read_only = 0;
-    cache                                      = cw_cache_new(&domain, &limits);
+    cache = cw_cache_new(&domain, &limits);
     assert_non_null(cache);
 }
 
@@ -227,11 +227,11 @@ static void test_refusal_is_told_once(void **state)
         }
         begin(UINT64_MAX, UINT64_MAX, 1);
         use(0, PAGE, CW_RIGHT_LOCAL_WRITE);
-        domain.told      = 0;
+        domain.told = 0;
         domain.attr.pins = cases[i].pins;
-        domain.why       = cases[i].why;
-        refusal          = cases[i].refusal;
-        refusals         = 1;
+        domain.why = cases[i].why;
+        refusal = cases[i].refusal;
+        refusals = 1;
         log_count_begin();
         if (refusal == UCS_ERR_NO_MEMORY) { /* the cache gives something back, and that is enough */
             assert_int_equal(cw_cache_reg_apart(cache, &domain, bytes, sizeof(bytes), 0, &memh), UCS_OK);
@@ -311,8 +311,8 @@ static void test_random(void **state)
     ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
     for (int i = 0; i < 100000; i++) {
         random = next_random();
-        from   = (random >> 33) % (100 * PAGE);
-        to     = from + 1 + (random >> 20) % (5 * PAGE);
+        from = (random >> 33) % (100 * PAGE);
+        to = from + 1 + (random >> 20) % (5 * PAGE);
         if (random >> 60 == 0) {
             ucm_vm_munmap((void *)(uintptr_t)from, to - from);
             continue;

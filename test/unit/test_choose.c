@@ -64,7 +64,7 @@ static int third(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     return offer(2, row);
 }
 
-static const struct cw_protocol protocols[]      = {{.query = first}, {.query = second}, {.query = third}};
+static const struct cw_protocol protocols[] = {{.query = first}, {.query = second}, {.query = third}};
 static const struct cw_protocol *const offered[] = {&protocols[0], &protocols[1], &protocols[2], NULL};
 
 static struct cw_protocol_row row_of(size_t from, size_t to, double fixed_ns, double byte_ns)
@@ -107,7 +107,7 @@ static void the_cheapest_protocol_is_taken(void **state)
     EXPECT_ROWS(crossing, ((const int[]){0, 1}));
     offers[1] = row_of(0, CW_PLAN_NEVER, 0, 2);
     EXPECT_ROWS(all, ((const int[]){0}));
-    offers[0]       = row_of(100, CW_PLAN_NEVER, 9000, 9);
+    offers[0] = row_of(100, CW_PLAN_NEVER, 9000, 9);
     offers[0].fixed = 1;
     EXPECT_ROWS(measured, ((const int[]){1, 0}));
     offers[0] = row_of(500, 599, 0, 1);
@@ -120,7 +120,7 @@ static void the_estimate_is_positive_and_grows(void **state)
 {
     const struct cw_protocol_row rows[] = {row_of(0, 999, 100, 1), row_of(1000, 1999, 50, 0.1),
                                            row_of(2000, CW_PLAN_NEVER, 1000, 0.1)};
-    double before                       = 0, now;
+    double before = 0, now;
 
     (void)state;
     for (size_t length = 0; length < SIZE_MAX / 4; length = 2 * length + 1) {
@@ -151,18 +151,18 @@ static const char *way_of(const struct cw_protocol_ask *ask, size_t length)
 static void the_device_reads_memory_with_a_handle(void **state)
 {
     struct cw_protocol_plan plan;
-    struct cw_protocol_lane lane = {.input     = {.max_short      = 56,
-                                                  .max_bcopy      = 8256,
-                                                  .max_registered = 8256,
-                                                  .rndv_thresh    = 100000,
-                                                  .zcopy_thresh   = CW_PLAN_AUTO,
-                                                  .latency_ns     = 1000,
-                                                  .bandwidth_bps  = 1e10,
-                                                  .overhead_ns    = 200},
-                                    .plan      = &plan,
-                                    .max_piece = 8256};
-    struct cw_protocol_ask ask   = {.lanes = &lane, .num_lanes = 1, .header = 8, .registered = 1};
-    const char *const by_device  = "eager zero copy by the device";
+    struct cw_protocol_lane lane = {.input = {.max_short = 56,
+                                         .max_bcopy = 8256,
+                                         .max_registered = 8256,
+                                         .rndv_thresh = 100000,
+                                         .zcopy_thresh = CW_PLAN_AUTO,
+                                         .latency_ns = 1000,
+                                         .bandwidth_bps = 1e10,
+                                         .overhead_ns = 200},
+                           .plan = &plan,
+                           .max_piece = 8256};
+    struct cw_protocol_ask ask = {.lanes = &lane, .num_lanes = 1, .header = 8, .registered = 1};
+    const char *const by_device = "eager zero copy by the device";
 
     (void)state;
     cw_protocol_choose(&lane.input, &plan);
@@ -173,13 +173,13 @@ static void the_device_reads_memory_with_a_handle(void **state)
     ask.registered = 0;
     assert_string_equal(way_of(&ask, 4000), "eager copy");
     ask.registered = 1;
-    ask.data       = CW_DATA_LIST;
+    ask.data = CW_DATA_LIST;
     assert_string_equal(way_of(&ask, 4000), "eager copy");
-    ask.data                  = CW_DATA_CONTIG;
+    ask.data = CW_DATA_CONTIG;
     lane.input.max_registered = 0;
     assert_string_equal(way_of(&ask, 4000), "eager copy");
     lane.input.max_registered = 8256;
-    lane.input.zcopy_thresh   = 500;
+    lane.input.zcopy_thresh = 500;
     assert_string_equal(way_of(&ask, 500), by_device);
     assert_string_equal(way_of(&ask, 499), "eager copy");
     lane.input.zcopy_thresh = CW_PLAN_NEVER;
@@ -188,11 +188,11 @@ static void the_device_reads_memory_with_a_handle(void **state)
 
 static void the_transport_says_what_is_worth_no_copy(void **state)
 {
-    struct cw_protocol_input input = {.max_bcopy    = 65536,
-                                      .max_zcopy    = 1u << 20,
-                                      .zcopy_min    = 5000,
-                                      .rndv_thresh  = CW_PLAN_NEVER,
-                                      .zcopy_thresh = CW_PLAN_AUTO};
+    struct cw_protocol_input input = {.max_bcopy = 65536,
+                                   .max_zcopy = 1u << 20,
+                                   .zcopy_min = 5000,
+                                   .rndv_thresh = CW_PLAN_NEVER,
+                                   .zcopy_thresh = CW_PLAN_AUTO};
     struct cw_protocol_plan plan;
 
     (void)state;

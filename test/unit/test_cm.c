@@ -20,7 +20,7 @@ enum { REPLY_MAX = 600 };
 /* From memory that ends with the bytes. Returns whether they were accepted. */
 static int accepts(const uint8_t *bytes, size_t length)
 {
-    uint8_t *tight             = malloc(length + (length == 0)), again[CW_CM_REQUEST_LENGTH];
+    uint8_t *tight = malloc(length + (length == 0)), again[CW_CM_REQUEST_LENGTH];
     struct cw_cm_request asked = {.number = 1, .client_id = 2, .err_mode = 3};
     ucs_status_t status;
 
@@ -41,7 +41,7 @@ static int accepts(const uint8_t *bytes, size_t length)
 
 static int reply_accepts(const uint8_t *bytes, size_t length)
 {
-    uint8_t *tight            = malloc(length + (length == 0)), again[REPLY_MAX];
+    uint8_t *tight = malloc(length + (length == 0)), again[REPLY_MAX];
     enum cw_cm_verdict answer = CW_CM_VERDICTS;
     struct cw_address address;
     ucs_status_t status;
@@ -79,7 +79,7 @@ static void the_bytes_are_as_the_table_says(void **state)
 {
     static const uint8_t expected[CW_CM_REQUEST_LENGTH] = {'C', 'W', 'M', '1', 1,  0,  1,  0,  8,  7,  6,  5,
                                                            4,   3,   2,   1,   18, 17, 16, 15, 14, 13, 12, 11};
-    static const uint8_t refusal[CW_CM_REPLY_HEADER]    = {'C', 'W', 'N', '1', 2, 0, 0, 0};
+    static const uint8_t refusal[CW_CM_REPLY_HEADER] = {'C', 'W', 'N', '1', 2, 0, 0, 0};
     const struct cw_cm_request asked = {.number = 0x0102030405060708u, .client_id = 0x0b0c0d0e0f101112u, .err_mode = 1};
     uint8_t bytes[CW_CM_REQUEST_LENGTH];
 
@@ -108,7 +108,7 @@ static void what_is_written_is_read(void **state)
 
 static void flipped_bits_and_other_lengths(void **state)
 {
-    const struct cw_cm_request asked        = {.number = 5, .client_id = 6, .err_mode = 1};
+    const struct cw_cm_request asked = {.number = 5, .client_id = 6, .err_mode = 1};
     uint8_t bytes[CW_CM_REQUEST_LENGTH + 1] = {0};
     size_t i;
 
@@ -152,7 +152,7 @@ static void broken_replies(void **state)
 {
     uint8_t address[CW_ADDRESS_MAX], reply[REPLY_MAX] = {0};
     const size_t length = make_address(address);
-    const size_t total  = cw_cm_reply_encode(CW_CM_ACCEPTED, address, length, reply, sizeof(reply));
+    const size_t total = cw_cm_reply_encode(CW_CM_ACCEPTED, address, length, reply, sizeof(reply));
     size_t i;
 
     (void)state;

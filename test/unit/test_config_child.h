@@ -76,7 +76,7 @@ static inline void child_clean_environment(void)
 static inline void child_run(void (*body)(void))
 {
     char directory[] = "/tmp/test_config_XXXXXX";
-    FILE *output     = tmpfile();
+    FILE *output = tmpfile();
     size_t length;
     int status;
     pid_t pid;
@@ -96,7 +96,7 @@ static inline void child_run(void (*body)(void))
     assert_int_equal(waitpid(pid, &status, 0), pid);
     (void)nftw(directory, child_remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     rewind(output);
-    length               = fread(child_output, 1, sizeof(child_output) - 1, output);
+    length = fread(child_output, 1, sizeof(child_output) - 1, output);
     child_output[length] = '\0';
     (void)fclose(output);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
@@ -108,7 +108,7 @@ static inline void child_run(void (*body)(void))
 static inline unsigned child_count(const char *text)
 {
     const char *position = child_output;
-    unsigned count       = 0;
+    unsigned count = 0;
 
     while ((position = strstr(position, text)) != NULL) {
         position += strlen(text);

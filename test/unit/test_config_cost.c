@@ -104,7 +104,7 @@ static void require_linear(void (*body)(void), const char *name)
     unsigned long few, many;
 
     form = name;
-    few  = count_for(body, 1000);
+    few = count_for(body, 1000);
     many = count_for(body, 4000);
     if (many > 5 * few) {
         fail_msg("%s: %lu comparisons for 1000, %lu for 4000", name, few, many);
@@ -128,7 +128,7 @@ static void test_patterns_are_bounded(void **state)
 
     (void)state;
     form = "UCX_*_%u";
-    few  = count_for(body_file, CW_CONFIG_PATTERNS_MAX);
+    few = count_for(body_file, CW_CONFIG_PATTERNS_MAX);
     assert_int_equal(child_count("at line "), 20); /* those that nothing reads */
     many = count_for(body_file, 20 * CW_CONFIG_PATTERNS_MAX);
     assert_int_equal(child_count("configuration file './ucx.conf' at line 257: no more than 256 names with"), 1);

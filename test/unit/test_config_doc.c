@@ -94,14 +94,14 @@ static const char intro[] =
     "what UCX prints for them: any text is accepted, kept and printed.\n";
 
 static const char *const titles[CW_GROUP_COUNT] = {[CW_GROUP_CONTEXT] = "Context",
-                                                   [CW_GROUP_TCP]     = "TCP",
-                                                   [CW_GROUP_POSIX]   = "Shared memory",
-                                                   [CW_GROUP_SYSV]    = "Shared memory under its System V name",
-                                                   [CW_GROUP_CMA]     = "Copying between processes",
-                                                   [CW_GROUP_SELF]    = "Loopback",
-                                                   [CW_GROUP_IB]      = "InfiniBand and RoCE",
-                                                   [CW_GROUP_RC]      = "Connections over InfiniBand and RoCE",
-                                                   [CW_GROUP_GLOBAL]  = "Process"};
+                                                   [CW_GROUP_TCP] = "TCP",
+                                                   [CW_GROUP_POSIX] = "Shared memory",
+                                                   [CW_GROUP_SYSV] = "Shared memory under its System V name",
+                                                   [CW_GROUP_CMA] = "Copying between processes",
+                                                   [CW_GROUP_SELF] = "Loopback",
+                                                   [CW_GROUP_IB] = "InfiniBand and RoCE",
+                                                   [CW_GROUP_RC] = "Connections over InfiniBand and RoCE",
+                                                   [CW_GROUP_GLOBAL] = "Process"};
 
 /* A bar would end the cell. */
 static void add_cell(struct cw_text *doc, const char *text)
@@ -141,7 +141,7 @@ static void add_setting(struct cw_text *doc, const struct cw_setting *setting)
 static const struct cw_setting *nth(enum cw_config_group group, size_t index)
 {
     const struct cw_setting *settings = (group == CW_GROUP_GLOBAL) ? cw_global_settings : cw_settings;
-    const size_t count                = (group == CW_GROUP_GLOBAL) ? CW_GLOBAL_COUNT : CW_SETTING_COUNT;
+    const size_t count = (group == CW_GROUP_GLOBAL) ? CW_GLOBAL_COUNT : CW_SETTING_COUNT;
     size_t i;
 
     for (i = 0; i < count; ++i) {
@@ -159,14 +159,14 @@ static void add_names_without_effect(struct cw_text *doc, enum cw_config_group g
 {
     const struct cw_setting *setting;
     const char *before = "\nWithout effect: ";
-    size_t line        = doc->length;
+    size_t line = doc->length;
     size_t i;
 
     for (i = 0; (setting = nth(group, i)) != NULL; ++i) {
         if (setting->description == NULL) {
             cw_text_addf(doc, "%s`UCX_%s=%s`", before, setting->name, setting->spec.default_text);
             before = (doc->length - line < LINE_COLUMNS) ? ", " : ",\n";
-            line   = (before[1] == '\n') ? doc->length + 1 : line;
+            line = (before[1] == '\n') ? doc->length + 1 : line;
         }
     }
     cw_text_add(doc, (before[0] == ',') ? ".\n" : "");
@@ -255,7 +255,7 @@ static char *read_committed(void)
 static void test_documentation_is_up_to_date(void **state)
 {
     struct cw_text doc = {0};
-    char *committed    = read_committed();
+    char *committed = read_committed();
     int is_same;
 
     (void)state;
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
 
     if (argc == 3 && strcmp(argv[1], "--write") == 0) {
         make_doc(&doc);
-        file   = fopen(argv[2], "w");
+        file = fopen(argv[2], "w");
         failed = file == NULL || fputs(cw_text_get(&doc), file) < 0 || fclose(file) != 0;
         cw_text_free(&doc);
         return failed;

@@ -71,7 +71,7 @@ static void body_first_read(void)
     child_write_file("own.conf", "UCX_TLS=^x,y\n");
     child_check(setenv("UCX_SHM_DEVICES", "memory", 1) == 0 && setenv("MPI_UCX_POSIX_DIR", "/tmp", 1) == 0);
     fail_after = first_reading_count;
-    status     = cw_config_read("MPI", "own.conf", &config);
+    status = cw_config_read("MPI", "own.conf", &config);
     fail_after = -1;
     if (status == UCS_OK) {
         cw_config_free(config);
@@ -103,7 +103,7 @@ static void body_clone(void)
 {
     struct cw_config *config;
     struct cw_config *clone = NULL;
-    ucs_status_t status     = UCS_ERR_NO_MEMORY;
+    ucs_status_t status = UCS_ERR_NO_MEMORY;
     long count;
 
     config = with_memory();
@@ -111,7 +111,7 @@ static void body_clone(void)
     child_check(cw_config_modify(config, "TLS", "a,b") == UCS_OK);
     for (count = 0; status != UCS_OK; ++count) {
         fail_after = count;
-        status     = cw_config_clone(config, &clone);
+        status = cw_config_clone(config, &clone);
         child_check(status == UCS_OK || (status == UCS_ERR_NO_MEMORY && clone == NULL));
     }
     fail_after = -1;
@@ -145,7 +145,7 @@ static void body_modify(void)
         status = UCS_ERR_NO_MEMORY;
         for (count = 0; status != UCS_OK; ++count) {
             fail_after = count;
-            status     = cw_config_modify(config, changes[i][0], changes[i][1]);
+            status = cw_config_modify(config, changes[i][0], changes[i][1]);
             fail_after = -1;
             child_check(status == UCS_OK || status == UCS_ERR_NO_MEMORY);
             stream = open_memstream(&before, &length);

@@ -328,8 +328,8 @@ static void test_every_known_name_can_be_modified(void **state)
 static void body_fuzz(void)
 {
     static const char alphabet[] = "0123456789kKmMgGtTbBpsuin.,-^:=xXaAlLofey \t\n\\%\x01\x7f\x80\xff";
-    struct cw_config *config     = new_config();
-    struct cw_text text          = {0};
+    struct cw_config *config = new_config();
+    struct cw_text text = {0};
     struct cw_config *clone;
     union cw_value value;
     char bytes[48];
@@ -342,7 +342,7 @@ static void body_fuzz(void)
         const struct cw_setting *setting;
 
         setting = &cw_settings[next_random() % CW_SETTING_COUNT];
-        length  = next_random() % (sizeof(bytes) - 1);
+        length = next_random() % (sizeof(bytes) - 1);
         for (i = 0; i < length; ++i) {
             bytes[i] = (round % 3 == 0) ? (char)next_random() : alphabet[next_random() % (sizeof(alphabet) - 1)];
         }

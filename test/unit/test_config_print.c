@@ -48,8 +48,8 @@ static int has_line(const char *text, const char *line)
 static void body_filter(void)
 {
     struct cw_config *config = new_config(NULL, NULL);
-    unsigned flags           = UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_DOC | UCS_CONFIG_PRINT_HIDDEN;
-    char *text               = NULL;
+    unsigned flags = UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_DOC | UCS_CONFIG_PRINT_HIDDEN;
+    char *text = NULL;
     size_t length;
     FILE *stream = open_memstream(&text, &length);
 
@@ -148,7 +148,7 @@ static void body_cfg26(void)
 static void body_cfg26_any_text(void)
 {
     static const char *const texts[] = {"a=b", "a\nUCX_TLS=tcp", "\r"};
-    struct cw_config *config         = new_config(NULL, NULL);
+    struct cw_config *config = new_config(NULL, NULL);
     char *text;
     size_t i;
 
@@ -182,7 +182,7 @@ static void body_cfg27(void)
     size_t length;
     char *text;
 
-    text   = print(config, "My title", UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_HEADER, 0);
+    text = print(config, "My title", UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_HEADER, 0);
     length = strlen(text);
     child_check(strncmp(text, head, sizeof(head) - 1) == 0);
     child_check(length > 2 && strcmp(text + length - 2, "\n\n") == 0);
@@ -267,7 +267,7 @@ static void body_cfg30(void)
     child_check(setenv("UCX_SEG_SIZE", "8192", 1) == 0 && setenv("UCX_ZCOPY_THRESH", "auto", 1) == 0);
     child_check(setenv("UCX_LOG_LEVEL", "warn", 1) == 0);
     config = new_config(NULL, NULL);
-    text   = print(config, NULL, UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_COMMENT_DEFAULT, CW_GROUPS_ALL);
+    text = print(config, NULL, UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_COMMENT_DEFAULT, CW_GROUPS_ALL);
     child_check(has_line(text, "\nUCX_NUM_EPS=5"));
     child_check(has_line(text, "\nUCX_SEG_SIZE=8192")); /* as it was given */
     child_check(has_line(text, "\nUCX_ZCOPY_THRESH=auto")); /* set, though to the default */
@@ -292,7 +292,7 @@ static void body_cfg31(void)
     child_check(setenv("UCX_POSIX_BW", "1GB/s", 1) == 0 && setenv("UCX_RNDV_SCHEME", "AM", 1) == 0);
     child_check(setenv("UCX_WARN_INVALID_CONFIG", "Yes", 1) == 0 && setenv("UCX_RCACHE_ENABLE", "maybe", 1) == 0);
     config = new_config(NULL, NULL);
-    text   = print(config, NULL, UCS_CONFIG_PRINT_CONFIG, CW_GROUPS_ALL);
+    text = print(config, NULL, UCS_CONFIG_PRINT_CONFIG, CW_GROUPS_ALL);
     child_check(has_line(text, "UCX_RNDV_THRESH=8K") && has_line(text, "UCX_KEEPALIVE_INTERVAL=60000000.00us"));
     child_check(has_line(text, "UCX_POSIX_BW=1024.00MBps") && has_line(text, "UCX_RNDV_SCHEME=am"));
     child_check(has_line(text, "UCX_WARN_INVALID_CONFIG=y") && has_line(text, "UCX_RCACHE_ENABLE=try"));

@@ -18,7 +18,7 @@
 static char *printed_value(const struct cw_config *config, const char *name)
 {
     const struct cw_setting *setting = cw_setting_find(name);
-    struct cw_text text              = {0};
+    struct cw_text text = {0};
     int is_set;
 
     if (setting != NULL) {
@@ -35,7 +35,7 @@ static char *printed_value(const struct cw_config *config, const char *name)
 static int has_value(const struct cw_config *config, const char *name, const char *expected)
 {
     char *value = printed_value(config, name);
-    int equal   = strcmp(value, expected) == 0;
+    int equal = strcmp(value, expected) == 0;
 
     if (!equal) {
         (void)fprintf(stderr, "%s is '%s'\n", name, value);
@@ -56,7 +56,7 @@ static struct cw_config *read_good(const char *prefix, const char *filename)
 static int reads(const char *prefix, const char *filename, const char *name, const char *expected)
 {
     struct cw_config *config = read_good(prefix, filename);
-    int equal                = has_value(config, name, expected);
+    int equal = has_value(config, name, expected);
 
     cw_config_free(config);
     return equal;
@@ -264,7 +264,7 @@ static void test_cfg6_file_syntax(void **state)
 static void check_condition(const char *condition, bool counts)
 {
     struct cw_config_variables variables = {0};
-    struct cw_text problems              = {0};
+    struct cw_text problems = {0};
     char text[512];
 
     (void)snprintf(text, sizeof(text),
@@ -334,9 +334,9 @@ static void test_cfg6_bad_file_warns_once_with_name_and_line(void **state)
 /* Files that are no text at all: warned about or not, nothing else happens. */
 static void body_malformed_files(void)
 {
-    static const char alphabet[]         = "UCX_= #;[]:\n\r\t\\\"'x";
+    static const char alphabet[] = "UCX_= #;[]:\n\r\t\\\"'x";
     struct cw_config_variables variables = {0};
-    struct cw_text problems              = {0};
+    struct cw_text problems = {0};
     unsigned round;
     unsigned i;
     FILE *file;
@@ -453,7 +453,7 @@ static void test_cfg8_malformed_global_falls_back(void **state)
 static void body_cfg8_without_effect(void)
 {
     static const char *const anything[] = {"", "much", "-1", "a=b", "a\nb", "\x1b[1m", " ", "8192"};
-    static const char *const names[]    = {"SEG_SIZE", "PROTO_ENABLE", "SYSV_FAILURE", "RX_MPOOL_SIZES"};
+    static const char *const names[] = {"SEG_SIZE", "PROTO_ENABLE", "SYSV_FAILURE", "RX_MPOOL_SIZES"};
     struct cw_config *config;
     char name[64];
     size_t i, k;

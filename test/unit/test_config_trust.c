@@ -48,7 +48,7 @@ static void child_write_as(uid_t owner, const char *path, const char *text)
 
 static void begin(void)
 {
-    user_now     = (__real_geteuid() == 0) ? MINE : __real_geteuid();
+    user_now = (__real_geteuid() == 0) ? MINE : __real_geteuid();
     has_user_now = true;
 }
 
@@ -242,7 +242,7 @@ static void test_what_is_no_file(void **state)
 static void body_unreadable(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "ucx.conf"};
-    const int fd               = socket(AF_UNIX, SOCK_STREAM, 0);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
     child_check(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);

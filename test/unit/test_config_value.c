@@ -33,7 +33,7 @@ static void check_sample(const struct cw_value_spec *spec, const struct sample *
 
     memset(&value, 0x5a, sizeof(value));
     untouched = value;
-    status    = cw_value_parse(spec, sample->text, &value);
+    status = cw_value_parse(spec, sample->text, &value);
     if (sample->canonical == NULL) {
         if (status != UCS_ERR_INVALID_PARAM) {
             fail_msg("type %d takes '%s'", (int)spec->type, sample->text);

@@ -82,8 +82,8 @@ static void test_shares_that_never_end(void **state)
     assert_int_equal(count_packets(CW_PACKET_RNDV_READY), COPIES);
     take_shares();
     fake_connect.close_conn = really_close;
-    begun_ns                = now_ns;
-    step_ns                 = 1000;
+    begun_ns = now_ns;
+    step_ns = 1000;
     cw_ep_fail(ep, UCS_ERR_IO_ERROR);
     progress();
     assert_in_range(now_ns - begun_ns, 15 * MS, 40 * MS);

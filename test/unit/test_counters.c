@@ -35,8 +35,8 @@ struct pair {
 
 static void open_worker(struct pair *pair)
 {
-    const ucp_params_t params        = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                        .features   = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
     const ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_NAME, .name = "counted"};
 
     assert_int_equal(ucp_init(&params, NULL, &pair->context), UCS_OK);
@@ -202,9 +202,9 @@ static void exchange(struct pair *pair, size_t length)
     for (i = 0; i < MESSAGES; i++) {
         if (i % 2 == 0) { /* the receive is there, so the message is copied at once */
             receive = ucp_tag_recv_nbx(pair->worker, to, length, 1, UINT64_MAX, &param);
-            send    = ucp_tag_send_nbx(pair->ep, from, length, 1, &param);
+            send = ucp_tag_send_nbx(pair->ep, from, length, 1, &param);
         } else {
-            send    = ucp_tag_send_nbx(pair->ep, from, length, 1, &param);
+            send = ucp_tag_send_nbx(pair->ep, from, length, 1, &param);
             receive = ucp_tag_recv_nbx(pair->worker, to, length, 1, UINT64_MAX, &param);
         }
         wait_for(pair, send);
@@ -230,7 +230,7 @@ static void messages_are_counted(void **state)
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         exchange(&pair, lengths[i]);
         messages += MESSAGES;
-        bytes    += MESSAGES * lengths[i];
+        bytes += MESSAGES * lengths[i];
         cw_counters_publish(pair.worker);
         read_page(fd, &page);
         assert_int_equal(page.values[CW_COUNT_TAG_SENT], messages);
@@ -323,7 +323,7 @@ static void queues_are_listed_for_who_asks(void **state)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     const ucp_request_param_t waits = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
-    const uint32_t lacks            = CW_QUEUES_SYNC | CW_QUEUES_PARTIAL;
+    const uint32_t lacks = CW_QUEUES_SYNC | CW_QUEUES_PARTIAL;
     static char bytes[200000];
     struct cw_queues_item items[6];
     struct cw_queues queues;
@@ -443,7 +443,7 @@ static void waiting_operations_are_shown(void **state)
 
     (void)state;
     open_pair(&pair);
-    first  = ucp_tag_send_nbx(pair.ep, &byte, 1, 1, &param);
+    first = ucp_tag_send_nbx(pair.ep, &byte, 1, 1, &param);
     second = ucp_tag_send_nbx(pair.ep, &byte, 1, 1, &param);
     assert_true(UCS_PTR_IS_PTR(first));
     assert_true(UCS_PTR_IS_PTR(second));
@@ -471,7 +471,7 @@ static void connections_are_shown(void **state)
     open_pair(&pair);
     exchange(&pair, 8);
     for (i = 0; i < pair.worker->num_ifaces; i++) {
-        open   += pair.worker->counts.transports[i].open;
+        open += pair.worker->counts.transports[i].open;
         opened += pair.worker->counts.transports[i].opened;
     }
     assert_int_equal(open, 1);
@@ -512,7 +512,7 @@ static void worker_works_without(void **state)
 
     (void)state;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    none          = limit;
+    none = limit;
     none.rlim_cur = 0;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
     setenv("UCX_TLS", "self", 1);

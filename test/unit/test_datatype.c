@@ -57,9 +57,9 @@ static void *begin(void *context, const void *buffer, size_t count, int unpack)
     struct backwards *type = context;
 
     type->starts++;
-    type->memory             = (char *)buffer;
-    type->count              = count;
-    type->expected_offset    = 0;
+    type->memory = (char *)buffer;
+    type->count = count;
+    type->expected_offset = 0;
     type->started_for_unpack = unpack;
     return type;
 }
@@ -82,7 +82,7 @@ static size_t type_packed_size(void *state)
 static size_t type_pack(void *state, size_t offset, void *dest, size_t max)
 {
     struct backwards *type = state;
-    char *to               = dest;
+    char *to = dest;
     size_t i;
 
     type->packs++;
@@ -113,7 +113,7 @@ static size_t type_pack(void *state, size_t offset, void *dest, size_t max)
 static ucs_status_t type_unpack(void *state, size_t offset, const void *src, size_t length)
 {
     struct backwards *type = state;
-    const char *from       = src;
+    const char *from = src;
     size_t i;
 
     type->unpacks++;
@@ -140,12 +140,12 @@ static void type_finish(void *state)
     ((struct backwards *)state)->finishes++;
 }
 
-static const ucp_generic_dt_ops_t ops = {.start_pack   = start_pack,
-                                         .start_unpack = start_unpack,
-                                         .packed_size  = type_packed_size,
-                                         .pack         = type_pack,
-                                         .unpack       = type_unpack,
-                                         .finish       = type_finish};
+static const ucp_generic_dt_ops_t ops = {.start_pack = start_pack,
+                                       .start_unpack = start_unpack,
+                                       .packed_size = type_packed_size,
+                                       .pack = type_pack,
+                                       .unpack = type_unpack,
+                                       .finish = type_finish};
 
 static ucp_datatype_t generic;
 
@@ -154,7 +154,7 @@ static int set_up(void **state)
     ucp_generic_dt_ops_t copied = ops;
 
     (void)random_set_up(state);
-    refuse     = 0;
+    refuse = 0;
     type_state = (struct backwards){.pack_stops_at = SIZE_MAX, .unpack_fails_at = SIZE_MAX};
     if (cw_dt_create_generic(&copied, &type_state, &generic) != UCS_OK) {
         return -1;
@@ -191,20 +191,20 @@ static void message_new(struct message *message, enum layout layout, size_t leng
     memset(message, 0, sizeof(*message));
     message->length = length;
     message->buffer = message->memory;
-    message->count  = length;
+    message->count = length;
     random_bytes(message->memory, MAX_BYTES);
     if (layout == LAYOUT_BYTES) {
         message->datatype = ucp_dt_make_contig(1);
     } else if (layout == LAYOUT_ELEMENTS) {
         message->datatype = ucp_dt_make_contig(12);
-        message->count    = length / 12;
-        message->length   = message->count * 12;
+        message->count = length / 12;
+        message->length = message->count * 12;
     } else if (layout == LAYOUT_GENERIC) {
         message->datatype = generic;
         type_state.length = length;
     } else {
         message->datatype = UCP_DATATYPE_IOV;
-        message->buffer   = message->iov;
+        message->buffer = message->iov;
         for (i = 0; i < MAX_ENTRIES && (left > 0 || below(4) != 0); i++) {
             part = sizes[below(sizeof(sizes) / sizeof(sizes[0]))];
             part = (part > left || i == MAX_ENTRIES - 1) ? left : part;
@@ -212,7 +212,7 @@ static void message_new(struct message *message, enum layout layout, size_t leng
             message->iov[i].length = part;
             message->iov[i].buffer = (void *)(uintptr_t)1; /* DT-3: any pointer */
             if (part > 0) {
-                message->blocks[i]     = malloc(part);
+                message->blocks[i] = malloc(part);
                 message->iov[i].buffer = message->blocks[i];
                 random_bytes(message->blocks[i], part);
             }
@@ -264,7 +264,7 @@ static void keep(struct cw_dt_cursor *cursor, struct message *message)
 static size_t piece(size_t left)
 {
     static const size_t limits[] = {1, 2, 9, 64, 500, MAX_BYTES};
-    size_t limit                 = limits[below(sizeof(limits) / sizeof(limits[0]))];
+    size_t limit = limits[below(sizeof(limits) / sizeof(limits[0]))];
 
     return 1 + below((left < limit) ? left : limit);
 }
@@ -284,7 +284,7 @@ static void pack_all(struct message *message, const char *expected)
             keep(&cursor, message);
             kept = 1;
         }
-        max          = piece(message->length - offset) + (below(8) == 0 ? MAX_BYTES : 0);
+        max = piece(message->length - offset) + (below(8) == 0 ? MAX_BYTES : 0);
         piece_memory = malloc(max);
         memset(piece_memory, 0x5a, max);
         done = cw_dt_pack(&cursor, piece_memory, max);
@@ -339,7 +339,7 @@ static void unpack_all(struct message *message, const char *flat, size_t total)
             assert_int_equal(cw_dt_keep(&cursor), UCS_OK);
             kept = 1;
         }
-        length       = piece(total - offset);
+        length = piece(total - offset);
         piece_memory = malloc(length);
         memcpy(piece_memory, flat + offset, length);
         assert_int_equal(cw_dt_unpack(&cursor, piece_memory, length), UCS_OK);
@@ -476,9 +476,9 @@ static void a_type_that_gives_nothing_or_too_much_is_cut_off(void **state)
     size_t i;
 
     (void)state;
-    type_state.length        = sizeof(memory);
+    type_state.length = sizeof(memory);
     type_state.pack_stops_at = 4;
-    type_state.pack_most     = 2;
+    type_state.pack_most = 2;
     memset(memory, 'm', sizeof(memory));
     memset(out, 0x5a, sizeof(out));
     assert_int_equal(cw_dt_start(&cursor, generic, memory, 1, CW_DT_SEND), UCS_OK);
@@ -523,8 +523,8 @@ static ucs_status_t receive_packets(char *to, const char *wire, size_t length, s
     assert_int_equal(cw_dt_start(&cursor, generic, to, length, CW_DT_RECV), UCS_OK);
     cw_dt_gather(&cursor, length);
     while (cursor.offset < length && status == UCS_OK) {
-        part   = (cursor.offset == 0) ? first : packet;
-        part   = (part < length - cursor.offset) ? part : length - cursor.offset;
+        part = (cursor.offset == 0) ? first : packet;
+        part = (part < length - cursor.offset) ? part : length - cursor.offset;
         status = cw_dt_unpack(&cursor, wire + cursor.offset, part);
     }
     cw_dt_finish(&cursor);
@@ -536,8 +536,8 @@ static ucs_status_t receive_packets(char *to, const char *wire, size_t length, s
 static void long_messages_move_in_pieces(void **state)
 {
     static const size_t packets[] = {0, 1000, 8192, 16400, CW_DT_PIECE, 70000, 200000, 500000};
-    static const size_t items[]   = {0, 1, 21, 4096, 70001};
-    const size_t length           = 300007;
+    static const size_t items[] = {0, 1, 21, 4096, 70001};
+    const size_t length = 300007;
     char *from = malloc(length), *wire = malloc(length), *to = malloc(length);
     unsigned i, k, without;
     size_t byte;
@@ -549,17 +549,17 @@ static void long_messages_move_in_pieces(void **state)
     for (i = 0; i < sizeof(packets) / sizeof(packets[0]); i++) {
         for (k = 0; k < sizeof(items) / sizeof(items[0]); k++) {
             for (without = 0; without < (items[k] > 1 ? 1u : 2u); without++) {
-                type_state = (struct backwards){.pack_stops_at   = SIZE_MAX,
-                                                .unpack_fails_at = SIZE_MAX,
-                                                .length          = length,
-                                                .item            = items[k] < CW_DT_PIECE ? items[k] : 0,
-                                                .least_pack      = SIZE_MAX,
-                                                .least_unpack    = SIZE_MAX};
+                type_state = (struct backwards){.pack_stops_at = SIZE_MAX,
+                                              .unpack_fails_at = SIZE_MAX,
+                                              .length = length,
+                                              .item = items[k] < CW_DT_PIECE ? items[k] : 0,
+                                              .least_pack = SIZE_MAX,
+                                              .least_unpack = SIZE_MAX};
                 if (without) { /* nor pieces that the type has kept */
                     cw_dt_destroy(generic);
                     assert_int_equal(cw_dt_create_generic(&ops, &type_state, &generic), UCS_OK);
                 }
-                refuse     = (int)without;
+                refuse = (int)without;
                 memset(wire, 0, length);
                 send_packets(from, wire, length, packets[i]);
                 type_state.item = items[k];
@@ -589,15 +589,15 @@ static void an_error_in_the_middle_ends_the_pieces(void **state)
     char *wire = calloc(1, length), *to = malloc(length);
 
     (void)state;
-    type_state.length          = length;
-    type_state.least_unpack    = SIZE_MAX;
+    type_state.length = length;
+    type_state.least_unpack = SIZE_MAX;
     type_state.unpack_fails_at = 100000;
     assert_int_equal(receive_packets(to, wire, length, 8192), UCS_ERR_IO_ERROR);
     assert_int_equal(type_state.unpacks, 2);
 
     type_state.unpacks = 0;
-    type_state.item    = 21;
-    refuse             = 1;
+    type_state.item = 21;
+    refuse = 1;
     assert_int_equal(receive_packets(to, wire, length, 8192), UCS_ERR_MESSAGE_TRUNCATED);
     assert_int_equal(type_state.unpacks, 1);
     refuse = 0;
@@ -613,7 +613,7 @@ static void an_error_of_unpack_is_handed_on(void **state)
     struct cw_dt_cursor cursor;
 
     (void)state;
-    type_state.length          = sizeof(memory);
+    type_state.length = sizeof(memory);
     type_state.unpack_fails_at = 6;
     assert_int_equal(cw_dt_start(&cursor, generic, memory, 1, CW_DT_RECV), UCS_OK);
     assert_int_equal(cw_dt_unpack(&cursor, from, 4), UCS_OK);
@@ -707,7 +707,7 @@ static void parts_are_named(void **state)
         cw_dt_skip(&cursor, below(message->length));
         offset = below(message->length);
         length = 1 + below(message->length - offset);
-        count  = cw_dt_part(&cursor, offset, length, iov, MAX_ENTRIES);
+        count = cw_dt_part(&cursor, offset, length, iov, MAX_ENTRIES);
         for (i = 0; i < count; i++) {
             assert_in_range(iov[i].iov_len, 1, length);
             assert_memory_equal(iov[i].iov_base, flat + offset, iov[i].iov_len);

@@ -30,7 +30,7 @@ static struct ucp_ep *ep_batching(void)
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
 
     iface.transport = &batching;
-    iface.packets   = &batched;
+    iface.packets = &batched;
     cw_ep_opened(ep, &conns[0]);
     cw_ep_reap_all(worker);
     return ep;
@@ -119,8 +119,8 @@ static void test_without_anything_to_wait_for_there_are_no_turns(void **state)
     post(ep, "b");
     post(ep, "c");
     iface.transport = &batching;
-    iface.packets   = &batched;
-    bytes_sent      = 1u << 20;
+    iface.packets = &batched;
+    bytes_sent = 1u << 20;
     cw_ep_opened(ep, &conns[0]);
     cw_ep_reap_all(worker);
     assert_string_equal(order, "a+b+c+");

@@ -63,12 +63,12 @@ static inline void ep_quiesce(struct ucp_ep *ep)
     (void)ep;
 }
 
-static const struct cw_worker_handlers handlers = {.ep_connect      = ep_connect,
-                                                   .ep_init         = ep_init,
-                                                   .ep_expects      = ep_expects,
-                                                   .ep_quiesce      = ep_quiesce,
-                                                   .ep_lost         = ep_lost,
-                                                   .ep_user_changed = ep_user_changed};
+static const struct cw_worker_handlers handlers = {.ep_connect = ep_connect,
+                                              .ep_init = ep_init,
+                                              .ep_expects = ep_expects,
+                                              .ep_quiesce = ep_quiesce,
+                                              .ep_lost = ep_lost,
+                                              .ep_user_changed = ep_user_changed};
 
 static inline ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload,
                                       size_t length)
@@ -86,8 +86,8 @@ static inline void close_conn(struct cw_conn *conn)
 }
 
 static const struct cw_transport_connect connecting = {.close_conn = close_conn};
-static const struct cw_transport_packets packets    = {.send_short = send_short};
-static const struct cw_transport transport          = {.name = "fake", .connect = &connecting, .packets = &packets};
+static const struct cw_transport_packets packets = {.send_short = send_short};
+static const struct cw_transport transport = {.name = "fake", .connect = &connecting, .packets = &packets};
 
 static inline void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
@@ -109,9 +109,9 @@ static inline int set_up(void **state)
         return -1;
     }
     memset(&context, 0, sizeof(context));
-    worker->context    = &context;
-    worker->handlers   = &handlers;
-    worker->uid        = UID + 1;
+    worker->context = &context;
+    worker->handlers = &handlers;
+    worker->uid = UID + 1;
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
     cw_list_init(&worker->owing);
@@ -168,9 +168,9 @@ static inline struct ucp_ep *ep_create(ucp_err_handling_mode_t mode)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                                                   UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                                    .err_mode       = mode,
+                                    .err_mode = mode,
                                     .err_handler.cb = on_error, .err_handler.arg = &errors};
-    struct ucp_ep *ep            = NULL;
+    struct ucp_ep *ep = NULL;
 
     assert_int_equal(cw_ep_create(worker, UID, "address", 7, &params, &ep), UCS_OK);
     return ep;
@@ -205,12 +205,12 @@ static inline void request_done(void *handle, ucs_status_t status, void *user_da
 static inline struct cw_request *make(struct ucp_ep *ep, const char *letter)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                       .cb.send      = request_done,
-                                       .user_data    = (void *)letter};
-    struct cw_request *request      = cw_request_get(worker, &param, CW_REQUEST_SEND);
+                                       .cb.send = request_done,
+                                       .user_data = (void *)letter};
+    struct cw_request *request = cw_request_get(worker, &param, CW_REQUEST_SEND);
 
     assert_non_null(request);
-    request->ep   = ep;
+    request->ep = ep;
     request->send = request_send;
     cw_request_release(request, 1);
     return request;

@@ -152,7 +152,7 @@ static void test_what_the_transport_took_is_in_flight(void **state)
 static void test_ep7_ep8_ep9_an_endpoint_of_the_peer_is_adopted(void **state)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                    .err_mode   = UCP_ERR_HANDLING_MODE_NONE};
+                                    .err_mode = UCP_ERR_HANDLING_MODE_NONE};
     struct ucp_ep *accepted = ep_accept(0, UCP_ERR_HANDLING_MODE_PEER), *ep = accepted;
 
     (void)state;
@@ -311,7 +311,7 @@ static void test_flu1_flushes_wait_for_what_is_held(void **state)
     assert_null(cw_worker_flush(worker, &no_param));
     cw_ep_wait(ep, &ep->held, make(ep, "a"));
     flush = cw_ep_flush(ep, &no_param);
-    all   = cw_worker_flush(worker, &no_param);
+    all = cw_worker_flush(worker, &no_param);
     assert_true(UCS_PTR_IS_PTR(flush) && UCS_PTR_IS_PTR(all));
     cw_ep_drain(ep);
     assert_int_equal(cw_request_of(flush)->status, UCS_INPROGRESS);

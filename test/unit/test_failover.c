@@ -47,7 +47,7 @@ static void record(const struct cw_conn *conn, uint8_t id, const void *packet, s
     }
     assert_true(num_sent < MAX_SENT);
     sent[num_sent].conn = (unsigned)(conn - conns);
-    sent[num_sent].id   = id;
+    sent[num_sent].id = id;
     memcpy(&sent[num_sent].header, packet, sizeof(uint64_t));
     if (id == CW_PACKET_MOVE) {
         assert_int_equal(length, sizeof(struct cw_wire_move));
@@ -142,11 +142,11 @@ static unsigned lanes_dial(struct ucp_ep *one, int dial)
 }
 
 static const struct cw_transport_connect connecting = {.abandon = abandon, .close_conn = close_conn};
-static const struct cw_transport_packets packets    = {
+static const struct cw_transport_packets packets = {
        .send_short = send_short, .send_bcopy = send_bcopy, .send_in_place = send_in_place, .flush = flush};
-static const struct cw_transport transport      = {.name = "fake", .connect = &connecting, .packets = &packets};
-static const struct cw_device device            = {.name = "fake0"};
-static const struct cw_upcalls upcalls          = {.packet = packet, .room = room, .unplaced = unplaced};
+static const struct cw_transport transport = {.name = "fake", .connect = &connecting, .packets = &packets};
+static const struct cw_device device = {.name = "fake0"};
+static const struct cw_upcalls upcalls = {.packet = packet, .room = room, .unplaced = unplaced};
 static const struct cw_worker_handlers handlers = {
     .upcalls = &upcalls, .lanes_dial = lanes_dial, .ep_init = ep_init, .ep_expects = ep_expects,
     .ep_quiesce = ep_quiesce, .ep_lost = ep_lost};
@@ -180,7 +180,7 @@ static void open_ep(int dialled)
         cw_lanes_opened(ep, &ep->lanes->further[i], &conns[SECOND + i]);
     }
     num_sent = rooms = came = 0;
-    is_full                 = 0;
+    is_full = 0;
     memset(flushing, 0, sizeof(flushing));
     memset(abandoned, 0, sizeof(abandoned));
 }
@@ -192,12 +192,12 @@ static int set_up(void **state)
     if (worker == NULL) {
         return -1;
     }
-    config             = (struct cw_config){.max_rndv_rails = 2, .recovery_retries = 2};
-    context.config     = &config;
-    worker->context    = &context;
-    worker->handlers   = &handlers;
-    worker->uid        = 4;
-    worker->ifaces     = ifaces;
+    config = (struct cw_config){.max_rndv_rails = 2, .recovery_retries = 2};
+    context.config = &config;
+    worker->context = &context;
+    worker->handlers = &handlers;
+    worker->uid = 4;
+    worker->ifaces = ifaces;
     worker->num_ifaces = 1;
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
@@ -207,11 +207,11 @@ static int set_up(void **state)
     assert_int_equal(cw_poller_new(1, &worker->poller), UCS_OK);
     iface = (struct cw_iface){
         .transport = &transport,
-        .name      = transport.name,
-        .device    = &device,
-        .packets   = &packets,
-        .told      = 1,
-        .limits    = {.max_short = 64, .max_bcopy = 8192, .max_placed = 65536, .max_iov = 4, .bandwidth_bps = 1e9}};
+        .name = transport.name,
+        .device = &device,
+        .packets = &packets,
+        .told = 1,
+        .limits = {.max_short = 64, .max_bcopy = 8192, .max_placed = 65536, .max_iov = 4, .bandwidth_bps = 1e9}};
     return 0;
 }
 
@@ -268,8 +268,8 @@ static void assert_messages(unsigned from, unsigned conn, uint64_t first, uint64
 static void the_lane_is_named_as_its_carrier(void **state)
 {
     (void)state;
-    other              = iface;
-    other.name         = "other";
+    other = iface;
+    other.name = "other";
     worker->num_ifaces = 2;
     open_ep(0);
     conns[SECOND].iface = &other;
@@ -464,9 +464,9 @@ static void copies_are_bounded(void **state)
 {
     static char bytes[8192];
     struct cw_wire_rndv_data header = {.receive_id = 1};
-    const struct iovec iov          = {bytes, sizeof(bytes)};
-    const uint64_t limit            = UINT64_C(2) << 20;
-    ucs_status_t status             = UCS_OK;
+    const struct iovec iov = {bytes, sizeof(bytes)};
+    const uint64_t limit = UINT64_C(2) << 20;
+    ucs_status_t status = UCS_OK;
     const struct cw_failover *failover;
 
     (void)state;
@@ -557,7 +557,7 @@ static struct cw_further_lane *fill_second(void)
     struct cw_further_lane *lane;
 
     open_ep(1);
-    lane       = cw_lanes_find(ep, &conns[SECOND]);
+    lane = cw_lanes_find(ep, &conns[SECOND]);
     lane->full = 1;
     cw_failover_full(ep, lane);
     return lane;
@@ -600,11 +600,11 @@ static void a_full_carrier_without_answers_is_left(void **state)
     (void)state;
     open_ep(1);
     assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_CONNECTION_RESET), 1);
-    used  = sent[num_sent - 1].conn;
+    used = sent[num_sent - 1].conn;
     other = SECOND + THIRD - used;
     assert_int_equal(move(used, CW_WIRE_MOVE_TAKEN, 1, 0), UCS_OK);
     assert_ptr_equal(lane_of_ep()->carrier, &conns[used]);
-    lane       = cw_lanes_find(ep, &conns[used]);
+    lane = cw_lanes_find(ep, &conns[used]);
     lane->full = 1;
     cw_failover_full(ep, lane);
     for (i = 0; i < 3; i++) {
@@ -645,7 +645,7 @@ static void a_full_lane_stays_doubtful(void **state)
 /* Both sides have closed the lane. */
 static void lose_lane(unsigned number)
 {
-    struct cw_further_lane *lane  = &ep->lanes->further[number - 1];
+    struct cw_further_lane *lane = &ep->lanes->further[number - 1];
     const struct cw_wire_lane end = {
         .kind = CW_WIRE_LANE_END, .lane = (uint8_t)number, .generation = htole16(lane->generation)};
 

@@ -17,17 +17,17 @@ static struct cw_transport_copies fake_copies;
 static inline void fake_tables(const struct cw_iface *real, struct cw_iface *fake)
 {
     fake_transport = *real->transport;
-    fake_connect   = *real->transport->connect;
-    fake_packets   = *real->packets;
+    fake_connect = *real->transport->connect;
+    fake_packets = *real->packets;
     fake_packets.hand_over = NULL; /* it takes the connections for its own */
     if (real->transport->copies != NULL) {
-        fake_copies           = *real->transport->copies;
+        fake_copies = *real->transport->copies;
         fake_transport.copies = &fake_copies;
     }
     fake_transport.connect = &fake_connect;
     fake_transport.packets = &fake_packets;
-    fake->transport        = &fake_transport;
-    fake->packets          = &fake_packets;
+    fake->transport = &fake_transport;
+    fake->packets = &fake_packets;
 }
 
 #endif

@@ -57,8 +57,8 @@ void __wrap_free(void *ptr)
 static int set_up(void **state)
 {
     memset(elements, 0, sizeof(elements));
-    memory.left    = -1;
-    memory.live    = 0;
+    memory.left = -1;
+    memory.live = 0;
     memory.refused = 0;
     return random_set_up(state);
 }
@@ -115,7 +115,7 @@ static void toggle(struct cw_hash *hash, struct element *element, uint64_t key)
         element->in = 0;
     } else {
         cw_hash_add(hash, &element->link, key);
-        element->in  = 1;
+        element->in = 1;
         element->key = key;
     }
 }
@@ -127,7 +127,7 @@ static void play(struct cw_hash *hash, unsigned steps, unsigned check_every)
 
     for (i = 0; i < steps; i++) {
         pick = next_random();
-        key  = key_of((unsigned)(next_random() % KEYS));
+        key = key_of((unsigned)(next_random() % KEYS));
         toggle(hash, &elements[pick % ELEMENTS], key);
         if (i % check_every == 0) {
             check_key(hash, key);
@@ -173,7 +173,7 @@ static void growth_that_fails_only_lengthens_chains(void **state)
     for (allowed = 0; allowed < 6; allowed++) {
         memset(elements, 0, sizeof(elements));
         cw_hash_init(&hash, 7);
-        memory.left    = allowed;
+        memory.left = allowed;
         memory.refused = 0;
         play(&hash, 4000, 4);
         assert_true(memory.refused > 0);

@@ -20,8 +20,8 @@ static struct cw_hello random_hello(void)
 {
     return (struct cw_hello){.source_uid = next_random(),
                              .target_uid = next_random(),
-                             .number     = (uint32_t)next_random(),
-                             .err_mode   = (uint8_t)(next_random() & 1),
+                             .number = (uint32_t)next_random(),
+                             .err_mode = (uint8_t)(next_random() & 1),
                              .flags =
                                  (uint8_t)(next_random() & (CW_HELLO_NO_LOOPBACK | CW_HELLO_CM | CW_HELLO_FAILOVER))};
 }
@@ -36,8 +36,8 @@ static int hello_equal(const struct cw_hello *a, const struct cw_hello *b)
 static int accepts(const uint8_t *bytes, size_t length)
 {
     const struct cw_hello before = {.source_uid = 1, .target_uid = 2, .number = 3, .err_mode = 4, .flags = 5};
-    struct cw_hello hello        = before;
-    uint8_t *tight               = malloc(length + (length == 0)), again[CW_HELLO_LENGTH];
+    struct cw_hello hello = before;
+    uint8_t *tight = malloc(length + (length == 0)), again[CW_HELLO_LENGTH];
     ucs_status_t status;
 
     assert_non_null(tight);
@@ -58,7 +58,7 @@ static int accepts(const uint8_t *bytes, size_t length)
 static int reply_accepts(const uint8_t *bytes, size_t length)
 {
     enum cw_hello_answer answer = CW_HELLO_ANSWERS;
-    uint8_t *tight              = malloc(length + (length == 0)), again[CW_HELLO_REPLY_LENGTH];
+    uint8_t *tight = malloc(length + (length == 0)), again[CW_HELLO_REPLY_LENGTH];
     ucs_status_t status;
 
     assert_non_null(tight);
@@ -86,9 +86,9 @@ static void the_bytes_are_as_the_tables_say(void **state)
     static const uint8_t expected_reply[CW_HELLO_REPLY_LENGTH] = {'C', 'W', 'R', '1', 2, 0, 0, 0};
     const struct cw_hello hello = {.source_uid = 0x0102030405060708u,
                                    .target_uid = 0x0b0c0d0e0f101112u,
-                                   .number     = 0x15161718u,
-                                   .err_mode   = 1,
-                                   .flags      = CW_HELLO_NO_LOOPBACK};
+                                   .number = 0x15161718u,
+                                   .err_mode = 1,
+                                   .flags = CW_HELLO_NO_LOOPBACK};
     uint8_t bytes[CW_HELLO_LENGTH];
 
     (void)state;
@@ -101,7 +101,7 @@ static void the_bytes_are_as_the_tables_say(void **state)
 /* Only a hello of another release is foreign, however long that release made it. */
 static void a_foreign_version_is_named(void **state)
 {
-    const struct cw_hello hello        = {.source_uid = 1};
+    const struct cw_hello hello = {.source_uid = 1};
     uint8_t bytes[CW_HELLO_LENGTH + 8] = {0};
 
     (void)state;
@@ -142,7 +142,7 @@ static void what_is_written_is_read(void **state)
 static void every_other_length_is_refused(void **state)
 {
     struct cw_hello hello = random_hello();
-    uint8_t bytes[64]     = {0};
+    uint8_t bytes[64] = {0};
     size_t length;
 
     (void)state;
@@ -166,7 +166,7 @@ static void every_flipped_bit_is_refused_or_seen(void **state)
     (void)state;
     cw_hello_encode(&hello, bytes);
     for (bit = 0; bit < CW_HELLO_LENGTH * 8; bit++) {
-        byte         = bit / 8;
+        byte = bit / 8;
         bytes[byte] ^= (uint8_t)(1u << bit % 8);
         if (byte < 6 || byte >= 28 || (byte == 7 && bit % 8 > 2)) {
             assert_false(accepts(bytes, CW_HELLO_LENGTH));
@@ -222,7 +222,7 @@ static void a_reply_is_no_hello(void **state)
 /* A seed of another version would be refused before any packet is read. */
 static void the_seed_of_the_fuzzer_is_a_hello(void **state)
 {
-    FILE *seeds    = fopen(CW_SOURCE_DIR "/test/fuzz/corpus/hello.txt", "r");
+    FILE *seeds = fopen(CW_SOURCE_DIR "/test/fuzz/corpus/hello.txt", "r");
     unsigned found = 0;
     char name[64], digits[256];
 

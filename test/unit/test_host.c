@@ -76,8 +76,8 @@ static void look(int blind, const struct numbers *other, struct numbers *seen)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        is_blind        = blind;
-        seen->netns     = cw_host_netns_id();
+        is_blind = blind;
+        seen->netns = cw_host_netns_id();
         seen->directory = cw_unix_directory_id("/tmp");
         log_count_begin();
         if (other != NULL) {
@@ -126,8 +126,8 @@ static void test_who_sees_no_proc_is_named(void **state)
 static void test_tcp_tells_so(void **state)
 {
     struct cw_tcp_address peer = {.port = 4711, .listens = CW_TCP_LISTENS_IPV4, .num_hosts = 1};
-    struct cw_tcp_local local  = {.loopback = 3, .num_hosts = 1};
-    struct cw_route route      = {.kind = CW_ROUTE_OWN};
+    struct cw_tcp_local local = {.loopback = 3, .num_hosts = 1};
+    struct cw_route route = {.kind = CW_ROUTE_OWN};
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
     const char *why = "";
     struct numbers sees, blind;
@@ -136,13 +136,13 @@ static void test_tcp_tells_so(void **state)
     look(0, NULL, &sees);
     look(1, NULL, &blind);
     peer.hosts[0] = local.hosts[0].address = (struct cw_net_address){.family = CW_NET_IPV4, .bytes = {10, 0, 0, 5}};
-    local.hosts[0].prefix_bits             = 24;
-    local.netns                            = sees.netns;
-    peer.netns                             = blind.netns;
+    local.hosts[0].prefix_bits = 24;
+    local.netns = sees.netns;
+    peer.netns = blind.netns;
     assert_int_equal(cw_tcp_candidates(&local, &peer, &route, candidates, &why), 0);
     assert_non_null(strstr(why, "it is on this machine but sees no /proc"));
     local.netns = blind.netns;
-    peer.netns  = sees.netns;
+    peer.netns = sees.netns;
     assert_int_equal(cw_tcp_candidates(&local, &peer, &route, candidates, &why), 0);
     assert_non_null(strstr(why, "this process sees no /proc"));
     peer.num_hosts = 0;

@@ -121,7 +121,7 @@ static void double_removal_gives_no_slot_twice(void **state)
     first = add(&map, &objects[0]);
     cw_idmap_remove(&map, first);
     cw_idmap_remove(&map, first);
-    first  = add(&map, &objects[1]);
+    first = add(&map, &objects[1]);
     second = add(&map, &objects[2]);
     assert_true((uint32_t)first != (uint32_t)second);
     assert_ptr_equal(cw_idmap_get(&map, first), &objects[1]);
@@ -178,7 +178,7 @@ static void generation_wraps_past_zero(void **state)
     assert_int_equal((uint32_t)id, 0);
     cw_idmap_remove(&map, id);
     map.slots[0].generation = UINT32_MAX;
-    last                    = add(&map, &objects[1]);
+    last = add(&map, &objects[1]);
     assert_true(last == (uint64_t)UINT32_MAX << 32);
     cw_idmap_remove(&map, last);
     assert_null(cw_idmap_get(&map, last));

@@ -54,7 +54,7 @@ static int set_up(void **state)
 {
     (void)state;
     ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+                                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER});
     put_under(ep);
     num_held = 0;
     set_limit(MANY * CW_KEPT_ONE);
@@ -107,8 +107,8 @@ static void announce(uint64_t id)
 
 static void announce_active(uint16_t handler, uint64_t id)
 {
-    const struct cw_wire_am_rts rts = {.am  = {.handler = htole16(handler)},
-                                       .rts = {.length = htole64(100), .send_id = htole64(id)}};
+    const struct cw_wire_am_rts rts = {.am = {.handler = htole16(handler)},
+                                      .rts = {.length = htole64(100), .send_id = htole64(id)}};
 
     cw_op_packet(ep->conn, CW_PACKET_AM_RTS, &rts, sizeof(rts));
 }
@@ -161,8 +161,8 @@ static ucs_status_t hold(void *arg, const void *header, size_t header_length, vo
 static void set_handler(unsigned id)
 {
     const ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                          .id         = id,
-                                          .cb         = hold};
+                                          .id = id,
+                                          .cb = hold};
 
     assert_int_equal(ucp_worker_set_am_recv_handler(worker, &param), UCS_OK);
 }
@@ -229,7 +229,7 @@ static size_t begin_message(uint8_t *packet, uint64_t total, uint32_t number)
 static void test_messages_in_pieces_are_bounded(void **state)
 {
     static uint8_t packet[sizeof(struct cw_wire_next) + PIECE];
-    const uint64_t total       = CW_AM_AT_ONCE + 10 + PIECE;
+    const uint64_t total = CW_AM_AT_ONCE + 10 + PIECE;
     struct cw_wire_next header = {.message = htole32(1)};
     size_t length;
 
@@ -240,7 +240,7 @@ static void test_messages_in_pieces_are_bounded(void **state)
     cw_op_packet(ep->conn, CW_PACKET_AM_FIRST, packet, length);
     assert_int_equal(ep->kept, CW_AM_AT_ONCE);
     for (uint64_t at = 10; at < total; at += length) {
-        length        = (total - at < PIECE) ? (size_t)(total - at) : PIECE;
+        length = (total - at < PIECE) ? (size_t)(total - at) : PIECE;
         header.offset = htole64(at);
         memcpy(packet, &header, sizeof(header));
         cw_op_packet(ep->conn, CW_PACKET_NEXT, packet, sizeof(header) + length);
@@ -299,7 +299,7 @@ static void announce_many(ucp_ep_h peer, uint64_t count)
 static void test_peers_share_the_bound(void **state)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
+                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER};
     ucp_ep_h greedy[CW_KEPT_PEERS + 1];
     uint64_t share;
 
@@ -344,14 +344,14 @@ static void test_least_share(void **state)
 {
     (void)state;
     set_limit(1u << 20);
-    worker->kept                        += CW_KEPT_PEERS << 20; /* others' */
+    worker->kept += CW_KEPT_PEERS << 20; /* others' */
     worker->counts.values[CW_COUNT_EPS] += 1u << 20;
     announce_many(ep, CW_KEPT_LEAST / CW_KEPT_ONE);
     assert_int_equal(ep->state, CW_EP_OPEN);
     announce_many(ep, 1);
     assert_refused();
     worker->counts.values[CW_COUNT_EPS] -= 1u << 20;
-    worker->kept                        -= CW_KEPT_PEERS << 20;
+    worker->kept -= CW_KEPT_PEERS << 20;
 }
 
 /* What the words of the setting mean: no bound, and the default. */
@@ -413,7 +413,7 @@ static void leave_stream(uint64_t limit)
     cw_op_packet(ep->conn, CW_PACKET_STREAM_DATA, packet, sizeof(packet));
     assert_int_equal(ep->unread, 1);
     ep->peer_ended = 1;
-    ep->err_mode   = UCP_ERR_HANDLING_MODE_NONE;
+    ep->err_mode = UCP_ERR_HANDLING_MODE_NONE;
     cw_stream_ep_lost(ep, UCS_ERR_CONNECTION_RESET);
 }
 
@@ -452,7 +452,7 @@ static ucp_ep_h opened(uint64_t uid, int lent)
     ucp_ep_h made = cw_ep_new_of_peer(worker, cw_peer_get(worker, uid, NULL, 0), 0);
 
     assert_non_null(made);
-    made->lent   = lent != 0;
+    made->lent = lent != 0;
     made->handle = lent ? CW_HANDLE_LENT : CW_HANDLE_NONE;
     return made;
 }
@@ -571,8 +571,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lent_endpoints_are_never_reused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_endpoints_that_nobody_knows, set_up, tear_down),
     };
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                         .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM};
     ucp_worker_params_t worker_params = {.field_mask = 0};
     int failed;
 

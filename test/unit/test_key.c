@@ -15,16 +15,16 @@
 #include "test_random.h"
 #include "wire/key.h"
 
-static const struct cw_key sample = {.token    = 0x1122334455667788,
-                                     .address  = 0x7fabcdef0123,
-                                     .length   = 0x10203040,
-                                     .validity = 0x7f1234567890,
-                                     .system   = 0x99aabbccddeeff00,
-                                     .pid      = 0x01020304,
-                                     .fd       = 0x05060708,
-                                     .rights   = CW_KEY_WRITE,
-                                     .flags    = CW_KEY_SHARED,
-                                     .executor = 9};
+static const struct cw_key sample = {.token = 0x1122334455667788,
+                                  .address = 0x7fabcdef0123,
+                                  .length = 0x10203040,
+                                  .validity = 0x7f1234567890,
+                                  .system = 0x99aabbccddeeff00,
+                                  .pid = 0x01020304,
+                                  .fd = 0x05060708,
+                                  .rights = CW_KEY_WRITE,
+                                  .flags = CW_KEY_SHARED,
+                                  .executor = 9};
 
 /* Of devices 2 and 9. */
 static const uint8_t two_parts[] = {0x23, 1, 2, 3, 4, 0x90, 0x77};
@@ -73,8 +73,8 @@ static void keys_are_short(void **state)
 {
     static const uint8_t part[16] = {1};
     uint8_t parts[CW_KEY_PARTS_MAX], bytes[CW_KEY_MAX];
-    struct cw_key_parts all       = {.bytes = parts};
-    struct cw_key key             = sample;
+    struct cw_key_parts all = {.bytes = parts};
+    struct cw_key key = sample;
 
     (void)state;
     key.executor = 0;
@@ -129,8 +129,8 @@ static void refuse_parts(const uint8_t *bytes, size_t length)
 /* Memory of an announcement: what was encoded comes back, and of any bytes only those that are such memory. */
 static void memory_of_announcements(void **state)
 {
-    static const uint8_t one[]         = {0x23, 1, 2, 3, 4};
-    const struct cw_key_memory memory  = {.address = 0x1234567890, .length = 77, .parts = {one, sizeof(one)}};
+    static const uint8_t one[] = {0x23, 1, 2, 3, 4};
+    const struct cw_key_memory memory = {.address = 0x1234567890, .length = 77, .parts = {one, sizeof(one)}};
     const struct cw_key_memory nothing = {.address = 1, .length = 77, .parts = {one, 0}};
     uint8_t bytes[CW_KEY_MEMORY_MAX], *copy;
     struct cw_key_memory again;
@@ -201,7 +201,7 @@ static void contradictions_are_refused(void **state)
     assert_int_equal(decode(key), UCS_OK);
     key.length++;
     assert_int_equal(decode(key), UCS_ERR_INVALID_PARAM);
-    key        = sample;
+    key = sample;
     key.length = 0;
     assert_int_equal(decode(key), UCS_ERR_INVALID_PARAM);
     key.token = 0;
@@ -232,12 +232,12 @@ static void keys_have_a_total_order(void **state)
     for (i = 0; i < 7; i++) {
         keys[i].key = sample;
     }
-    keys[0].key.token   = 1;
+    keys[0].key.token = 1;
     keys[1].key.address = 5;
-    keys[2].key.length  = 5;
-    keys[4].key.length  = UINT64_MAX;
+    keys[2].key.length = 5;
+    keys[4].key.length = UINT64_MAX;
     keys[5].key.address = UINT64_MAX;
-    keys[6].key.token   = UINT64_MAX;
+    keys[6].key.token = UINT64_MAX;
     for (i = 0; i < 7; i++) {
         for (j = 0; j < 7; j++) {
             const int result = cw_rkey_compare(&keys[i], &keys[j]);

@@ -96,7 +96,7 @@ static int model_find(struct item *item, struct pair **pair_p, unsigned *at_p)
         for (at = 0; at < pairs[i].count; at++) {
             if (pairs[i].model[at] == item) {
                 *pair_p = &pairs[i];
-                *at_p   = at;
+                *at_p = at;
                 return 1;
             }
         }
@@ -144,7 +144,7 @@ static void splice(struct pair *to, struct pair *from)
     }
     cw_list_splice_tail(&to->list, &from->list);
     memcpy(&to->model[to->count], from->model, from->count * sizeof(from->model[0]));
-    to->count  += from->count;
+    to->count += from->count;
     from->count = 0;
 }
 
@@ -152,8 +152,8 @@ static void step(void)
 {
     struct item *item = &items[below(ITEMS)];
     struct pair *pair = &pairs[below(LISTS)];
-    unsigned at       = 0;
-    int on_list       = model_find(item, &pair, &at);
+    unsigned at = 0;
+    int on_list = model_find(item, &pair, &at);
 
     assert_int_equal(cw_list_empty(&item->link), !on_list);
     if (!on_list) {

@@ -139,7 +139,7 @@ static void body_environment_check(void)
     (void)snprintf(name, sizeof(name), "own_%d.log", (int)getpid());
     file = fopen(name, "r");
     child_check(file != NULL);
-    length       = fread(text, 1, sizeof(text) - 1, file);
+    length = fread(text, 1, sizeof(text) - 1, file);
     text[length] = '\0';
     child_check(fclose(file) == 0);
     child_check(strstr(text, "INFO  by the first need\n") != NULL && strstr(text, "filtered") == NULL);
@@ -352,13 +352,13 @@ static void body_threads(void)
 static void test_records_of_threads_do_not_mix(void **state)
 {
     const char *line = child_output;
-    unsigned begins  = 0;
+    unsigned begins = 0;
 
     (void)state;
     child_run(body_threads);
     while (*line != '\0') {
         const char *begin = strstr(line, " WARN  begin ");
-        const char *next  = strchr(line, '\n');
+        const char *next = strchr(line, '\n');
 
         assert_non_null(next);
         assert_true(begin != NULL && begin < next);

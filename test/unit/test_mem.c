@@ -51,12 +51,12 @@ static int is_open(uint32_t fd)
 
 static ucs_status_t map(void *address, size_t length, unsigned flags, struct ucp_mem **mem_p)
 {
-    const uint64_t mask               = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                                        UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+    const uint64_t mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                          UCP_MEM_MAP_PARAM_FIELD_FLAGS;
     const ucp_mem_map_params_t params = {.field_mask = mask,
-                                         .address    = address,
-                                         .length     = length,
-                                         .flags      = flags};
+                                         .address = address,
+                                         .length = length,
+                                         .flags = flags};
 
     return cw_mem_map(context, &params, mem_p);
 }
@@ -71,7 +71,7 @@ static struct cw_key key_of(const struct ucp_mem *mem)
 
 static ucs_status_t enter(uint64_t token, const void *address, uint64_t length, unsigned rights)
 {
-    void *ptr           = NULL;
+    void *ptr = NULL;
     ucs_status_t status = cw_mem_enter(context, token, (uintptr_t)address, length, rights, &ptr);
 
     if (status == UCS_OK) {
@@ -135,8 +135,8 @@ static void protection_is_obeyed(void **state)
                  {UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_LOCAL_WRITE, 0}};
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                                                  UCP_MEM_MAP_PARAM_FIELD_PROT,
-                                   .address    = area,
-                                   .length     = sizeof(area)};
+                                   .address = area,
+                                   .length = sizeof(area)};
     struct ucp_mem *mem;
     uint64_t token;
 
@@ -188,10 +188,10 @@ static void regions_are_independent(void **state)
 static void wrong_orders_are_refused(void **state)
 {
     const ucp_mem_map_params_t none = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS, .address = area};
-    const unsigned allocate         = UCP_MEM_MAP_ALLOCATE;
-    const unsigned fixed            = UCP_MEM_MAP_ALLOCATE | UCP_MEM_MAP_FIXED;
-    char *const last                = (char *)(UINTPTR_MAX & ~(uintptr_t)4095);
-    struct ucp_mem *mem             = NULL;
+    const unsigned allocate = UCP_MEM_MAP_ALLOCATE;
+    const unsigned fixed = UCP_MEM_MAP_ALLOCATE | UCP_MEM_MAP_FIXED;
+    char *const last = (char *)(UINTPTR_MAX & ~(uintptr_t)4095);
+    struct ucp_mem *mem = NULL;
 
     (void)state;
     assert_int_equal(cw_mem_map(context, &none, &mem), UCS_ERR_INVALID_PARAM);
@@ -282,8 +282,8 @@ static void methods_are_chosen_by_settings(void **state)
 static void limits_lead_to_private_memory(void **state)
 {
     static const int resources[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
-    const int next               = dup(0);
-    struct rlimit old, none      = {0, 0};
+    const int next = dup(0);
+    struct rlimit old, none = {0, 0};
     struct ucp_mem *mem;
 
     (void)state;
@@ -380,7 +380,7 @@ static void pins_are_counted(void **state)
 static void unmapping_breaks_pins(void **state)
 {
     struct ucp_worker worker = {.context = context};
-    struct ucp_ep ep         = {.worker = &worker, .state = CW_EP_OPEN};
+    struct ucp_ep ep = {.worker = &worker, .state = CW_EP_OPEN};
     struct cw_mem_pin pins[2];
     struct ucp_mem *mem;
     unsigned char seen;
@@ -411,7 +411,7 @@ static void unmapping_breaks_pins(void **state)
 static void pins_of_others_keep_the_memory(void **state)
 {
     struct ucp_worker worker = {.context = context};
-    struct ucp_ep ep         = {.worker = &worker, .state = CW_EP_OPEN};
+    struct ucp_ep ep = {.worker = &worker, .state = CW_EP_OPEN};
     struct cw_mem_pin pins[2];
     struct ucp_mem *mem;
     unsigned char seen;
@@ -479,10 +479,10 @@ static void unmapping_waits_for_the_worker(void **state)
     pthread_t thread;
 
     (void)state;
-    busy.worker.context        = context;
-    busy.worker.mt             = 1;
-    busy.ep.worker             = &busy.worker;
-    busy.ep.state              = CW_EP_OPEN;
+    busy.worker.context = context;
+    busy.worker.mt = 1;
+    busy.ep.worker = &busy.worker;
+    busy.ep.state = CW_EP_OPEN;
     context->mt_workers_shared = 1;
     cw_list_init(&busy.worker.reap);
     cw_list_init(&busy.ep.reap_link);

@@ -75,8 +75,8 @@ void *__wrap_calloc(size_t count, size_t size)
 static ucp_context_h new_context(void)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                 .features   = UCP_FEATURE_RMA | UCP_FEATURE_EXPORTED_MEMH};
-    ucp_context_h made        = NULL;
+                                 .features = UCP_FEATURE_RMA | UCP_FEATURE_EXPORTED_MEMH};
+    ucp_context_h made = NULL;
 
     (void)setenv("UCX_LOG_LEVEL", "fatal", 1);
     return (ucp_init(&params, NULL, &made) == UCS_OK) ? made : NULL;
@@ -85,8 +85,8 @@ static ucp_context_h new_context(void)
 static ucs_status_t allocate(ucp_context_h with, struct ucp_mem **mem_p)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-                                         .length     = LENGTH,
-                                         .flags      = UCP_MEM_MAP_ALLOCATE};
+                                         .length = LENGTH,
+                                         .flags = UCP_MEM_MAP_ALLOCATE};
 
     return cw_mem_map(with, &params, mem_p);
 }
@@ -169,7 +169,7 @@ static unsigned count_fds(void)
 
 static unsigned count_maps(void)
 {
-    FILE *file     = fopen("/proc/self/maps", "r");
+    FILE *file = fopen("/proc/self/maps", "r");
     unsigned count = 0;
     char line[1000];
 
@@ -196,14 +196,14 @@ static int setup(void **state)
     }
     close(commands[0]);
     close(answers[1]);
-    owner.to   = commands[1];
+    owner.to = commands[1];
     owner.from = answers[0];
     if (read(owner.from, &owner.report, sizeof(owner.report)) != (ssize_t)sizeof(owner.report) ||
         cw_key_decode(owner.report.key, &owner.key, NULL) != UCS_OK) {
         return -1;
     }
-    context  = new_context();
-    num_fds  = count_fds();
+    context = new_context();
+    num_fds = count_fds();
     num_maps = count_maps();
     return (context != NULL) ? 0 : -1;
 }
@@ -235,7 +235,7 @@ static struct ucp_rkey *unpack(const struct cw_key *key)
 static int reaches(const struct cw_key *key)
 {
     struct ucp_rkey *rkey = unpack(key);
-    const int result      = cw_rkey_direct(rkey, key->address, 0) != NULL;
+    const int result = cw_rkey_direct(rkey, key->address, 0) != NULL;
 
     cw_rkey_release(rkey);
     return result;
@@ -244,7 +244,7 @@ static int reaches(const struct cw_key *key)
 static void both_see_the_same_bytes(void **state)
 {
     const uint64_t address = owner.key.address;
-    struct ucp_rkey *rkey  = unpack(&owner.key);
+    struct ucp_rkey *rkey = unpack(&owner.key);
     volatile char *bytes;
     void *ptr;
 
@@ -256,7 +256,7 @@ static void both_see_the_same_bytes(void **state)
     assert_int_equal(cw_rkey_ptr(rkey, address + ROUNDED, &ptr), UCS_ERR_INVALID_ADDR);
     assert_int_equal(cw_rkey_ptr(rkey, address - 1, &ptr), UCS_ERR_INVALID_ADDR);
     assert_true(bytes[0] == 'a' && bytes[ROUNDED - 1] == 'a');
-    bytes[1]           = 'w';
+    bytes[1] = 'w';
     bytes[ROUNDED - 1] = 'z';
     tell('r');
     tell('w');
@@ -268,7 +268,7 @@ static void both_see_the_same_bytes(void **state)
 static void unmapping_is_seen(void **state)
 {
     struct ucp_rkey *rkey = unpack(&owner.key);
-    volatile char *bytes  = cw_rkey_direct(rkey, owner.key.address, CW_KEY_READ | CW_KEY_WRITE);
+    volatile char *bytes = cw_rkey_direct(rkey, owner.key.address, CW_KEY_READ | CW_KEY_WRITE);
     void *ptr;
 
     (void)state;
@@ -286,8 +286,8 @@ static void unmapping_is_seen(void **state)
 
 static void keys_share_one_mapping(void **state)
 {
-    struct ucp_rkey *first  = unpack(&owner.key);
-    const unsigned maps     = count_maps();
+    struct ucp_rkey *first = unpack(&owner.key);
+    const unsigned maps = count_maps();
     struct ucp_rkey *second = unpack(&owner.key);
 
     (void)state;
@@ -352,9 +352,9 @@ static void only_sealed_memory_of_ours_is_mapped(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const int fd = memfd_create(cases[i].name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-        key.token  = 0x1234567 + i;
-        key.pid    = (uint32_t)getpid();
-        key.fd     = (uint32_t)fd;
+        key.token = 0x1234567 + i;
+        key.pid = (uint32_t)getpid();
+        key.fd = (uint32_t)fd;
         trailer[0] = key.token;
         trailer[1] = key.address;
         trailer[2] = key.rights;
@@ -380,7 +380,7 @@ static void other_files_are_left_alone(void **state)
     fd = open(name, O_PATH | O_CLOEXEC);
     assert_true(fd >= 0);
     key.pid = (uint32_t)getpid();
-    key.fd  = (uint32_t)fd;
+    key.fd = (uint32_t)fd;
     assert_false(reaches(&key));
     close(fd);
     unlink(name);
@@ -404,7 +404,7 @@ static int look_at_a_strange_file(void)
         rmdir(dir);
         return 2;
     }
-    fd    = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (fd < 0 || ftruncate(fd, ROUNDED + 4096) != 0 || inotify_add_watch(watch, name, IN_OPEN) < 0 ||
         umount2(dir, MNT_DETACH) != 0 || rmdir(dir) != 0) { /* its path begins at its own root from now on */
@@ -420,7 +420,7 @@ static int look_at_a_strange_file(void)
  * likes, and can have any name. */
 static void files_of_strange_file_systems_are_left_alone(void **state)
 {
-    pid_t pid  = fork();
+    pid_t pid = fork();
     int status = -1;
 
     (void)state;
@@ -438,14 +438,14 @@ static void files_of_strange_file_systems_are_left_alone(void **state)
 /* Such lengths would use up our addresses. */
 static void memory_that_no_machine_has_is_not_mapped(void **state)
 {
-    const int fd      = memfd_create("causeway-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int fd = memfd_create("causeway-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     struct cw_key key = owner.key;
     uint64_t trailer[3];
 
     (void)state;
     key.length = UINT64_C(1) << 45;
-    key.pid    = (uint32_t)getpid();
-    key.fd     = (uint32_t)fd;
+    key.pid = (uint32_t)getpid();
+    key.fd = (uint32_t)fd;
     key.token ^= 1;
     trailer[0] = key.token;
     trailer[1] = key.address;
@@ -475,8 +475,8 @@ static void again_with(const char *name, const char *value)
 
 static void settings_are_obeyed(void **state)
 {
-    const ucp_mem_map_params_t imports = {.field_mask           = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
-                                          .exported_memh_buffer = owner.report.exported};
+    const ucp_mem_map_params_t imports = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
+                                .exported_memh_buffer = owner.report.exported};
     struct ucp_mem *mem;
     struct cw_key key;
 
@@ -563,8 +563,8 @@ static void a_forked_child_revokes_nothing(void **state)
 
 static void exported_memory_is_imported(void **state)
 {
-    ucp_mem_map_params_t params = {.field_mask           = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
-                                   .exported_memh_buffer = owner.report.exported};
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
+                         .exported_memh_buffer = owner.report.exported};
     struct ucp_mem *mem, *none = NULL;
     uint8_t wrong[CW_MEM_EXPORT_MAX];
     volatile char *bytes;
@@ -577,7 +577,7 @@ static void exported_memory_is_imported(void **state)
     assert_true(key.length == ROUNDED && key.token != owner.key.token);
     bytes = (volatile char *)(uintptr_t)key.address;
     assert_int_equal(bytes[0], 'a');
-    bytes[1]           = 'w';
+    bytes[1] = 'w';
     bytes[ROUNDED - 1] = 'z';
     tell('r');
     assert_true(reaches(&key));
@@ -588,14 +588,14 @@ static void exported_memory_is_imported(void **state)
     assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
     assert_int_equal(cw_mem_map(context, &params, &none), UCS_ERR_UNREACHABLE);
     memcpy(wrong, owner.report.exported, sizeof(wrong));
-    wrong[0]                   ^= 1;
+    wrong[0] ^= 1;
     params.exported_memh_buffer = wrong;
     assert_int_equal(cw_mem_map(context, &params, &none), UCS_ERR_INVALID_PARAM);
     params.exported_memh_buffer = owner.report.key;
     assert_int_equal(cw_mem_map(context, &params, &none), UCS_ERR_INVALID_PARAM);
     params.exported_memh_buffer = owner.report.exported;
-    params.field_mask          |= UCP_MEM_MAP_PARAM_FIELD_FLAGS;
-    params.flags                = UCP_MEM_MAP_ALLOCATE;
+    params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+    params.flags = UCP_MEM_MAP_ALLOCATE;
     assert_int_equal(cw_mem_map(context, &params, &none), UCS_ERR_INVALID_PARAM);
     assert_null(none);
 }
@@ -603,13 +603,13 @@ static void exported_memory_is_imported(void **state)
 /* Everything that a context does for the first time, with that many allocations. Returns how much of it was done. */
 static int do_all(void)
 {
-    const ucp_mem_map_params_t imports = {.field_mask           = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
-                                          .exported_memh_buffer = owner.report.exported};
+    const ucp_mem_map_params_t imports = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
+                                .exported_memh_buffer = owner.report.exported};
     struct ucp_mem *mem = NULL, *imported = NULL;
-    struct ucp_rkey *rkey                 = NULL;
+    struct ucp_rkey *rkey = NULL;
     int done;
 
-    done  = allocate(context, &mem) == UCS_OK;
+    done = allocate(context, &mem) == UCS_OK;
     done += cw_rkey_unpack(context, owner.report.key, 0, &rkey) == UCS_OK && rkey->local != NULL;
     done += cw_mem_map(context, &imports, &imported) == UCS_OK;
     allocations_left = -1;
@@ -634,7 +634,7 @@ static void no_memory_leaves_nothing(void **state)
         assert_in_range(limit, 0, 20);
         again_with("UCX_TLS", "sm");
         allocations_left = limit;
-        done             = do_all();
+        done = do_all();
         assert_true(limit > 0 || done == 0);
         assert_int_equal(count_fds(), num_fds);
         assert_int_equal(count_maps(), num_maps);

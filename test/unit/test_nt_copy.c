@@ -15,14 +15,14 @@
 #include "base/nt_copy.h"
 
 enum {
-    PAGE    = 4096,
+    PAGE = 4096,
     LONGEST = 2 * PAGE + 77,
-    CALM    = 31,
-    LAP     = 2 << 20,
-    PAST    = 512 << 20,
-    NEVER   = 5000,
-    ROW     = 9,
-    PIECE   = 16432
+    CALM = 31,
+    LAP = 2 << 20,
+    PAST = 512 << 20,
+    NEVER = 5000,
+    ROW = 9,
+    PIECE = 16432
 };
 
 static uint8_t source[4 * PAGE], dest[4 * PAGE];
@@ -123,9 +123,9 @@ static void note_all(struct cw_nt_choice *nt, const unsigned *speeds)
     }
 }
 
-static const unsigned very_slow[ROW]   = {3, 3, 2, 3, 3, 2, 5, 6, 3};
-static const unsigned slower[ROW]      = {3, 5, 5, 5, 5, 5, 5, 5, 5};
-static const unsigned slow[ROW]        = {7, 7, 20, 12, 5, 19, 9, 30, 11};
+static const unsigned very_slow[ROW] = {3, 3, 2, 3, 3, 2, 5, 6, 3};
+static const unsigned slower[ROW] = {3, 5, 5, 5, 5, 5, 5, 5, 5};
+static const unsigned slow[ROW] = {7, 7, 20, 12, 5, 19, 9, 30, 11};
 static const unsigned fast_enough[ROW] = {12, 12, 20, 19, 22, 25, 16, 20, 19};
 static const unsigned interrupted[ROW] = {1, 36, 33, 38, 35, 36, 40, 37, 33};
 
@@ -166,7 +166,7 @@ static void very_slow_copies_in_a_row_change_the_way(void **state)
 static void a_row_is_judged_as_a_whole(void **state)
 {
     static const unsigned *const fast_rows[] = {fast_enough, interrupted, slow, slower};
-    struct cw_nt_choice nt                   = {0};
+    struct cw_nt_choice nt = {0};
     unsigned i;
 
     (void)state;

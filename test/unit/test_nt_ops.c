@@ -32,7 +32,7 @@ static const ucp_request_param_t none;
 
 void __wrap_cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t length)
 {
-    by_far   += length;
+    by_far += length;
     nt->past = (uint8_t)past;
     nt->left = 1u << 30;
     __real_cw_nt_copy_long(nt, to, from, length);
@@ -79,13 +79,13 @@ static ucp_ep_h connect_to(unsigned from)
 
 static int setup(void **state)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                         .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM |
-                                                       UCP_FEATURE_RMA};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM |
+                                         UCP_FEATURE_RMA};
     ucp_worker_params_t worker_params = {.field_mask = 0};
-    ucp_am_handler_param_t am         = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                         .id         = HANDLER,
-                                         .cb         = handler};
+    ucp_am_handler_param_t am = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                 .id = HANDLER,
+                                 .cb = handler};
     size_t i;
 
     (void)state;
@@ -137,7 +137,7 @@ static void tag(size_t length, ucp_datatype_t datatype, const void *buffer, size
 
     begin();
     receive = ucp_tag_recv_nbx(workers[1], in, length, TAG, UINT64_MAX, &none);
-    send    = ucp_tag_send_nbx(eps[0], buffer, count, TAG, &typed);
+    send = ucp_tag_send_nbx(eps[0], buffer, count, TAG, &typed);
     wait_for(receive);
     wait_for(send);
     end(length);
@@ -146,7 +146,7 @@ static void tag(size_t length, ucp_datatype_t datatype, const void *buffer, size
 static void test_tag_messages(void **state)
 {
     static const size_t lengths[] = {CW_NT_LEAST, 6000, 8000, 50000, LONG}; /* by one packet, several, rendezvous */
-    const ucp_dt_iov_t iov[]      = {{out, 8000}, {out + 8000, 7000}};
+    const ucp_dt_iov_t iov[] = {{out, 8000}, {out + 8000, 7000}};
     size_t i;
 
     (void)state;
@@ -170,7 +170,7 @@ static void test_active_messages(void **state)
         for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
             begin();
             before = handled;
-            send   = ucp_am_send_nbx(eps[0], HANDLER, NULL, 0, out, lengths[i], &none);
+            send = ucp_am_send_nbx(eps[0], HANDLER, NULL, 0, out, lengths[i], &none);
             while (handled == before) {
                 ucp_worker_progress(workers[0]);
                 ucp_worker_progress(workers[1]);
@@ -183,9 +183,9 @@ static void test_active_messages(void **state)
 
 static void test_streams(void **state)
 {
-    static const size_t lengths[]   = {CW_NT_LEAST, 6000, 50000, LONG};
+    static const size_t lengths[] = {CW_NT_LEAST, 6000, 50000, LONG};
     const ucp_request_param_t whole = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                       .flags        = UCP_STREAM_RECV_FLAG_WAITALL};
+                                       .flags = UCP_STREAM_RECV_FLAG_WAITALL};
     ucs_status_ptr_t receive, send;
     size_t i, length;
 
@@ -194,7 +194,7 @@ static void test_streams(void **state)
         for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
             begin();
             receive = ucp_stream_recv_nbx(eps[1], in, lengths[i], &length, &whole);
-            send    = ucp_stream_send_nbx(eps[0], out, lengths[i], &none);
+            send = ucp_stream_send_nbx(eps[0], out, lengths[i], &none);
             wait_for(receive);
             wait_for(send);
             end(lengths[i]);
@@ -206,8 +206,8 @@ static void test_streams(void **state)
 static void reach(void *memory, ucp_mem_h *memh, ucp_rkey_h *rkey)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = memory,
-                                   .length     = LONG};
+                                   .address = memory,
+                                   .length = LONG};
     size_t length;
     void *packed;
 

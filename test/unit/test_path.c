@@ -60,8 +60,8 @@ static void add(struct host *host, const struct cw_transport *transport, uint8_t
     host->ifaces[i].super =
         (struct cw_iface){.transport = transport, .limits = {.latency_ns = latency_ns, .bandwidth_bps = bandwidth_bps}};
     host->ifaces[i].super.name = transport->name;
-    host->ifaces[i].network    = network;
-    host->list[i]              = &host->ifaces[i].super;
+    host->ifaces[i].network = network;
+    host->list[i] = &host->ifaces[i].super;
 }
 
 /* An address with such entries: pairs of wire id and network. */
@@ -88,7 +88,7 @@ static unsigned walk(struct host *host, const struct cw_address *address, const 
                      uint8_t (*found)[2], unsigned max)
 {
     struct cw_path path = {.number = 0};
-    unsigned count      = 0, i;
+    unsigned count = 0, i;
 
     while (cw_path_next(&host->worker, address, path.number, except, &path)) {
         assert_true(count < max);
@@ -105,7 +105,7 @@ static unsigned walk(struct host *host, const struct cw_address *address, const 
 static void hosts_with_unlike_cards(void **state)
 {
     static const uint8_t entries[][2] = {{40, 2}, {41, 7}};
-    struct host *host                 = host_new();
+    struct host *host = host_new();
     uint8_t blob[CW_ADDRESS_MAX], found[8][2];
     struct cw_address address;
 
@@ -126,7 +126,7 @@ static void every_pair_once(void **state)
 {
     static const uint8_t entries[][2] = {{40, 1}, {40, 2}, {41, 3}, {40, 4}};
     static const uint8_t order[][2] = {{1, 1}, {1, 2}, {1, 4}, {0, 1}, {0, 2}, {0, 4}, {3, 1}, {3, 2}, {3, 4}, {2, 3}};
-    struct host *host               = host_new();
+    struct host *host = host_new();
     uint8_t blob[CW_ADDRESS_MAX], found[16][2];
     struct cw_address address;
 
@@ -144,7 +144,7 @@ static void every_pair_once(void **state)
 static void nothing_in_common(void **state)
 {
     static const uint8_t entries[][2] = {{40, 1}, {99, 2}};
-    struct host *host                 = host_new();
+    struct host *host = host_new();
     uint8_t blob[CW_ADDRESS_MAX], found[2][2];
     struct cw_address address;
     const char *why;
@@ -164,10 +164,10 @@ static void nothing_in_common(void **state)
 /* Eight cards and a wire: the address names all of them, the best first. */
 static void interfaces_by_rank(void **state)
 {
-    struct host *host      = host_new();
+    struct host *host = host_new();
     struct cw_iface *iface = NULL;
-    unsigned count         = 0;
-    double last_ns         = 0;
+    unsigned count = 0;
+    double last_ns = 0;
 
     (void)state;
     add(host, &wire, 0, 9000, 1e9);
@@ -241,7 +241,7 @@ static void cards_without_room_are_left_out_and_named(void **state)
 static void a_host_without_cards(void **state)
 {
     static const uint8_t entries[][2] = {{41, 7}};
-    struct host *host                 = host_new();
+    struct host *host = host_new();
     uint8_t blob[CW_ADDRESS_MAX], found[8][2];
     struct cw_address address;
 

@@ -41,7 +41,7 @@ static inline ucp_ep_h connected(void)
 {
     return cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                                                     UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                      .err_mode   = UCP_ERR_HANDLING_MODE_PEER,
+                                                      .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                                                       .err_handler.cb = ep_failed});
 }
 
@@ -49,10 +49,10 @@ static inline void begin(void)
 {
     ep = connected();
     put_under(ep);
-    fake_packets.send_zcopy      = NULL;
-    fake_packets.send_placed     = NULL;
-    fake_transport.copies        = NULL;
-    fake_iface.limits.max_zcopy  = 0;
+    fake_packets.send_zcopy = NULL;
+    fake_packets.send_placed = NULL;
+    fake_transport.copies = NULL;
+    fake_iface.limits.max_zcopy = 0;
     fake_iface.limits.max_placed = 0;
     log_lines = failures = 0;
 }
@@ -85,8 +85,8 @@ static char message[ROOM] = "message";
 static inline ucs_status_ptr_t start_send(size_t length, int sync)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
-    ucs_status_ptr_t result   = sync ? ucp_tag_send_sync_nbx(ep, message, length, 5, &param) :
-                                       ucp_tag_send_nbx(ep, message, length, 5, &param);
+    ucs_status_ptr_t result = sync ? ucp_tag_send_sync_nbx(ep, message, length, 5, &param) :
+                                     ucp_tag_send_nbx(ep, message, length, 5, &param);
 
     assert_true(UCS_PTR_IS_PTR(result));
     return result;

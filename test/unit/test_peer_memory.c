@@ -49,7 +49,7 @@ static int child_starts(void **state)
         _exit(write(ready[1], "x", 1) == 1 && pause() == 0);
     }
     child = (struct cw_peer_process){.pid = pid, .probe_address = (uintptr_t)&probe, .probe = PROBE};
-    i     = (size_t)read(ready[0], &byte, 1);
+    i = (size_t)read(ready[0], &byte, 1);
     close(ready[0]);
     close(ready[1]);
     return (i == 1) ? 0 : -1;
@@ -96,8 +96,8 @@ static size_t cut(struct iovec *iov)
 
     for (i = 0; i < ENTRIES; i++) {
         iov[i].iov_base = local + at;
-        iov[i].iov_len  = (i % 5 == 0 || i > ENTRIES - 4) ? 0 : (i * 7u) % 600;
-        at             += iov[i].iov_len;
+        iov[i].iov_len = (i % 5 == 0 || i > ENTRIES - 4) ? 0 : (i * 7u) % 600;
+        at += iov[i].iov_len;
     }
     return at;
 }

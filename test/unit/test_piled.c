@@ -33,7 +33,7 @@ static int set_up(void **state)
 {
     (void)state;
     ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+                                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER});
     put_under(ep);
     return 0;
 }
@@ -73,7 +73,7 @@ static void take_back(uint64_t id)
 static void synced(uint64_t id, size_t length)
 {
     uint8_t packet[sizeof(struct cw_wire_tag_sync) + LONG] = {0};
-    const struct cw_wire_tag_sync sync                     = {.tag = htole64(WAITING), .sync_id = htole64(id)};
+    const struct cw_wire_tag_sync sync = {.tag = htole64(WAITING), .sync_id = htole64(id)};
 
     memcpy(packet, &sync, sizeof(sync));
     memset(packet + sizeof(sync), (int)id, length);
@@ -84,10 +84,10 @@ static void synced(uint64_t id, size_t length)
 static void first_piece(uint32_t number, uint64_t sync_id)
 {
     uint8_t packet[sizeof(struct cw_wire_tag_first) + 1] = {0};
-    const struct cw_wire_tag_first first                 = {.tag     = htole64(WAITING),
-                                                            .total   = htole64(2),
-                                                            .sync_id = htole64(sync_id),
-                                                            .message = htole32(number)};
+    const struct cw_wire_tag_first first = {.tag = htole64(WAITING),
+                                        .total = htole64(2),
+                                        .sync_id = htole64(sync_id),
+                                        .message = htole32(number)};
 
     memcpy(packet, &first, sizeof(first));
     cw_op_packet(ep->conn, CW_PACKET_TAG_FIRST, packet, sizeof(packet));
@@ -96,7 +96,7 @@ static void first_piece(uint32_t number, uint64_t sync_id)
 static void last_piece(uint32_t number)
 {
     uint8_t packet[sizeof(struct cw_wire_next) + 1] = {0};
-    const struct cw_wire_next next                  = {.message = htole32(number), .offset = htole64(1)};
+    const struct cw_wire_next next = {.message = htole32(number), .offset = htole64(1)};
 
     memcpy(packet, &next, sizeof(next));
     cw_op_packet(ep->conn, CW_PACKET_NEXT, packet, sizeof(packet));
@@ -109,8 +109,8 @@ static void set_trap(void)
     for (unsigned i = 0; i <= MANY / 2; i++) {
         link = link->next;
     }
-    middle            = cw_container_of(link, struct cw_incoming, link);
-    middle_link       = middle->link;
+    middle = cw_container_of(link, struct cw_incoming, link);
+    middle_link = middle->link;
     middle->link.next = middle->link.prev = (struct cw_list *)(uintptr_t)sizeof(struct cw_list);
 }
 

@@ -56,8 +56,8 @@ static struct watch *watch_new(unsigned events)
 
     assert_non_null(watch);
     assert_int_equal(pipe2(fds, O_NONBLOCK | O_CLOEXEC), 0);
-    watch->item.fd    = fds[0];
-    watch->peer       = fds[1];
+    watch->item.fd = fds[0];
+    watch->peer = fds[1];
     watch->item.ready = on_ready;
     assert_int_equal(cw_poller_add(poller, &watch->item, events), UCS_OK);
     return watch;
@@ -159,10 +159,10 @@ static void writability_is_reported(void **state)
 
     (void)state;
     watch = watches[0] = watch_new(CW_POLL_READ);
-    item  = watch->item;
+    item = watch->item;
     cw_poller_remove(poller, &watch->item);
     watch->item.fd = watch->peer;
-    watch->peer    = item.fd;
+    watch->peer = item.fd;
     assert_int_equal(cw_poller_add(poller, &watch->item, CW_POLL_WRITE | CW_POLL_READ), UCS_OK);
     assert_int_equal(cw_poller_dispatch(poller), 3);
     assert_int_equal(watch->events, CW_POLL_WRITE);
@@ -202,7 +202,7 @@ static void work_behind_many_without_work_is_found(void **state)
 
     (void)state;
     for (i = 0; i < MANY; i++) {
-        watches[i]          = watch_new(CW_POLL_READ);
+        watches[i] = watch_new(CW_POLL_READ);
         watches[i]->no_work = i + 1 < MANY;
         feed(watches[i]);
     }
@@ -232,7 +232,7 @@ static void items_of_the_same_batch_may_be_removed(void **state)
 
     (void)state;
     for (i = 0; i < 10; i++) {
-        watches[i]      = watch_new(CW_POLL_READ);
+        watches[i] = watch_new(CW_POLL_READ);
         watches[i]->act = remove_all_others;
         feed(watches[i]);
     }
@@ -264,7 +264,7 @@ static void an_item_may_remove_itself(void **state)
 
     (void)state;
     for (i = 0; i < 10; i++) {
-        watches[i]      = watch_new(CW_POLL_READ);
+        watches[i] = watch_new(CW_POLL_READ);
         watches[i]->act = remove_itself;
         feed(watches[i]);
     }
@@ -291,10 +291,10 @@ static void replace_others(struct watch *self)
         cw_poller_remove(poller, &watches[i]->item);
         close(watches[i]->item.fd);
         close(watches[i]->peer);
-        fresh                = watch_new(CW_POLL_READ);
-        watches[i]->item.fd  = fresh->item.fd;
-        watches[i]->peer     = fresh->peer;
-        watches[i]->act      = NULL;
+        fresh = watch_new(CW_POLL_READ);
+        watches[i]->item.fd = fresh->item.fd;
+        watches[i]->peer = fresh->peer;
+        watches[i]->act = NULL;
         cw_poller_remove(poller, &fresh->item);
         free(fresh);
         assert_int_equal(cw_poller_add(poller, &watches[i]->item, CW_POLL_READ), UCS_OK);
@@ -307,7 +307,7 @@ static void an_item_that_comes_back_is_not_taken_for_the_old_one(void **state)
 
     (void)state;
     for (i = 0; i < 10; i++) {
-        watches[i]      = watch_new(CW_POLL_READ);
+        watches[i] = watch_new(CW_POLL_READ);
         watches[i]->act = replace_others;
         feed(watches[i]);
     }
@@ -433,7 +433,7 @@ static void what_cannot_be_watched_is_refused(void **state)
     (void)state;
     assert_int_equal(cw_poller_add(poller, &item, CW_POLL_READ), UCS_ERR_IO_ERROR);
     watches[0] = watch_new(CW_POLL_READ);
-    item.fd    = watches[0]->item.fd;
+    item.fd = watches[0]->item.fd;
     assert_int_equal(cw_poller_add(poller, &item, CW_POLL_READ), UCS_ERR_IO_ERROR);
 }
 
@@ -511,10 +511,10 @@ static void on_alarm(int number)
 
 static void alarms_start(struct cw_poller *signals)
 {
-    struct itimerval every  = {{0, 10000}, {0, 10000}};
+    struct itimerval every = {{0, 10000}, {0, 10000}};
     struct sigaction action = {.sa_handler = on_alarm};
 
-    alarms        = 0;
+    alarms = 0;
     alarm_signals = signals;
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &every, NULL), 0);
@@ -522,7 +522,7 @@ static void alarms_start(struct cw_poller *signals)
 
 static void alarms_stop(void)
 {
-    struct itimerval off    = {{0, 0}, {0, 0}};
+    struct itimerval off = {{0, 0}, {0, 0}};
     struct sigaction action = {.sa_handler = SIG_DFL};
 
     setitimer(ITIMER_REAL, &off, NULL);

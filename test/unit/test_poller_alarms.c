@@ -51,7 +51,7 @@ static struct bell *bells_new(unsigned count)
 static void alarms_go_off_in_order_and_once(void **state)
 {
     const uint64_t now = cw_clock_ns();
-    struct bell *bell  = bells_new(5);
+    struct bell *bell = bells_new(5);
 
     (void)state;
     cw_poller_alarm_set(poller, &bell[0].alarm, now - 10);
@@ -76,7 +76,7 @@ static void alarms_go_off_in_order_and_once(void **state)
 static void an_alarm_ends_a_sleep_and_not_before_its_time(void **state)
 {
     struct bell *bell = bells_new(2);
-    uint64_t at_ns    = cw_clock_ns() + 30 * MS;
+    uint64_t at_ns = cw_clock_ns() + 30 * MS;
 
     (void)state;
     cw_poller_alarm_set(poller, &bell[0].alarm, at_ns + 3600 * (uint64_t)1000 * MS);
@@ -95,7 +95,7 @@ static void an_alarm_ends_a_sleep_and_not_before_its_time(void **state)
 static void alarms_move_and_are_cancelled(void **state)
 {
     struct bell *bell = bells_new(3);
-    uint64_t now      = cw_clock_ns();
+    uint64_t now = cw_clock_ns();
 
     (void)state;
     cw_poller_alarm_cancel(poller, &bell[0].alarm);
@@ -185,9 +185,9 @@ static void alarms_go_off_without_a_timer(void **state)
  * a list would not do. */
 static void thousands_of_alarms_keep_their_order(void **state)
 {
-    struct bell *bell  = bells_new(MANY_BELLS);
+    struct bell *bell = bells_new(MANY_BELLS);
     const uint64_t now = cw_clock_ns();
-    uint64_t *times    = calloc(MANY_BELLS, sizeof(*times)), last = 0;
+    uint64_t *times = calloc(MANY_BELLS, sizeof(*times)), last = 0;
     struct bell **by_turn = calloc(MANY_BELLS + 1, sizeof(*by_turn));
     unsigned i;
 

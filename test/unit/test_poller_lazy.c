@@ -35,7 +35,7 @@ static int readable(struct cw_poller *poller)
 static void lazy_alarms_go_off_and_wake_nobody(void **state)
 {
     struct cw_alarm early = {.fire = go_off}, late = {.fire = go_off}, far = {.fire = go_off};
-    const uint64_t now    = cw_clock_ns();
+    const uint64_t now = cw_clock_ns();
     struct cw_poller *poller;
 
     (void)state;
@@ -56,7 +56,7 @@ static void lazy_alarms_go_off_and_wake_nobody(void **state)
 static void an_alarm_may_become_lazy_and_the_other_way_round(void **state)
 {
     struct cw_alarm alarm = {.fire = go_off}, beside = {.fire = go_off};
-    const uint64_t now    = cw_clock_ns();
+    const uint64_t now = cw_clock_ns();
     struct cw_poller *poller;
 
     (void)state;

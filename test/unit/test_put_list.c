@@ -98,8 +98,8 @@ static void test_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]) + 3; i++) {
         const int is_outside = i < sizeof(outside) / sizeof(outside[0]);
-        const int is_right   = i == sizeof(outside) / sizeof(outside[0]);
-        size_t length        = 8;
+        const int is_right = i == sizeof(outside) / sizeof(outside[0]);
+        size_t length = 8;
         uint64_t token;
 
         begin_with(

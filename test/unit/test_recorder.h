@@ -36,7 +36,7 @@ static inline ucs_status_t record(uint8_t id, const uint8_t *bytes, size_t lengt
     uint64_t offset;
 
     num_records++;
-    entry->id     = id;
+    entry->id = id;
     entry->length = length;
     memcpy(entry->bytes, bytes, (length < sizeof(entry->bytes)) ? length : sizeof(entry->bytes));
     if (id == CW_PACKET_RNDV_DATA) {

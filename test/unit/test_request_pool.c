@@ -60,7 +60,7 @@ static void on_done(void *handle, ucs_status_t status, void *user_data)
     calls++;
     seen_handle = handle;
     seen_status = status;
-    seen_data   = user_data;
+    seen_data = user_data;
     if (inside != NULL) {
         inside(handle);
     }
@@ -89,10 +89,10 @@ static int set_up(void **state)
         return -1;
     }
     memset(&context, 0, sizeof(context));
-    context.request_init    = on_init;
+    context.request_init = on_init;
     context.request_cleanup = on_cleanup;
-    context.request_size    = USER_SIZE;
-    worker->context         = &context;
+    context.request_size = USER_SIZE;
+    worker->context = &context;
     inits = cleanups = calls = lets_go = 0;
     refuse = refuse_array = 0;
     inside = NULL;
@@ -116,8 +116,8 @@ static int tear_down(void **state)
 static ucp_request_param_t with_callback(void)
 {
     return (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                 .cb.send      = on_done,
-                                 .user_data    = &calls};
+                                 .cb.send = on_done,
+                                 .user_data = &calls};
 }
 
 static void check_called(unsigned times, void *handle, ucs_status_t status)
@@ -185,9 +185,9 @@ static void every_user_size_has_its_room(void **state)
 
     (void)state;
     for (size = 0; size < 70; size++) {
-        context.request_init    = NULL;
+        context.request_init = NULL;
         context.request_cleanup = NULL;
-        room                    = (size < 8) ? 8 : size;
+        room = (size < 8) ? 8 : size;
         cw_request_pool_init(&worker->requests, size);
         for (i = 0; i < 20; i++) {
             requests[i] = cw_request_get(worker, NULL, CW_REQUEST_SEND);
@@ -214,7 +214,7 @@ static void without_memory_there_is_no_request(void **state)
     assert_null(cw_request_get(worker, NULL, CW_REQUEST_SEND));
     assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     assert_int_equal(inits, 0);
-    refuse  = 0;
+    refuse = 0;
     refuse_array = 1;
     assert_null(cw_request_get(worker, NULL, CW_REQUEST_SEND));
     assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
@@ -229,7 +229,7 @@ static void without_memory_there_is_no_request(void **state)
         requests[count] = request;
     }
     assert_int_equal(count, inits);
-    refuse       = 0;
+    refuse = 0;
     refuse_array = 1;
     assert_null(cw_request_get(worker, NULL, CW_REQUEST_SEND)); /* and those that there are stay known */
     cw_request_put(requests[0]);
@@ -248,9 +248,9 @@ static void completion_tells_status_then_callback(void **state)
     void *handle;
 
     (void)state;
-    request          = cw_request_get(worker, &param, CW_REQUEST_SEND);
+    request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     request->release = let_go;
-    handle           = cw_request_handle(request);
+    handle = cw_request_handle(request);
     cw_request_complete(request, UCS_ERR_CANCELED);
     check_called(1, handle, UCS_ERR_CANCELED);
     assert_int_equal(lets_go, 1);
@@ -268,7 +268,7 @@ static void receives_get_their_info(void **state)
 
     (void)state;
     param.cb.recv = on_received;
-    request       = cw_request_get(worker, &param, CW_REQUEST_TAG_RECV);
+    request = cw_request_get(worker, &param, CW_REQUEST_TAG_RECV);
     request->info = (ucp_tag_recv_info_t){.sender_tag = 0x1234, .length = 99};
     cw_request_complete(request, UCS_OK);
     check_called(1, cw_request_handle(request), UCS_OK);
@@ -283,14 +283,14 @@ static void attributes_count_under_their_mask(void **state)
 
     (void)state;
     param.op_attr_mask = 0;
-    request            = cw_request_get(worker, &param, CW_REQUEST_SEND);
+    request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     assert_null(request->user_data);
     cw_request_complete(request, UCS_OK);
     assert_int_equal(calls, 0);
     cw_request_release(request, 1);
 
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK;
-    request            = cw_request_get(worker, &param, CW_REQUEST_SEND);
+    request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     cw_request_complete(request, UCS_OK);
     assert_int_equal(calls, 1);
     assert_null(seen_data);
@@ -332,7 +332,7 @@ static void a_double_release_is_harmless(void **state)
     assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     assert_int_equal(request->status, UCS_ERR_MESSAGE_TRUNCATED);
     assert_true(request->flags & CW_REQUEST_COMPLETED);
-    first  = cw_request_get(worker, NULL, CW_REQUEST_SEND);
+    first = cw_request_get(worker, NULL, CW_REQUEST_SEND);
     second = cw_request_get(worker, NULL, CW_REQUEST_SEND);
     assert_ptr_not_equal(first, second);
     assert_int_equal(cw_request_pool_in_use(&worker->requests), 2);
@@ -353,7 +353,7 @@ static void a_callback_may_release_its_request(void **state)
     struct cw_request *request, *next;
 
     (void)state;
-    inside  = release_inside;
+    inside = release_inside;
     request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     cw_request_complete(request, UCS_OK);
     assert_int_equal(calls, 1);
@@ -362,7 +362,7 @@ static void a_callback_may_release_its_request(void **state)
     cw_request_release(request, 0);
     assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     inside = NULL;
-    next   = cw_request_get(worker, NULL, CW_REQUEST_SEND);
+    next = cw_request_get(worker, NULL, CW_REQUEST_SEND);
     assert_ptr_equal(next, request);
     assert_int_equal(next->flags, 0);
     cw_request_put(next);
@@ -373,7 +373,7 @@ static struct cw_request *chained;
 static void start_another_inside(void *handle)
 {
     cw_request_release(cw_request_of(handle), 0);
-    inside  = NULL;
+    inside = NULL;
     chained = cw_request_get(worker, NULL, CW_REQUEST_SEND);
     assert_ptr_not_equal(chained, cw_request_of(handle));
 }
@@ -385,7 +385,7 @@ static void a_callback_may_start_another_request(void **state)
     struct cw_request *request;
 
     (void)state;
-    inside  = start_another_inside;
+    inside = start_another_inside;
     request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     cw_request_complete(request, UCS_OK);
     assert_int_equal(cw_request_pool_in_use(&worker->requests), 1);
@@ -405,13 +405,13 @@ static void a_users_request_stays_within_its_bytes(void **state)
     (void)state;
     assert_true(CW_REQUEST_SIZE <= 256);
     for (shift = 0; shift < 64; shift += 8) {
-        calls  = 0;
+        calls = 0;
         memory = aligned_alloc(64, 64 + 256 + 64);
         assert_non_null(memory);
         memset(memory, 0x77, 64 + 256 + 64);
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
-        param.request       = memory + shift + CW_REQUEST_SIZE;
-        request             = cw_request_get(worker, &param, CW_REQUEST_SEND);
+        param.request = memory + shift + CW_REQUEST_SIZE;
+        request = cw_request_get(worker, &param, CW_REQUEST_SEND);
         assert_ptr_equal(cw_request_handle(request), param.request);
         memset(cw_request_state(request), 0x55, CW_REQUEST_STATE_SIZE);
         cw_request_complete(request, UCS_ERR_IO_ERROR);
@@ -441,11 +441,11 @@ static void a_users_request_may_be_freed_in_its_callback(void **state)
     struct cw_request *request;
 
     (void)state;
-    inside              = free_inside;
+    inside = free_inside;
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
-    param.request       = (char *)malloc(CW_REQUEST_SIZE) + CW_REQUEST_SIZE;
-    request             = cw_request_get(worker, &param, CW_REQUEST_SEND);
-    request->release    = let_go;
+    param.request = (char *)malloc(CW_REQUEST_SIZE) + CW_REQUEST_SIZE;
+    request = cw_request_get(worker, &param, CW_REQUEST_SEND);
+    request->release = let_go;
     cw_request_complete(request, UCS_OK);
     assert_int_equal(calls, 1);
     assert_int_equal(lets_go, 1);
@@ -461,8 +461,8 @@ static void a_users_request_keeps_its_callback(void **state)
 
     (void)state;
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
-    param.request       = memory + CW_REQUEST_SIZE / 8;
-    request             = cw_request_get(worker, &param, CW_REQUEST_SEND);
+    param.request = memory + CW_REQUEST_SIZE / 8;
+    request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     cw_request_release(request, 0);
     cw_request_complete(request, UCS_OK);
     assert_int_equal(calls, 1);

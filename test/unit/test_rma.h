@@ -60,16 +60,16 @@ static inline int is_pending(ucs_status_ptr_t request)
 static inline ucp_ep_h connected(void)
 {
     return cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                      .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+                                                      .err_mode = UCP_ERR_HANDLING_MODE_PEER});
 }
 
 static inline void map(unsigned prot)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                                                  UCP_MEM_MAP_PARAM_FIELD_PROT,
-                                   .address    = memory + GUARD,
-                                   .length     = ROOM,
-                                   .prot       = prot};
+                                   .address = memory + GUARD,
+                                   .length = ROOM,
+                                   .prot = prot};
     size_t length;
     void *bytes;
 
@@ -92,25 +92,25 @@ static inline void unmap(void)
 /* `placed`: whether the connection can place packets. Announced is what has 500 bytes or more, then. */
 static inline void begin_with(unsigned prot, int placed)
 {
-    ep         = connected();
+    ep = connected();
     real_iface = ep->conn->iface;
     fake_iface = *real_iface;
-    fake_plan  = *real_iface->plan;
+    fake_plan = *real_iface->plan;
     fake_tables(real_iface, &fake_iface);
-    fake_packets.send_short      = fake_short;
-    fake_packets.send_bcopy      = fake_bcopy;
-    fake_packets.send_zcopy      = NULL;
-    fake_packets.send_placed     = placed ? fake_placed : NULL;
-    fake_transport.copies        = NULL;
-    fake_transport.device_class  = CW_DEVICE_NET; /* a peer that could not reach this memory by itself */
-    fake_plan.zcopy_min          = CW_PLAN_NEVER;
-    fake_plan.rndv_min           = 500;
-    fake_iface.limits.max_bcopy  = 400;
-    fake_iface.limits.max_zcopy  = 0;
+    fake_packets.send_short = fake_short;
+    fake_packets.send_bcopy = fake_bcopy;
+    fake_packets.send_zcopy = NULL;
+    fake_packets.send_placed = placed ? fake_placed : NULL;
+    fake_transport.copies = NULL;
+    fake_transport.device_class = CW_DEVICE_NET; /* a peer that could not reach this memory by itself */
+    fake_plan.zcopy_min = CW_PLAN_NEVER;
+    fake_plan.rndv_min = 500;
+    fake_iface.limits.max_bcopy = 400;
+    fake_iface.limits.max_zcopy = 0;
     fake_iface.limits.max_placed = placed ? 1000 : 0;
-    fake_iface.limits.max_iov    = 4;
-    fake_iface.plan              = &fake_plan;
-    ep->conn->iface              = &fake_iface;
+    fake_iface.limits.max_iov = 4;
+    fake_iface.plan = &fake_plan;
+    ep->conn->iface = &fake_iface;
     free(worker->msg->choices_rma); /* of another test, whose interface had the same address */
     worker->msg->choices_rma = NULL;
     num_records = 0;
@@ -120,7 +120,7 @@ static inline void begin_with(unsigned prot, int placed)
     memset(memory, 0x5a, sizeof(memory));
     for (size_t i = 0; i < ROOM; i++) {
         memory[GUARD + i] = (uint8_t)(i * 7 + (i >> 8));
-        local[i]          = 0x11;
+        local[i] = 0x11;
     }
     map(prot);
 }

@@ -63,10 +63,10 @@ static void begin_copies(void)
     begin();
     fake_group = (struct cw_transport_copies){.ready = fake_ready, .read = fake_read, .write = fake_write};
     fake_transport.copies = &fake_group;
-    rkey->key.validity    = 0x1000;
+    rkey->key.validity = 0x1000;
     num_writes = num_reads = 0;
-    longest  = 0;
-    fails    = 0;
+    longest = 0;
+    fails = 0;
     can_copy = 1;
 }
 
@@ -115,7 +115,7 @@ static void test_long_ones_in_parts(void **state)
     assert_true(from != NULL && to != NULL);
     begin_copies();
     rkey->key.address = (uintptr_t)from;
-    rkey->key.length  = LENGTH;
+    rkey->key.length = LENGTH;
     memset(to, 0x31, LENGTH);
     assert_null(ucp_put_nbx(ep, to, LENGTH, (uintptr_t)from, rkey, &none));
     memset(to, 0, LENGTH);
@@ -132,9 +132,9 @@ static void test_long_ones_in_parts(void **state)
 
 static void test_lists_and_requests(void **state)
 {
-    ucp_dt_iov_t list[]             = {{local, 30}, {local + 100, 0}, {local + 200, 70}};
+    ucp_dt_iov_t list[] = {{local, 30}, {local + 100, 0}, {local + 200, 70}};
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-                                       .datatype     = ucp_dt_make_iov()};
+                                       .datatype = ucp_dt_make_iov()};
 
     (void)state;
     begin_copies();
@@ -159,7 +159,7 @@ static void test_a_copy_that_fails(void **state)
     (void)state;
     begin_copies();
     fails = 1;
-    get   = ucp_get_nbx(ep, local, 100, base(), rkey, &none);
+    get = ucp_get_nbx(ep, local, 100, base(), rkey, &none);
     assert_true(is_pending(get) && num_reads > 0);
     assert_true(word_of(sent_packet(CW_PACKET_GET), 8) == base());
     feed_data(word_of(sent_packet(CW_PACKET_GET), 24), 0, 100);
@@ -236,7 +236,7 @@ static void test_behind_a_late_get(void **state)
     (void)state;
     begin_copies();
     can_copy = 0;
-    get      = ucp_get_nbx(ep, local, 100, base(), rkey, &none);
+    get = ucp_get_nbx(ep, local, 100, base(), rkey, &none);
     assert_true(is_pending(get));
     can_copy = 1;
     assert_null(ucp_put_nbx(ep, local + 500, 8, base() + 100, rkey, &none));

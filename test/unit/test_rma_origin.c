@@ -15,10 +15,10 @@ static void feed_done(uint64_t id, int32_t status)
 
 static void feed_ready(uint64_t id, uint32_t piece)
 {
-    const struct cw_wire_rndv_ready ready = {.send_id    = htole64(id),
-                                             .receive_id = htole64(77),
-                                             .mode       = htole32(CW_WIRE_RNDV_SEND),
-                                             .piece      = htole32(piece)};
+    const struct cw_wire_rndv_ready ready = {.send_id = htole64(id),
+                                          .receive_id = htole64(77),
+                                          .mode = htole32(CW_WIRE_RNDV_SEND),
+                                          .piece = htole32(piece)};
 
     feed(CW_PACKET_RNDV_READY, &ready, sizeof(ready));
 }
@@ -26,7 +26,7 @@ static void feed_ready(uint64_t id, uint32_t piece)
 static void feed_refused(uint64_t id, int32_t status)
 {
     const struct cw_wire_get_refused packet = {.receive_id = htole64(id),
-                                               .status     = (int32_t)htole32((uint32_t)status)};
+                                               .status = (int32_t)htole32((uint32_t)status)};
 
     feed(CW_PACKET_GET_REFUSED, &packet, sizeof(packet));
 }
@@ -39,7 +39,7 @@ static ucs_status_ptr_t start_flush(void)
 static void feed_flushed(int32_t status)
 {
     const struct cw_wire_flushed packet = {.flush_id = htole64(word_of(sent_packet(CW_PACKET_FLUSH), 0)),
-                                           .status   = (int32_t)htole32((uint32_t)status)};
+                                           .status = (int32_t)htole32((uint32_t)status)};
 
     feed(CW_PACKET_FLUSHED, &packet, sizeof(packet));
 }
@@ -92,7 +92,7 @@ static void test_announced_put_ends(void **state)
     assert_null(start_flush());
     end(1);
     for (int late = 0; late < 2; late++) { /* the transport gives the memory back before, or after */
-        id    = announce(&put);
+        id = announce(&put);
         keeps = late;
         feed_ready(id, UINT32_MAX);
         flush = start_flush();
@@ -221,7 +221,7 @@ static void test_operations_that_are_collected(void **state)
 
     (void)state;
     begin();
-    open_batches         = 0;
+    open_batches = 0;
     fake_packets.batch = batch;
     progress();
     for (int i = 0; i < 2; i++) {
@@ -252,7 +252,7 @@ static void test_operations_that_are_collected(void **state)
 static void test_get_answered_by_others(void **state)
 {
     uint8_t packet[sizeof(struct cw_wire_rndv_data) + 100] = {0};
-    struct cw_wire_rndv_data header                        = {0};
+    struct cw_wire_rndv_data header = {0};
     ucs_status_ptr_t get;
     ucp_ep_h other;
     uint64_t id;
@@ -260,7 +260,7 @@ static void test_get_answered_by_others(void **state)
     (void)state;
     other = connected();
     begin();
-    id                = ask(&get, 100);
+    id = ask(&get, 100);
     header.receive_id = htole64(id);
     memcpy(packet, &header, sizeof(header));
     cw_op_packet(other->conn, CW_PACKET_RNDV_DATA, packet, sizeof(packet));
@@ -284,7 +284,7 @@ static void test_get_refused_while_placed(void **state)
 
     (void)state;
     begin();
-    id                = ask(&get, 1000);
+    id = ask(&get, 1000);
     header.receive_id = htole64(id);
     assert_int_equal(cw_op_place(ep->conn, CW_PACKET_RNDV_DATA, &header, 400, iov), 1);
     feed_refused(id, UCS_ERR_INVALID_ADDR);
@@ -323,7 +323,7 @@ static void test_put_behind_get(void **state)
 
     (void)state;
     begin();
-    id     = ask(&get, 100);
+    id = ask(&get, 100);
     beside = ucp_put_nbx(ep, local + 200, 8, base() + 110, rkey, &none);
     assert_int_equal(finish(beside), UCS_OK);
     over = ucp_put_nbx(ep, local + 200, 8, base() + 109, rkey, &none);

@@ -18,20 +18,20 @@ static void feed_put(uint64_t token, uint64_t address, size_t length)
 
 static void feed_put_rts(uint64_t token, uint64_t address, uint64_t length)
 {
-    const struct cw_wire_put_rts packet = {.token   = htole64(token),
-                                           .address = htole64(address),
-                                           .rts     = {.length = htole64(length), .send_id = htole64(SEND_ID)}};
+    const struct cw_wire_put_rts packet = {.token = htole64(token),
+                                         .address = htole64(address),
+                                         .rts = {.length = htole64(length), .send_id = htole64(SEND_ID)}};
 
     feed(CW_PACKET_PUT_RTS, &packet, sizeof(packet));
 }
 
 static void feed_get(uint64_t token, uint64_t address, uint64_t length, uint32_t piece)
 {
-    const struct cw_wire_get packet = {.token      = htole64(token),
-                                       .address    = htole64(address),
-                                       .length     = htole64(length),
-                                       .receive_id = htole64(SEND_ID),
-                                       .piece      = htole32(piece)};
+    const struct cw_wire_get packet = {.token = htole64(token),
+                                  .address = htole64(address),
+                                  .length = htole64(length),
+                                  .receive_id = htole64(SEND_ID),
+                                  .piece = htole32(piece)};
 
     feed(CW_PACKET_GET, &packet, sizeof(packet));
 }

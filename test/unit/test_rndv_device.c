@@ -30,9 +30,9 @@ static void transfer(size_t length, ucs_status_t *sent_p, ucs_status_t *received
     ucs_status_ptr_t send, receive;
 
     fill();
-    receive     = ucp_tag_recv_nbx(sides[1].worker, in, LENGTH, TAG, UINT64_MAX, &param);
-    send        = ucp_tag_send_nbx(sides[0].ep, out, length, TAG, &param);
-    *sent_p     = wait_for(send);
+    receive = ucp_tag_recv_nbx(sides[1].worker, in, LENGTH, TAG, UINT64_MAX, &param);
+    send = ucp_tag_send_nbx(sides[0].ep, out, length, TAG, &param);
+    *sent_p = wait_for(send);
     *received_p = wait_for(receive);
 }
 
@@ -91,9 +91,9 @@ static void test_by_costs(void **state)
 /* What arrives before its receive keeps the key, and the memory of the program that is mapped is used as it is. */
 static void test_unexpected_and_mapped(void **state)
 {
-    const ucp_mem_map_params_t map  = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                       .address    = out,
-                                       .length     = LENGTH};
+    const ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                      .address = out,
+                                      .length = LENGTH};
     const ucp_request_param_t param = {0};
     ucs_status_ptr_t send;
     ucp_mem_h memh;
@@ -119,7 +119,7 @@ static ucp_mem_h map(const struct side *side, void *memory, size_t length)
     const ucp_mem_map_params_t params = {.field_mask =
                                              UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                          .address = memory,
-                                         .length  = length};
+                                         .length = length};
     ucp_mem_h memh;
 
     assert_int_equal(ucp_mem_map(side->context, &params, &memh), UCS_OK);
@@ -131,7 +131,7 @@ static ucp_mem_h map(const struct side *side, void *memory, size_t length)
 static void test_message_outlives_the_mapping(void **state)
 {
     static const char *const schemes[] = {"get_zcopy", "put_zcopy"};
-    const ucp_request_param_t param    = {0};
+    const ucp_request_param_t param = {0};
     ucs_status_ptr_t send, receive;
     ucp_mem_h memh;
 
@@ -140,8 +140,8 @@ static void test_message_outlives_the_mapping(void **state)
         begin(schemes[i]);
         fill();
         memset(in, 0, LENGTH);
-        memh    = map(&sides[0], out, LENGTH);
-        send    = ucp_tag_send_nbx(sides[0].ep, out, LENGTH, TAG, &param);
+        memh = map(&sides[0], out, LENGTH);
+        send = ucp_tag_send_nbx(sides[0].ep, out, LENGTH, TAG, &param);
         receive = ucp_tag_recv_nbx(sides[1].worker, in, LENGTH, TAG, UINT64_MAX, &param);
         while (stats().registered < 2) {
             progress();
@@ -171,7 +171,7 @@ static void test_access_outlives_the_mapping(void **state)
         fill();
         memset(in, 0, LENGTH);
         assert_int_equal(wait_for(ucp_ep_flush_nbx(sides[0].ep, &param)), UCS_OK);
-        memh   = map(&sides[0], is_put ? out : in, LENGTH);
+        memh = map(&sides[0], is_put ? out : in, LENGTH);
         remote = map(&sides[1], is_put ? in : out, LENGTH);
         assert_int_equal(ucp_rkey_pack(sides[1].context, remote, &packed, &length), UCS_OK);
         assert_int_equal(ucp_ep_rkey_unpack(sides[0].ep, packed, &key), UCS_OK);
@@ -201,7 +201,7 @@ static void test_waiting_message_outlives_its_handle(void **state)
     fill();
     memset(in, 0, LENGTH);
     param.memh = map(&sides[0], out, LENGTH);
-    send       = ucp_tag_send_nbx(sides[0].ep, out, 900, TAG, &param);
+    send = ucp_tag_send_nbx(sides[0].ep, out, 900, TAG, &param);
     assert_true(UCS_PTR_IS_PTR(send));
     assert_int_equal(ucp_mem_unmap(sides[0].context, param.memh), UCS_OK);
     param = (ucp_request_param_t){0};
@@ -239,7 +239,7 @@ static void test_receiver_cannot(void **state)
     (void)state;
     begin("get_zcopy");
     change_id = CW_PACKET_TAG_RTS;
-    change    = use_up_registrations;
+    change = use_up_registrations;
     transfer_well(LENGTH);
     assert_true(counts[CW_PACKET_RNDV_DATA] > 0 && stats().gets == 0 && stats().registered == 1);
     end();
@@ -271,7 +271,7 @@ static void move(char *from, char *to, size_t length)
     fill();
     memcpy(from, out, length);
     receive = ucp_tag_recv_nbx(sides[1].worker, to, length, TAG, UINT64_MAX, &param);
-    send    = ucp_tag_send_nbx(sides[0].ep, from, length, TAG, &param);
+    send = ucp_tag_send_nbx(sides[0].ep, from, length, TAG, &param);
     assert_int_equal(wait_for(send), UCS_OK);
     assert_int_equal(wait_for(receive), UCS_OK);
     assert_memory_equal(to, out, length);
@@ -438,7 +438,7 @@ static size_t short_range(uint8_t *bytes, size_t length)
 static size_t strange_part(uint8_t *bytes, size_t length)
 {
     memory_of(bytes)[CW_KEY_MEMORY_HEAD] = 0x14; /* five bytes of domain 1 */
-    bytes[length]                        = 0;
+    bytes[length] = 0;
     return length + 1;
 }
 
@@ -453,17 +453,17 @@ static void test_announcements_that_lie(void **state)
 {
     static const change_fn changes[] = {cut_short,   cut_part,    no_range,     wrapping_range,
                                         other_range, short_range, strange_part, part_twice};
-    const ucp_request_param_t param  = {0};
+    const ucp_request_param_t param = {0};
     ucs_status_ptr_t send, receive;
 
     (void)state;
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         begin("get_zcopy");
         fill();
-        receive   = ucp_tag_recv_nbx(sides[1].worker, in, LENGTH, TAG, UINT64_MAX, &param);
+        receive = ucp_tag_recv_nbx(sides[1].worker, in, LENGTH, TAG, UINT64_MAX, &param);
         change_id = CW_PACKET_TAG_RTS;
-        change    = changes[i];
-        send      = ucp_tag_send_nbx(sides[0].ep, out, LENGTH, TAG, &param);
+        change = changes[i];
+        send = ucp_tag_send_nbx(sides[0].ep, out, LENGTH, TAG, &param);
         assert_true(wait_for(send) < 0);
         assert_int_equal(sides[1].ep->state, CW_EP_FAILED);
         assert_int_equal(ucp_request_check_status(receive), UCS_INPROGRESS);
@@ -486,7 +486,7 @@ static void test_part_of_another_device(void **state)
     (void)state;
     begin("get_zcopy");
     change_id = CW_PACKET_TAG_RTS;
-    change    = part_of_another;
+    change = part_of_another;
     transfer_well(LENGTH);
     assert_true(stats().gets == 0 && counts[CW_PACKET_RNDV_DATA] > 0);
     end();
@@ -515,7 +515,7 @@ static void test_keys_that_lie(void **state)
     for (int i = 0; i < 2; i++) {
         begin(i == 0 ? "get_zcopy" : "put_zcopy");
         change_id = (i == 0) ? CW_PACKET_TAG_RTS : CW_PACKET_RNDV_READY;
-        change    = (i == 0) ? wrong_key : wrong_ready_key;
+        change = (i == 0) ? wrong_key : wrong_ready_key;
         transfer(LENGTH, &sent, &received);
         assert_true(sent < 0 && received < 0);
         end();
@@ -549,7 +549,7 @@ static void test_readies_that_lie(void **state)
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         begin("put_zcopy");
         change_id = CW_PACKET_RNDV_READY;
-        change    = changes[i];
+        change = changes[i];
         transfer(LENGTH, &sent, &received);
         assert_true(sent < 0 && received < 0);
         assert_true(stats().puts == 0);
@@ -561,7 +561,7 @@ static void test_readies_that_lie(void **state)
 static size_t copied_instead(uint8_t *bytes, size_t length)
 {
     const struct cw_wire_rndv_ready *ready = (const void *)bytes;
-    struct cw_wire_rndv_copied copied      = {.receive_id = ready->receive_id};
+    struct cw_wire_rndv_copied copied = {.receive_id = ready->receive_id};
 
     __real_cw_op_packet(sides[1].ep->conn, CW_PACKET_RNDV_COPIED, &copied, sizeof(copied));
     return length;
@@ -576,7 +576,7 @@ static void test_sender_that_wrote_nothing(void **state)
     (void)state;
     begin("put_zcopy");
     change_id = CW_PACKET_RNDV_READY;
-    change    = copied_instead;
+    change = copied_instead;
     transfer(LENGTH, &sent, &received);
     assert_int_equal(received, UCS_OK);
     end();

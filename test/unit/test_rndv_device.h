@@ -60,7 +60,7 @@ void __wrap_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, siz
     }
     memcpy(bytes, data, length);
     length = change(bytes, length);
-    copy   = malloc(length); /* exactly as long as it is, so that a sanitizer sees a byte too much being read */
+    copy = malloc(length); /* exactly as long as it is, so that a sanitizer sees a byte too much being read */
     assert_non_null(copy);
     memcpy(copy, bytes, length);
     __real_cw_op_packet(conn, id, copy, length);
@@ -77,8 +77,8 @@ static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 
 static void open_side(struct side *side, const char *scheme)
 {
-    const ucp_params_t params          = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                          .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA};
     const ucp_worker_params_t no_param = {0};
     ucp_config_t *config;
 
@@ -95,7 +95,7 @@ static void connect_to(struct side *side, const struct side *other)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .err_mode       = UCP_ERR_HANDLING_MODE_PEER,
+                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler.cb = failed};
     ucp_address_t *address;
     size_t length;
@@ -111,13 +111,13 @@ static void begin(const char *scheme)
     struct cw_sim_knobs knobs;
 
     cw_sim_knobs_default(&knobs);
-    knobs.rdma      = (device.rdma > 0) ? device.rdma : 1;
-    knobs.ratio     = device.ratio;
+    knobs.rdma = (device.rdma > 0) ? device.rdma : 1;
+    knobs.ratio = device.ratio;
     knobs.alignment = device.alignment;
     knobs.on_demand = device.on_demand;
-    world      = cw_sim_world_new(1, &knobs);
-    change     = NULL;
-    failures   = 0;
+    world = cw_sim_world_new(1, &knobs);
+    change = NULL;
+    failures = 0;
     memset(counts, 0, sizeof(counts));
     assert_non_null(world);
     open_side(&sides[0], scheme);

@@ -64,11 +64,11 @@ static void test_a_wrong_ready_costs_the_connection(void **state)
     (void)state;
     for (int i = 0; i < 8; i++) {
         begin();
-        ready         = ready_for(announce(&request));
-        ready.piece   = i == 0 ? 0 : i == 4 ? htole32(1) : ready.piece;
-        ready.mode    = i == 1 ? 0 : i == 2 ? htole32(3) : i == 3 ? UINT32_MAX : i >= 4 ? htole32(2) : ready.mode;
+        ready = ready_for(announce(&request));
+        ready.piece = i == 0 ? 0 : i == 4 ? htole32(1) : ready.piece;
+        ready.mode = i == 1 ? 0 : i == 2 ? htole32(3) : i == 3 ? UINT32_MAX : i >= 4 ? htole32(2) : ready.mode;
         ready.address = i >= 5 ? htole64(4096) : 0; /* copies: there is no such thing on this connection */
-        ready.pair    = i == 6 ? UINT32_MAX : i == 7 ? htole32(CW_CLAIM_PAIRS) : 0;
+        ready.pair = i == 6 ? UINT32_MAX : i == 7 ? htole32(CW_CLAIM_PAIRS) : 0;
         feed_ready(ready);
         end(0);
         assert_true(finish(request) < 0);
@@ -127,7 +127,7 @@ static void test_a_done_out_of_place_costs_the_connection(void **state)
     for (int i = 0; i < 2; i++) { /* for an eager one, which was not taken back */
         begin();
         request = start_send(40, 1);
-        id      = word_of(sent_packet(CW_PACKET_TAG_SYNC), offsetof(struct cw_wire_tag_sync, sync_id));
+        id = word_of(sent_packet(CW_PACKET_TAG_SYNC), offsetof(struct cw_wire_tag_sync, sync_id));
         feed_done(id, i == 0 ? UCS_OK : UCS_ERR_CANCELED);
         end(0);
         assert_true(finish(request) < 0);
@@ -142,7 +142,7 @@ static void test_an_acknowledgement_out_of_place_costs_the_connection(void **sta
     (void)state;
     begin(); /* twice */
     request = start_send(40, 1);
-    word    = htole64(word_of(sent_packet(CW_PACKET_TAG_SYNC), offsetof(struct cw_wire_tag_sync, sync_id)));
+    word = htole64(word_of(sent_packet(CW_PACKET_TAG_SYNC), offsetof(struct cw_wire_tag_sync, sync_id)));
     feed(CW_PACKET_TAG_ACK, &word, sizeof(word));
     assert_int_equal(finish(request), UCS_OK);
     feed(CW_PACKET_TAG_ACK, &word, sizeof(word));
@@ -166,8 +166,8 @@ static void test_an_answer_for_another_endpoint_costs_its_sender_alone(void **st
         struct cw_iface *theirs_iface;
 
         begin();
-        id           = announce(&request);
-        theirs       = ep;
+        id = announce(&request);
+        theirs = ep;
         theirs_iface = real_iface;
         begin();
         if (i == 0) {
@@ -177,7 +177,7 @@ static void test_an_answer_for_another_endpoint_costs_its_sender_alone(void **st
         }
         end(0);
         assert_int_equal(ucp_request_check_status(request), UCS_INPROGRESS);
-        ep         = theirs;
+        ep = theirs;
         real_iface = theirs_iface;
         feed_done(id, UCS_OK);
         assert_int_equal(finish(request), UCS_OK);
@@ -284,7 +284,7 @@ static void test_repeated_data_touches_nothing_beside_the_message(void **state)
     end(0);
     assert_true(finish(request) < 0);
     entries = 2; /* so few can be placed: in any order. It was complete */
-    id      = offer(&request, iov, 800);
+    id = offer(&request, iov, 800);
     entries = MAX_ENTRIES;
     feed_data(id, 300, 500);
     feed_data(id, 0, 300);
@@ -315,7 +315,7 @@ static void test_data_for_another_endpoint_costs_its_sender_alone(void **state)
     feed_data(id, 0, 100);
     end(0);
     check_guards(0);
-    ep         = first;
+    ep = first;
     real_iface = first_iface;
     failures = log_lines = 0;
     feed_data(id, 0, 800);
@@ -351,7 +351,7 @@ static void test_copied_unasked_costs_the_connection(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         copied.receive_id = htole64(offer(&request, NULL, 800));
-        copied.status     = (int32_t)htole32((uint32_t)(i == 0 ? UCS_OK : UCS_ERR_IO_ERROR));
+        copied.status = (int32_t)htole32((uint32_t)(i == 0 ? UCS_OK : UCS_ERR_IO_ERROR));
         feed(CW_PACKET_RNDV_COPIED, &copied, sizeof(copied));
         end(0);
         assert_true(finish(request) < 0); /* above all not OK: nothing came */

@@ -24,7 +24,7 @@ enum { READ, WRITTEN, WAYS };
 
 static void open_many(int way, unsigned devices, unsigned ratio, const char *rails)
 {
-    device.rdma  = devices;
+    device.rdma = devices;
     device.ratio = ratio;
     setenv("UCX_MAX_RNDV_RAILS", rails, 1);
     begin(ways[way].scheme);
@@ -34,7 +34,7 @@ static void end_many(void)
 {
     end();
     unsetenv("UCX_MAX_RNDV_RAILS");
-    device.rdma  = 0;
+    device.rdma = 0;
     device.ratio = 0;
 }
 
@@ -47,9 +47,9 @@ static void send_long(size_t length, ucs_status_t *sent_p, ucs_status_t *receive
         long_out[i] = (char)(i * 7 + i / 251);
     }
     memset(long_in, 0x55, length + 1);
-    receive     = ucp_tag_recv_nbx(sides[1].worker, long_in, LONG, TAG, UINT64_MAX, &param);
-    send        = ucp_tag_send_nbx(sides[0].ep, long_out, length, TAG, &param);
-    *sent_p     = wait_for(send);
+    receive = ucp_tag_recv_nbx(sides[1].worker, long_in, LONG, TAG, UINT64_MAX, &param);
+    send = ucp_tag_send_nbx(sides[0].ep, long_out, length, TAG, &param);
+    *sent_p = wait_for(send);
     *received_p = wait_for(receive);
 }
 
@@ -88,11 +88,11 @@ static void check_shared_by_bandwidth(int way)
         open_many(way, cases[i].devices, cases[i].ratio, cases[i].rails);
         warm_up();
         counts[CW_PACKET_RNDV_READY] = 0;
-        first                        = stats().bytes_of[0];
-        all                          = first + stats().bytes_of[1] + stats().bytes_of[2];
+        first = stats().bytes_of[0];
+        all = first + stats().bytes_of[1] + stats().bytes_of[2];
         send_long_well(LONG);
         first = stats().bytes_of[0] - first;
-        all   = stats().bytes_of[0] + stats().bytes_of[1] + stats().bytes_of[2] - all;
+        all = stats().bytes_of[0] + stats().bytes_of[1] + stats().bytes_of[2] - all;
         assert_int_equal(all, LONG); /* each byte once */
         assert_true((double)first > (cases[i].share - 0.13) * LONG && (double)first < (cases[i].share + 0.13) * LONG);
         assert_int_equal(counts[CW_PACKET_RNDV_DATA], 0);
@@ -129,7 +129,7 @@ static void test_a_stripe_fails(void **state)
         open_many(i % WAYS, 2, 1, "2");
         warm_up();
         change_id = ways[i % WAYS].naming;
-        change    = accesses_fail;
+        change = accesses_fail;
         send_long_well(LENGTH + LENGTH / WAYS * (size_t)i);
         in_packets[i % WAYS] += counts[CW_PACKET_RNDV_DATA] > 0;
         change = NULL;
@@ -170,7 +170,7 @@ static void test_parts_that_do_not_help(void **state)
         open_many(i % WAYS, 2, 1, "2");
         warm_up();
         change_id = ways[i % WAYS].naming;
-        change    = changes[i / WAYS];
+        change = changes[i / WAYS];
         send_long_well(LONG);
         assert_int_equal(counts[CW_PACKET_RNDV_DATA] > 0, change == second_key_lies);
         end_many();
@@ -231,10 +231,10 @@ static void test_two_parts_that_lie(void **state)
         open_many(i % WAYS, 2, 1, "2");
         warm_up();
         memset(long_in, 0x55, sizeof(long_in));
-        receive   = ucp_tag_recv_nbx(sides[1].worker, long_in, LONG, TAG, UINT64_MAX, &param);
+        receive = ucp_tag_recv_nbx(sides[1].worker, long_in, LONG, TAG, UINT64_MAX, &param);
         change_id = ways[i % WAYS].naming;
-        change    = changes[i / WAYS];
-        send      = ucp_tag_send_nbx(sides[0].ep, long_out, LONG, TAG, &param);
+        change = changes[i / WAYS];
+        send = ucp_tag_send_nbx(sides[0].ep, long_out, LONG, TAG, &param);
         assert_true(wait_for(send) < 0);
         assert_int_equal(long_in[0], 0x55);
         assert_int_equal(sides[(i % WAYS == READ) ? 1 : 0].ep->state, CW_EP_FAILED);
@@ -255,9 +255,9 @@ static ucp_rkey_h key;
 /* The second side gives the first one its memory. */
 static void open_memory(unsigned ratio, const char *rails)
 {
-    const ucp_mem_map_params_t map  = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                       .address    = long_in,
-                                       .length     = sizeof(long_in)};
+    const ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                      .address = long_in,
+                                      .length = sizeof(long_in)};
     const ucp_request_param_t param = {0};
     void *packed;
     size_t length;
@@ -315,10 +315,10 @@ static void test_puts_and_gets_are_shared(void **state)
             progress();
         }
         first = stats().bytes_of[0];
-        all   = first + stats().bytes_of[1];
+        all = first + stats().bytes_of[1];
         access_well(i % 2, LONG);
         first = stats().bytes_of[0] - first;
-        all   = stats().bytes_of[0] + stats().bytes_of[1] - all;
+        all = stats().bytes_of[0] + stats().bytes_of[1] - all;
         assert_int_equal(all, LONG); /* each byte once */
         assert_true((double)first > (cases[i / 2].share - 0.13) * LONG &&
                     (double)first < (cases[i / 2].share + 0.13) * LONG);
@@ -343,7 +343,7 @@ static void test_a_put_or_get_fails(void **state)
         for (int round = 0; round < 1000; round++) {
             progress();
         }
-        all     = stats().bytes_of[0] + stats().bytes_of[1];
+        all = stats().bytes_of[0] + stats().bytes_of[1];
         request = (i % 2) ? ucp_put_nbx(sides[0].ep, long_out, LONG, (uint64_t)(uintptr_t)long_in, key, &param)
                           : ucp_get_nbx(sides[0].ep, long_out, LONG, (uint64_t)(uintptr_t)long_in, key, &param);
         cw_sim_set_fault(world, CW_SIM_ACCESS, (i < 12) ? CW_SIM_ALWAYS : 50000);

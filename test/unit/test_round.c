@@ -48,9 +48,9 @@ static const ucp_request_param_t none;
 static void note(uint8_t id, const void *packet, size_t length)
 {
     if (id == CW_PACKET_RNDV_DATA || id == CW_PACKET_STREAM_DATA) {
-        length    -= (id == CW_PACKET_RNDV_DATA) ? 16 : 8;
-        packets   += 1;
-        bytes     += length;
+        length -= (id == CW_PACKET_RNDV_DATA) ? 16 : 8;
+        packets += 1;
+        bytes += length;
         all_bytes += length;
     } else if (id == CW_PACKET_TAG_RTS) {
         memcpy(&last_send_id, (const char *)packet + offsetof(struct cw_wire_tag_rts, rts.send_id), 8);
@@ -86,7 +86,7 @@ static ucs_status_t fake_peer_copy(struct cw_conn *conn, const struct iovec *iov
     (void)conn, (void)there, (void)validity;
     packets++;
     for (unsigned i = 0; i < count; i++) {
-        bytes     += iov[i].iov_len;
+        bytes += iov[i].iov_len;
         all_bytes += iov[i].iov_len;
     }
     return UCS_OK;
@@ -106,21 +106,21 @@ static const struct cw_transport_copies fake_peer = {
 /* `copies`: memory of the other side is reached. */
 static void begin(int copies)
 {
-    ep         = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                            .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+    ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER});
     real_iface = ep->conn->iface;
     fake_iface = *real_iface;
     fake_tables(real_iface, &fake_iface);
-    fake_packets.send_short  = fake_short;
-    fake_packets.send_bcopy  = fake_bcopy;
-    fake_packets.send_zcopy  = NULL;
+    fake_packets.send_short = fake_short;
+    fake_packets.send_bcopy = fake_bcopy;
+    fake_packets.send_zcopy = NULL;
     fake_packets.send_placed = NULL;
-    fake_packets.batch       = NULL;
-    fake_transport.copies    = copies ? &fake_peer : NULL;
-    fake_iface.limits.max_bcopy  = MAX_PACKET;
-    fake_iface.limits.max_zcopy  = 0;
+    fake_packets.batch = NULL;
+    fake_transport.copies = copies ? &fake_peer : NULL;
+    fake_iface.limits.max_bcopy = MAX_PACKET;
+    fake_iface.limits.max_zcopy = 0;
     fake_iface.limits.max_placed = 0;
-    ep->conn->iface              = &fake_iface;
+    ep->conn->iface = &fake_iface;
     packets = bytes = all_bytes = 0;
 }
 
@@ -177,13 +177,13 @@ static ucs_status_ptr_t announce(size_t length)
 
 static void feed_ready(enum cw_wire_rndv_mode mode, uint32_t piece, uint32_t pair)
 {
-    const struct cw_wire_rndv_ready ready = {.send_id    = last_send_id,
-                                             .receive_id = htole64(77),
-                                             .address    = (mode == CW_WIRE_RNDV_COPY) ? htole64(4096) : 0,
-                                             .mode       = htole32((uint32_t)mode),
-                                             .piece      = htole32(piece),
-                                             .pair       = htole32(pair),
-                                             .generation = htole32(1)};
+    const struct cw_wire_rndv_ready ready = {.send_id = last_send_id,
+                                          .receive_id = htole64(77),
+                                          .address = (mode == CW_WIRE_RNDV_COPY) ? htole64(4096) : 0,
+                                          .mode = htole32((uint32_t)mode),
+                                          .piece = htole32(piece),
+                                          .pair = htole32(pair),
+                                          .generation = htole32(1)};
 
     feed(CW_PACKET_RNDV_READY, &ready, sizeof(ready));
 }
@@ -246,11 +246,11 @@ static ucp_mem_h map(void)
 
 static void feed_get(ucp_mem_h memh, uint64_t length, uint32_t piece)
 {
-    const struct cw_wire_get packet = {.token      = htole64(memh->key.token),
-                                       .address    = htole64((uint64_t)(uintptr_t)memory),
-                                       .length     = htole64(length),
-                                       .receive_id = htole64(77),
-                                       .piece      = htole32(piece)};
+    const struct cw_wire_get packet = {.token = htole64(memh->key.token),
+                                  .address = htole64((uint64_t)(uintptr_t)memory),
+                                  .length = htole64(length),
+                                  .receive_id = htole64(77),
+                                  .piece = htole32(piece)};
 
     feed(CW_PACKET_GET, &packet, sizeof(packet));
 }
@@ -258,7 +258,7 @@ static void feed_get(ucp_mem_h memh, uint64_t length, uint32_t piece)
 static void test_gets(void **state)
 {
     const uint64_t length = 1 << 20;
-    ucp_mem_h memh        = map();
+    ucp_mem_h memh = map();
 
     (void)state;
     for (uint32_t piece = 0; piece < CW_WIRE_LEAST_PIECE; piece += CW_WIRE_LEAST_PIECE - 1) {
@@ -311,7 +311,7 @@ static void test_a_pair_is_of_one_copy(void **state)
         feed_ready(CW_WIRE_RNDV_COPY, 128 << 10, 3);
         (void)one_round();
         done.send_id = last_send_id;
-        requests[1]  = announce(LONG);
+        requests[1] = announce(LONG);
         if (over) { /* the receiver has all of the first one */
             feed(CW_PACKET_RNDV_DONE, &done, sizeof(done));
             assert_int_equal(cw_alone_wait(worker, requests[0]), UCS_OK);
@@ -326,7 +326,7 @@ static void test_a_pair_is_of_one_copy(void **state)
 /* Announced messages that match many receives are copied by all of them in turn. */
 static void test_copies_of_many_receives(void **state)
 {
-    const uint64_t length              = 1 << 20;
+    const uint64_t length = 1 << 20;
     const struct cw_wire_tag_rts empty = {.tag = 0};
     ucs_status_ptr_t receives[MANY];
     struct cw_wire_tag_rts rts;
@@ -337,10 +337,10 @@ static void test_copies_of_many_receives(void **state)
     begin(1);
     for (uint64_t i = 0; i < MANY; i++) {
         receives[i] = ucp_tag_recv_nbx(worker, in, length, 1000 + i, UINT64_MAX, &none);
-        rts         = empty;
-        rts.tag     = htole64(1000 + i);
-        rts.rts     = (struct cw_wire_rts){.length = htole64(length), .send_id = htole64(i + 1),
-                                           .address = htole64(4096)};
+        rts = empty;
+        rts.tag = htole64(1000 + i);
+        rts.rts = (struct cw_wire_rts){.length = htole64(length), .send_id = htole64(i + 1),
+                                       .address = htole64(4096)};
         feed(CW_PACKET_TAG_RTS, &rts, sizeof(rts));
     }
     rounds_until(MANY * length, (unsigned)(MANY * length / CW_EP_ROUND_BYTES));
@@ -363,7 +363,7 @@ static void test_credit_byte_by_byte(void **state)
 {
     enum { CREDITS = 100, HELD = 20000 };
     ucs_status_ptr_t *requests = calloc(HELD, sizeof(*requests));
-    unsigned looks             = 0;
+    unsigned looks = 0;
 
     (void)state;
     begin(0);

@@ -46,7 +46,7 @@ void *__wrap_malloc(size_t size)
     if (memory != NULL && size > LONG && num_blocks < MOST_BLOCKS) {
         asked++;
         live_bytes += size;
-        blocks[num_blocks].at     = memory;
+        blocks[num_blocks].at = memory;
         blocks[num_blocks++].size = size;
     }
     return memory;
@@ -59,7 +59,7 @@ void __wrap_free(void *memory)
     for (i = 0; i < num_blocks && memory != NULL; i++) {
         if (blocks[i].at == memory) {
             live_bytes -= blocks[i].size;
-            blocks[i]   = blocks[--num_blocks];
+            blocks[i] = blocks[--num_blocks];
         }
     }
     __real_free(memory);
@@ -105,7 +105,7 @@ static ucs_status_t accept_it(void *owner, struct cw_conn *conn, const void *hel
 {
     (void)owner, (void)hello, (void)hello_length, (void)reply;
     *reply_length = 0;
-    accepted      = conn;
+    accepted = conn;
     return UCS_OK;
 }
 
@@ -147,7 +147,7 @@ static unsigned finish(void *owner)
 
 static const struct cw_upcalls upcalls = {
     .take_id = TAKEN_ID, .take = take, .finish = finish, .packet = packet,
-    .accept  = accept_it, .opened = opened, .room = nothing, .closed = closed};
+    .accept = accept_it, .opened = opened, .room = nothing, .closed = closed};
 
 static int connect_both(void **state)
 {
@@ -157,9 +157,9 @@ static int connect_both(void **state)
     (void)state;
     num_blocks = live_bytes = 0;
     arrived = bytes_wrong = 0;
-    num_order         = 0;
+    num_order = 0;
     sends_from_finish = 0;
-    takes             = true;
+    takes = true;
     assert_int_equal(cw_poller_new(0, &poller), UCS_OK);
     params.poller = poller;
     assert_int_equal(cw_iface_open(&cw_self_transport, &params, &iface), UCS_OK);
@@ -188,7 +188,7 @@ struct filling {
 static size_t fill(void *dest, size_t max, void *arg)
 {
     const struct filling *filling = arg;
-    uint8_t *bytes                = dest;
+    uint8_t *bytes = dest;
     size_t i;
 
     assert_true(filling->length <= max);
@@ -206,7 +206,7 @@ static unsigned burst(unsigned count, size_t length)
 
     for (sent = 0; sent < count; sent++) {
         struct filling filling = {.number = (uint8_t)sent, .length = length};
-        ucs_status_t status    = cw_self_transport.packets->send_bcopy(dialled, (uint8_t)sent, length, fill, &filling);
+        ucs_status_t status = cw_self_transport.packets->send_bcopy(dialled, (uint8_t)sent, length, fill, &filling);
 
         if (status != UCS_OK) {
             assert_int_equal(status, CW_AGAIN);

@@ -48,12 +48,12 @@ static int set_up(void **state)
 {
     (void)state;
     ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+                                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER});
     put_under(ep);
-    fake_packets.send_short   = look_short;
-    fake_packets.send_bcopy   = look_bcopy;
-    fake_packets.send_zcopy   = NULL;
-    fake_packets.batch        = batch;
+    fake_packets.send_short = look_short;
+    fake_packets.send_bcopy = look_bcopy;
+    fake_packets.send_zcopy = NULL;
+    fake_packets.batch = batch;
     fake_iface.limits.max_zcopy = 0;
     fake_iface.limits.max_bcopy = 2 * EAGER;
     num_sends = 0;
@@ -197,7 +197,7 @@ static void test_rounds_are_many(void **state)
     (void)state;
     for (int batches = 0; batches < 2; batches++) {
         fake_packets.batch = batches ? batch : NULL;
-        worker->round      = UINT32_MAX;
+        worker->round = UINT32_MAX;
         ucp_worker_progress(worker);
         assert_true(worker->round == UINT64_C(1) << 32);
         post(EAGER);

@@ -25,9 +25,9 @@ static int set_up(void **state)
 {
     (void)state;
     ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+                                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER});
     put_under(ep);
-    fake_packets.send_zcopy   = NULL;
+    fake_packets.send_zcopy = NULL;
     fake_iface.limits.max_zcopy = 0;
     fake_iface.limits.max_bcopy = PACKET;
     ep->conn->max_whole = ep->conn->max_piece = PIECE;

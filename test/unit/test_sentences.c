@@ -82,7 +82,7 @@ static void an_event_fd_is_a_descriptor(void **state)
 {
     const int bad[] = {-1, -7, INT_MIN};
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_EVENT_FD};
-    ucp_worker_h made          = NULL;
+    ucp_worker_h made = NULL;
     size_t i;
 
     (void)state;
@@ -110,7 +110,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
 static void an_id_of_active_messages_has_16_bits(void **state)
 {
     ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                    .cb         = on_message};
+                                    .cb = on_message};
 
     (void)state;
     param.id = 65543;
@@ -168,7 +168,7 @@ static const struct foreign {
 static void addresses_of_others_are_called_so(void **state)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
-    ucp_ep_h ep            = NULL;
+    ucp_ep_h ep = NULL;
     ucp_address_t *own;
     char copy[4096];
     size_t length, i;
@@ -185,7 +185,7 @@ static void addresses_of_others_are_called_so(void **state)
     memcpy(copy, own, length);
     ucp_worker_release_address(worker, own);
     copy[length - 1] = (char)(copy[length - 1] + 1);
-    params.address   = (const ucp_address_t *)(const void *)copy;
+    params.address = (const ucp_address_t *)(const void *)copy;
     assert_int_equal(ucp_ep_create(worker, &params, &ep), UCS_ERR_INVALID_PARAM);
     EXPECT("cannot create an endpoint", "cut or changed on its way");
 }

@@ -31,13 +31,13 @@ static inline void side_open(struct side *side, size_t segment, unsigned fifo, i
                              const struct cw_upcalls *upcalls, void *owner)
 {
     static const struct cw_device device = {.name = "memory"};
-    struct cw_iface_params params        = {.config = &side->config, .upcalls = upcalls, .owner = owner,
-                                            .devices = &device, .num_devices = 1, .worker_uid = 1, .wakeup = wakeup};
+    struct cw_iface_params params = {.config = &side->config, .upcalls = upcalls, .owner = owner,
+                                     .devices = &device, .num_devices = 1, .worker_uid = 1, .wakeup = wakeup};
 
     memset(side, 0, sizeof(*side));
-    side->config.posix_seg_size  = segment;
+    side->config.posix_seg_size = segment;
     side->config.posix_fifo_size = fifo;
-    side->config.posix_bw_bps    = 1e10;
+    side->config.posix_bw_bps = 1e10;
     assert_int_equal(cw_poller_new(wakeup, &side->poller), UCS_OK);
     params.poller = side->poller;
     assert_int_equal(cw_shm_transport.open(&params, &side->iface), UCS_OK);

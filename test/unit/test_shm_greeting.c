@@ -49,7 +49,7 @@ static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hel
     (void)owner;
     (void)reply;
     assert_true(hello_length == 5 && memcmp(hello, "hello", 5) == 0);
-    accepted      = conn;
+    accepted = conn;
     *reply_length = 0;
     return UCS_OK;
 }
@@ -74,12 +74,12 @@ static const struct cw_upcalls upcalls = {.accept = on_accept, .opened = on_open
 static int begin(void **state)
 {
     (void)state;
-    late     = 0;
-    refused  = 0;
-    log_lines    = 0;
+    late = 0;
+    refused = 0;
+    log_lines = 0;
     accepted = dialled = NULL;
-    opened   = UCS_INPROGRESS;
-    ended    = UCS_OK;
+    opened = UCS_INPROGRESS;
+    ended = UCS_OK;
     log_count_begin();
     side_open(&dialler, 8256, 64, 0, &upcalls, NULL);
     side_open(&acceptor, 8256, 64, 0, &upcalls, NULL);
@@ -130,7 +130,7 @@ static void a_greeting_that_comes_late_is_not_waited_for(void **state)
 static int connect_as_stranger(void)
 {
     struct shm_iface *iface = cw_container_of(acceptor.iface, struct shm_iface, super);
-    int fd                  = -1;
+    int fd = -1;
 
     assert_int_equal(cw_unix_connect(iface->directory, iface->token, &fd), UCS_OK);
     return fd;
@@ -144,13 +144,13 @@ static void who_greets_wrongly_or_goes_meanwhile_is_dropped(void **state)
 
     (void)state;
     for (looks = 0; looks < 3; looks++) {
-        fd   = connect_as_stranger();
+        fd = connect_as_stranger();
         late = looks;
         assert_int_equal(cw_unix_send(fd, nonsense, sizeof(nonsense), -1), UCS_OK);
         cw_poller_dispatch(acceptor.poller);
         cw_fd_close(fd);
         cw_poller_dispatch(acceptor.poller);
-        fd   = connect_as_stranger();
+        fd = connect_as_stranger();
         late = looks;
         cw_fd_close(fd);
         cw_poller_dispatch(acceptor.poller);

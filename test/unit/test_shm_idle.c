@@ -62,8 +62,8 @@ static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hel
     (void)hello_length;
     (void)reply;
     node->conns[node->num_conns] = conn;
-    conn->user                   = (void *)(uintptr_t)node->num_conns++;
-    *reply_length                = 0;
+    conn->user = (void *)(uintptr_t)node->num_conns++;
+    *reply_length = 0;
     return UCS_OK;
 }
 

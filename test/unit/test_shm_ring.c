@@ -53,7 +53,7 @@ static struct ring *ring_new(uint32_t first, uint32_t most, uint32_t lap)
     const size_t size = 2 * GUARD + most + SHM_LINE;
 
     assert_non_null(ring);
-    *ring        = (struct ring){.most = most, .limit = first, .seed = next_random()};
+    *ring = (struct ring){.most = most, .limit = first, .seed = next_random()};
     ring->memory = aligned_alloc(GUARD, (size + GUARD - 1) & ~(size_t)(GUARD - 1));
     assert_non_null(ring->memory);
     memset(ring->memory, GUARD_BYTE, size);
@@ -62,7 +62,7 @@ static struct ring *ring_new(uint32_t first, uint32_t most, uint32_t lap)
     cw_shm_tx_init(&ring->tx, ring->memory + GUARD, first, most, &ring->control, lap);
     cw_shm_rx_init(&ring->rx, ring->memory + GUARD, first, most, &ring->control, lap);
     ring->tx.fast.attention = &ring->attention;
-    ring->tx.fast.bell      = ring_bell;
+    ring->tx.fast.bell = ring_bell;
     return ring;
 }
 
@@ -198,7 +198,7 @@ static void tell_if_due(struct ring *ring)
 /* The length of the packet; -1: there is none; -2: it is not as it was sent. */
 static long receive(struct ring *ring)
 {
-    const uint64_t seen   = shm_peek(&ring->rx);
+    const uint64_t seen = shm_peek(&ring->rx);
     const uint32_t length = cw_rx_length(seen);
     int good;
 
@@ -285,7 +285,7 @@ static void every_length_arrives(void **state)
 
     (void)state;
     for (i = 0; i < 3; i++) {
-        ring        = ring_new(firsts[i], 65536, 1);
+        ring = ring_new(firsts[i], 65536, 1);
         ring->limit = 65536;
         for (length = 0; length <= 65536 / 8 * 3 - 384; length += 1 + (length > 6000) * 7) {
             assert_int_equal(push(ring, length, length), 1);
@@ -354,7 +354,7 @@ static void three_packets_share_a_line(void **state)
 static void what_does_not_fit_a_slot_ends_the_line(void **state)
 {
     static const size_t lengths[] = {17, 24, 56, 57, 500};
-    struct ring *ring             = ring_new(65536, 65536, 1);
+    struct ring *ring = ring_new(65536, 65536, 1);
     uint32_t at;
     size_t i, before, j;
 
@@ -434,7 +434,7 @@ static void play(uint32_t first, uint32_t most, size_t max, uint64_t packets, ui
         burst = next_random();
         burst = 1 + burst % ((burst & 256) ? 6 : first / 32);
         for (i = 0; i < burst; i++) {
-            length   = random_length(next_random(), max);
+            length = random_length(next_random(), max);
             promised = (i % 4 == 0) ? length + next_random() % (max - length + 1) : length;
             if (!(promised == length ? send(ring, length) : push(ring, length, promised))) {
                 refused++;
@@ -490,7 +490,7 @@ static void old_bytes_are_no_packets(void **state)
 static void each_line_of_an_old_record_is_cleared(void **state)
 {
     struct ring *ring = ring_new(4096, 4096, 1);
-    uint64_t word     = shm_stamp(2) + (UINT64_C(8) << 16) + 0x101;
+    uint64_t word = shm_stamp(2) + (UINT64_C(8) << 16) + 0x101;
     unsigned i;
     char *data;
 
@@ -606,7 +606,7 @@ static void a_lying_consumer_makes_nobody_write_outside(void **state)
     (void)state;
     for (round = 0; round < 400000; round++) {
         ring->control.done = lie(ring);
-        ring->limit        = (round % 1000 < 10) ? 16384 : 4096;
+        ring->limit = (round % 1000 < 10) ? 16384 : 4096;
         if (round % 1000 == 500) {
             cw_shm_tx_shrink(&ring->tx, 4096);
         }
@@ -675,7 +675,7 @@ static void a_lying_producer_makes_nobody_read_outside(void **state)
         if (read_at(ring) >= ring->most) { /* here a transport ends the connection */
             cw_shm_rx_init(&ring->rx, ring->memory + GUARD, 4096, 4096, &ring->control, ring->rx.lap);
         }
-        lap  = ring->rx.lap;
+        lap = ring->rx.lap;
         word = next_random();
         if (ring->rx.fast.slot == 0) {
             if (round & 1) {
@@ -687,14 +687,14 @@ static void a_lying_producer_makes_nobody_read_outside(void **state)
             ring->rx.fast.line->word = word;
         } else {
             for (i = 0; i < CW_LINE_SLOTS - 1; i++) {
-                word                        = next_random();
+                word = next_random();
                 ring->rx.fast.line->more[i] = (uint32_t)((word & 1) != 0 ? word >> 32 : (word >> 32) % (60u << 16));
             }
             if ((next_random() & 3) == 0) {
                 ring->rx.fast.line->more[ring->rx.fast.slot - 1] = CW_LINE_OVER;
             }
         }
-        seen   = (round & 2) ? cw_rx_look(&ring->rx.fast) : shm_peek(&ring->rx);
+        seen = (round & 2) ? cw_rx_look(&ring->rx.fast) : shm_peek(&ring->rx);
         length = cw_rx_length(seen);
         wraps += ring->rx.lap != lap;
         if (!cw_rx_is_packet(seen)) {
@@ -794,7 +794,7 @@ static void two_threads_agree(void **state)
     (void)state;
     for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         race = (struct race){.ring = ring_new(kinds[i].first, kinds[i].most, 65000), .packets = kinds[i].packets,
-                             .max  = kinds[i].max};
+                             .max = kinds[i].max};
         race.ring->words = kinds[i].words;
         race.ring->limit = kinds[i].most;
         assert_int_equal(pthread_create(&producer, NULL, race_produce, &race), 0);

@@ -23,7 +23,7 @@ static size_t pack_pattern(void *dest, size_t max, void *arg)
 static void on_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
 {
     const unsigned char *bytes = data;
-    struct node *node          = conn->user;
+    struct node *node = conn->user;
     size_t i;
 
     (void)id;
@@ -39,9 +39,9 @@ static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hel
     struct node *node = owner;
 
     assert_true(hello_length == 5 && memcmp(hello, "hello", 5) == 0 && reply != NULL);
-    node->conn    = conn;
-    node->opened  = UCS_OK;
-    conn->user    = node;
+    node->conn = conn;
+    node->opened = UCS_OK;
+    conn->user = node;
     *reply_length = 0;
     return UCS_OK;
 }

@@ -48,8 +48,8 @@ static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hel
     (void)hello;
     (void)hello_length;
     (void)reply;
-    node->conn    = conn;
-    conn->user    = node;
+    node->conn = conn;
+    conn->user = node;
     *reply_length = 0;
     return UCS_OK;
 }
@@ -129,10 +129,10 @@ static void talk(struct node *from, struct node *to, unsigned count)
 static unsigned pages_of(const struct node *node)
 {
     const struct shm_conn *conn = cw_container_of(node->conn, struct shm_conn, super);
-    const size_t page           = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t num            = conn->memory_size / page;
-    unsigned char *present      = calloc(num, 1);
-    unsigned count              = 0;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t num = conn->memory_size / page;
+    unsigned char *present = calloc(num, 1);
+    unsigned count = 0;
     size_t i;
 
     assert_int_equal(mincore(conn->memory, conn->memory_size, present), 0);
@@ -156,7 +156,7 @@ static void rest(struct node *a, struct node *b)
 static int is_strict(void)
 {
     FILE *file = fopen("/proc/sys/vm/overcommit_memory", "re");
-    int mode   = '2';
+    int mode = '2';
 
     if (file != NULL) {
         mode = fgetc(file);

@@ -50,7 +50,7 @@ static unsigned number_in(const void *header)
 static unsigned on_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov)
 {
     const unsigned number = number_in(header);
-    const size_t half     = length / 2;
+    const size_t half = length / 2;
 
     assert_ptr_equal(conn->user, &sides[1]);
     assert_int_equal(id, 10 + number);
@@ -91,8 +91,8 @@ static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hel
     (void)hello;
     (void)hello_length;
     (void)reply;
-    side->conn    = conn;
-    conn->user    = side;
+    side->conn = conn;
+    conn->user = side;
     *reply_length = 0;
     return UCS_OK;
 }
@@ -135,7 +135,7 @@ static void progress(void)
 static struct cw_sim_world *begin(uint64_t seed)
 {
     static const struct cw_device device = {.name = "sim0"};
-    struct cw_iface_params params        = {.upcalls = &upcalls, .devices = &device, .num_devices = 1};
+    struct cw_iface_params params = {.upcalls = &upcalls, .devices = &device, .num_devices = 1};
     struct cw_sim_world *world;
     struct cw_sim_knobs knobs;
     char address[64];
@@ -143,7 +143,7 @@ static struct cw_sim_world *begin(uint64_t seed)
 
     cw_sim_knobs_random(&knobs, seed);
     knobs.max_placed = LENGTH;
-    world            = cw_sim_world_new(seed, &knobs);
+    world = cw_sim_world_new(seed, &knobs);
     memset(sides, 0, sizeof(sides));
     memset(place_calls, 0, sizeof(place_calls));
     memset(placed_calls, 0, sizeof(placed_calls));
@@ -155,7 +155,7 @@ static struct cw_sim_world *begin(uint64_t seed)
     }
     for (i = 0; i < 2; i++) {
         assert_int_equal(cw_poller_new(0, &sides[i].poller), UCS_OK);
-        params.owner  = &sides[i];
+        params.owner = &sides[i];
         params.poller = sides[i].poller;
         assert_int_equal(cw_sim_transport.open(&params, &sides[i].iface), UCS_OK);
     }
@@ -200,8 +200,8 @@ static int send_one(unsigned number)
 {
     static struct cw_completion completions[PACKETS];
     const size_t length = length_of(number);
-    struct iovec iov    = {source[number], length};
-    uint64_t header[2]  = {number, 0};
+    struct iovec iov = {source[number], length};
+    uint64_t header[2] = {number, 0};
     ucs_status_t status;
 
     completions[number].done = on_done;
@@ -301,7 +301,7 @@ static void no_place_ends_the_connection(void **state)
 
     (void)state;
     for (seed = 1; seed <= SEEDS; seed++) {
-        world     = begin(seed);
+        world = begin(seed);
         refuse_at = 7;
         for (number = 0; number < 20 && send_one(number); number++) {
         }

@@ -14,7 +14,7 @@
 
 static const struct cw_transport self = {.name = "self", .device_class = CW_DEVICE_SELF};
 static const struct cw_transport rdma = {.name = "rdma", .device_class = CW_DEVICE_NET};
-static const struct cw_transport tcp  = {.name = "tcp", .device_class = CW_DEVICE_NET};
+static const struct cw_transport tcp = {.name = "tcp", .device_class = CW_DEVICE_NET};
 
 static void check(uint64_t id, const char *expected)
 {

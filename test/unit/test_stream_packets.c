@@ -38,7 +38,7 @@ static int setup(void **state)
     setenv("UCX_LOG_LEVEL", "fatal", 1);
     assert_true(cw_alone_open(UCP_FEATURE_TAG | UCP_FEATURE_STREAM, &context, &worker));
     ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+                                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER});
     assert_int_equal(ep->state, CW_EP_OPEN);
     return 0;
 }
@@ -174,7 +174,7 @@ static void test_read_without_memory(void **state)
 
     (void)state;
     for (i = 0; i < PACKETS; i++) {
-        size   = 1 + i % 17;
+        size = 1 + i % 17;
         header = htole64(offset);
         memcpy(packet, &header, sizeof(header));
         for (size_t k = 0; k < size; k++) {
@@ -184,11 +184,11 @@ static void test_read_without_memory(void **state)
         offset += size;
     }
     cw_op_ep(ep)->stream->sent = offset; /* it gets the credit of what it did not send itself */
-    no_memory        = 1;
+    no_memory = 1;
     for (i = 0; at < offset; i++) {
-        const size_t element      = (offset - at < 1000) ? 1 : elements[i % 8];
+        const size_t element = (offset - at < 1000) ? 1 : elements[i % 8];
         ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE,
-                                     .datatype     = ucp_dt_make_contig(element)};
+                                     .datatype = ucp_dt_make_contig(element)};
 
         length = 7777;
         assert_null(ucp_stream_recv_nbx(ep, in, sizes[i % 8] / element, &length, &param));
@@ -214,12 +214,12 @@ static void test_packets_stay_apart(void **state)
     enum { PACKETS = 5000, LONGEST = 700 };
     static uint8_t packet[8 + LONGEST];
     uint64_t offset = 0, header;
-    size_t length   = 0, sizes[] = {1, 7, 510, 511, 512, 513, LONGEST, 2}, size;
+    size_t length = 0, sizes[] = {1, 7, 510, 511, 512, 513, LONGEST, 2}, size;
     ucs_status_ptr_t held[16] = {NULL};
 
     (void)state;
     for (unsigned i = 0; i < PACKETS && offset + LONGEST < CW_STREAM_WINDOW; i++) {
-        size   = sizes[i % 8];
+        size = sizes[i % 8];
         header = htole64(offset);
         memcpy(packet, &header, sizeof(header));
         memset(packet + 8, (int)i, size);

@@ -20,13 +20,13 @@ static void test_a_message_goes_eagerly_when_credit_comes_first(void **state)
     (void)state;
     begin();
     fake_iface.limits.max_bcopy = LENGTH / 2;
-    cw_op_ep(ep)->credit.flying            = CW_CREDIT_WINDOW;
-    blocked                     = 1;
-    request                     = ucp_tag_send_nbx(ep, text, LENGTH, 5, &none);
+    cw_op_ep(ep)->credit.flying = CW_CREDIT_WINDOW;
+    blocked = 1;
+    request = ucp_tag_send_nbx(ep, text, LENGTH, 5, &none);
     assert_true(UCS_PTR_IS_PTR(request));
     assert_int_equal(num_records, 0);
     cw_op_ep(ep)->credit.flying = 0;
-    blocked          = 0;
+    blocked = 0;
     cw_ep_drain(ep);
     assert_int_equal(count_packets(CW_PACKET_TAG_RTS), 0);
     assert_int_equal(word_of(sent_packet(CW_PACKET_TAG_FIRST), offsetof(struct cw_wire_tag_first, sync_id)), 0);

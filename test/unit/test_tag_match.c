@@ -132,7 +132,7 @@ static void test_tag4_tag5_order_stays_in_large_queues(void **state)
 static void test_tag4_order_stays_when_a_list_is_hashed(void **state)
 {
     static const uint64_t masks[] = {EXACT, 0xff, EXACT, 0xffff};
-    unsigned hashed               = 0;
+    unsigned hashed = 0;
     unsigned i;
 
     (void)state;

@@ -161,7 +161,7 @@ static void test_a_refused_allocation_is_not_repeated_at_once(void **state)
     (void)state;
     post(0, 0, EXACT);
     memory.refuses = always;
-    memory.calls   = 0;
+    memory.calls = 0;
     for (i = 1; i < MANY; i++) {
         post(i, i, EXACT);
     }
@@ -177,7 +177,7 @@ static void test_a_refused_allocation_is_not_repeated_at_once(void **state)
         arrive(i, i);
     }
     memory.refuses = always;
-    memory.calls   = 0;
+    memory.calls = 0;
     for (i = 0; i < 1000; i++) {
         assert_null(cw_tag_matcher_probe(&matcher, MANY, EXACT, false));
     }
@@ -319,7 +319,7 @@ static unsigned count_collisions(uint64_t seed, uint64_t (*key)(unsigned i))
     for (i = 0; i < 4096; i++) {
         size_t bucket = cw_tag_hash(seed, key(i), 0) % 4096;
 
-        collisions  += used[bucket];
+        collisions += used[bucket];
         used[bucket] = 1;
     }
     return collisions;

@@ -162,7 +162,7 @@ static uint64_t some_mask(struct program *p)
 static void choose_masks(struct program *p)
 {
     static const uint64_t usual[] = {UINT64_MAX, 0, 0xffffffff00000000, 0xffffff, 0x7fffffffffffffff};
-    unsigned              kind    = random_below(&p->random, 4);
+    unsigned              kind = random_below(&p->random, 4);
     unsigned              i;
 
     switch (kind) {
@@ -229,7 +229,7 @@ static void choose_weights(struct program *p)
 
 static void do_post(struct program *p)
 {
-    uint64_t               tag  = some_tag(p);
+    uint64_t               tag = some_tag(p);
     uint64_t               mask = some_mask(p);
     struct cw_tag_message *message;
     struct cw_tag_recv    *recv;
@@ -238,14 +238,14 @@ static void do_post(struct program *p)
     if (p->num_spare_recvs == 0) {
         return;
     }
-    recv    = p->spare_recvs[--p->num_spare_recvs];
-    found   = model_find(&p->unexpected, tag, mask);
+    recv = p->spare_recvs[--p->num_spare_recvs];
+    found = model_find(&p->unexpected, tag, mask);
     message = cw_tag_matcher_post(&p->matcher, recv, tag, mask);
     if (found < p->unexpected.count) {
         require(p, message == p->unexpected.items[found].object, "a receive took another message");
         require(p, !cw_tag_matcher_is_posted(&p->matcher, recv), "a matched receive is posted");
         p->spare_messages[p->num_spare_messages++] = model_take(&p->unexpected, found);
-        p->spare_recvs[p->num_spare_recvs++]       = recv;
+        p->spare_recvs[p->num_spare_recvs++] = recv;
     } else {
         require(p, message == NULL, "a receive took a message where none matches");
         require(p, cw_tag_matcher_is_posted(&p->matcher, recv), "an unmatched receive is not posted");
@@ -264,7 +264,7 @@ static void do_arrive(struct program *p)
         return;
     }
     found = model_find(&p->posted, tag, UINT64_MAX);
-    recv  = cw_tag_matcher_arrive(&p->matcher, tag);
+    recv = cw_tag_matcher_arrive(&p->matcher, tag);
     if (found < p->posted.count) {
         require(p, recv == p->posted.items[found].object, "a message took another receive");
         require(p, !cw_tag_matcher_is_posted(&p->matcher, recv), "a matched receive is posted");
@@ -279,9 +279,9 @@ static void do_arrive(struct program *p)
 
 static void do_probe(struct program *p, bool remove)
 {
-    uint64_t               tag     = some_tag(p);
-    uint64_t               mask    = some_mask(p);
-    unsigned               found   = model_find(&p->unexpected, tag, mask);
+    uint64_t               tag = some_tag(p);
+    uint64_t               mask = some_mask(p);
+    unsigned               found = model_find(&p->unexpected, tag, mask);
     struct cw_tag_message *message = cw_tag_matcher_probe(&p->matcher, tag, mask, remove);
 
     if (found == p->unexpected.count) {
@@ -386,14 +386,14 @@ static void run_program(struct program *p, uint64_t seed)
     unsigned              i;
 
     memset(p, 0, sizeof(*p));
-    p->seed               = seed;
-    p->random.state       = seed * 0x100000001b3u;
-    refused.random.state  = ~seed;
-    refused.percent       = refuse_percents[seed % 5];
-    memory.live           = 0;
-    memory.refuses        = refuse;
+    p->seed = seed;
+    p->random.state = seed * 0x100000001b3u;
+    refused.random.state = ~seed;
+    refused.percent = refuse_percents[seed % 5];
+    memory.live = 0;
+    memory.refuses = refuse;
     for (i = 0; i < MAX_LIVE; i++) {
-        p->spare_recvs[p->num_spare_recvs++]       = &p->recvs[i];
+        p->spare_recvs[p->num_spare_recvs++] = &p->recvs[i];
         p->spare_messages[p->num_spare_messages++] = &p->messages[i];
     }
     choose_masks(p);
@@ -431,7 +431,7 @@ int main(int argc, char **argv)
 
     if (argc > 1) {
         first_seed = strtoull(argv[1], NULL, 0);
-        num_seeds  = (argc > 2) ? strtoull(argv[2], NULL, 0) : 1;
+        num_seeds = (argc > 2) ? strtoull(argv[2], NULL, 0) : 1;
     }
     return cmocka_run_group_tests_name("tag_match_model", tests, NULL, NULL);
 }

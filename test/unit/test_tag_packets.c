@@ -64,8 +64,8 @@ static void received(void *request, ucs_status_t status, const ucp_tag_recv_info
 static void test_counts_of_unexpected(void **state)
 {
     const uint64_t *values = worker->counts.values;
-    const uint64_t before  = values[CW_COUNT_TAG_RECEIVED];
-    char in[48]            = "";
+    const uint64_t before = values[CW_COUNT_TAG_RECEIVED];
+    char in[48] = "";
 
     (void)state;
     assert_int_equal(values[CW_COUNT_UNEXPECTED_BYTES], 0);
@@ -96,7 +96,7 @@ static void test_announcement_of_nothing(void **state)
 /* A synchronous message that nobody received can be taken back, like one that was announced. */
 static void test_synchronous_is_taken_back(void **state)
 {
-    const struct cw_wire_tag_sync sync     = {.tag = htole64(5), .sync_id = htole64(78)};
+    const struct cw_wire_tag_sync sync = {.tag = htole64(5), .sync_id = htole64(78)};
     const struct cw_wire_tag_cancel cancel = {.send_id = htole64(78)};
     ucp_tag_recv_info_t info;
 
@@ -112,7 +112,7 @@ static void test_synchronous_is_taken_back(void **state)
 static void test_credit_of_longer_messages(void **state)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = received};
-    const unsigned count            = CW_CREDIT_WINDOW / (LONG + CW_CREDIT_MESSAGE);
+    const unsigned count = CW_CREDIT_WINDOW / (LONG + CW_CREDIT_MESSAGE);
     static char in[LONG];
     unsigned i;
 
@@ -176,8 +176,8 @@ static void test_kept_in_its_packet(void **state)
     static char in[KEPT];
 
     (void)state;
-    fake_packets.keep           = keep;
-    fake_packets.give_back      = give_back;
+    fake_packets.keep = keep;
+    fake_packets.give_back = give_back;
     fake_iface.limits.keep_room = ROOM;
     num_kept = num_given_back = 0;
     for (unsigned i = 0; i < 4; i++) {
@@ -210,8 +210,8 @@ static void test_kept_in_its_packet(void **state)
 static void test_pieces_beside_a_placed_one(void **state)
 {
     uint8_t first[sizeof(struct cw_wire_tag_first) + 1] = {0}, next[sizeof(struct cw_wire_next) + 5] = {0};
-    struct cw_wire_tag_first begin                      = {.tag = htole64(9), .total = htole64(11)};
-    struct cw_wire_next header                          = {.offset = htole64(1)};
+    struct cw_wire_tag_first begin = {.tag = htole64(9), .total = htole64(11)};
+    struct cw_wire_next header = {.offset = htole64(1)};
     struct iovec iov;
 
     (void)state;

@@ -118,7 +118,7 @@ static void test_no_more_are_kept_than_the_bound(void **state)
 static void test_what_is_not_needed_is_given_back(void **state)
 {
     const unsigned class = cw_tag_class(ROOM);
-    unsigned rounds      = 0;
+    unsigned rounds = 0;
 
     (void)state;
     take(MANY, ROOM);

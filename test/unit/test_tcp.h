@@ -107,7 +107,7 @@ static inline struct link *new_link(struct node *node)
 
     assert_true(node->num_links <= MAX_LINKS);
     memset(link, 0, sizeof(*link));
-    link->node          = node;
+    link->node = node;
     link->closed_status = UCS_INPROGRESS;
     return link;
 }
@@ -128,9 +128,9 @@ static inline ucs_status_t on_accept(void *owner, struct cw_conn *conn, const vo
     link = new_link(node);
     memcpy(link->hello, hello, hello_length);
     link->hello_length = hello_length;
-    link->conn         = conn;
-    link->opened       = 1;
-    conn->user         = link;
+    link->conn = conn;
+    link->opened = 1;
+    conn->user = link;
     if (node->try_send_in_accept) {
         assert_int_equal(cw_tcp_transport.packets->send_short(conn, 9, 0, "x", 1), CW_AGAIN);
     }
@@ -142,9 +142,9 @@ static inline void on_opened(struct cw_conn *conn, ucs_status_t status, const vo
     struct link *link = conn->user;
 
     assert_false(link->opened);
-    link->opened        = 1;
+    link->opened = 1;
     link->opened_status = status;
-    link->hello_length  = reply_length;
+    link->hello_length = reply_length;
     if (reply_length > 0) {
         memcpy(link->hello, reply, reply_length);
     }
@@ -176,24 +176,24 @@ static inline void node_configure(struct node *node)
     struct cw_config *config = &node->config;
 
     memset(node, 0, sizeof(*node));
-    config->tcp_tx_seg_size    = 8192;
-    config->tcp_rx_seg_size    = 65536;
-    config->tcp_max_iov        = 6;
-    config->tcp_max_poll       = 16;
-    config->tcp_nodelay        = 1;
-    config->tcp_sndbuf         = CW_MEMUNITS_AUTO;
-    config->tcp_rcvbuf         = CW_MEMUNITS_AUTO;
-    config->tcp_syn_cnt        = CW_ULUNITS_AUTO;
-    config->tcp_keepidle_ns    = UINT64_C(10000000000);
-    config->tcp_keepintvl_ns   = UINT64_C(2000000000);
-    config->tcp_keepcnt        = CW_ULUNITS_AUTO;
-    config->tcp_af_prio.names  = families;
-    config->tcp_af_prio.count  = 2;
-    config->tcp_max_bw_bps     = 2.2e9;
-    config->tcp_failure        = CW_LOG_DIAG;
+    config->tcp_tx_seg_size = 8192;
+    config->tcp_rx_seg_size = 65536;
+    config->tcp_max_iov = 6;
+    config->tcp_max_poll = 16;
+    config->tcp_nodelay = 1;
+    config->tcp_sndbuf = CW_MEMUNITS_AUTO;
+    config->tcp_rcvbuf = CW_MEMUNITS_AUTO;
+    config->tcp_syn_cnt = CW_ULUNITS_AUTO;
+    config->tcp_keepidle_ns = UINT64_C(10000000000);
+    config->tcp_keepintvl_ns = UINT64_C(2000000000);
+    config->tcp_keepcnt = CW_ULUNITS_AUTO;
+    config->tcp_af_prio.names = families;
+    config->tcp_af_prio.count = 2;
+    config->tcp_max_bw_bps = 2.2e9;
+    config->tcp_failure = CW_LOG_DIAG;
     config->connect_timeout_ns = UINT64_C(10000000000);
-    node->answer               = UCS_OK;
-    node->answer_length        = 5;
+    node->answer = UCS_OK;
+    node->answer_length = 5;
 }
 
 static inline ucs_status_t node_try_open(struct node *node, const char *device)
@@ -201,7 +201,7 @@ static inline ucs_status_t node_try_open(struct node *node, const char *device)
     struct cw_device devices[16];
     struct cw_iface_params params = {
         .config = &node->config, .upcalls = &upcalls, .owner = node, .devices = devices, .wakeup = 1};
-    static uint64_t uid           = 0x1234567800000000u;
+    static uint64_t uid = 0x1234567800000000u;
     ucs_status_t status;
 
     params.worker_uid = ++uid;
@@ -217,7 +217,7 @@ static inline ucs_status_t node_try_open(struct node *node, const char *device)
         return status;
     }
     params.poller = node->poller;
-    status        = cw_tcp_transport.open(&params, &node->iface);
+    status = cw_tcp_transport.open(&params, &node->iface);
     if (status != UCS_OK) {
         cw_poller_free(node->poller);
         return status;
@@ -281,7 +281,7 @@ static inline void drive_for_ms(struct node *left, struct node *right, unsigned 
 
 static inline struct link *dial(struct node *from, struct node *to)
 {
-    struct link *link   = new_link(from);
+    struct link *link = new_link(from);
     ucs_status_t status = cw_tcp_transport.connect->dial(from->iface, to->address, to->address_length, "hello", 5, link,
                                                          &link->conn);
     assert_int_equal(status, UCS_OK);
@@ -292,7 +292,7 @@ static inline struct link *dial(struct node *from, struct node *to)
 static inline struct link *connect_nodes(struct node *from, struct node *to, struct link **accepted_p)
 {
     const unsigned before = to->num_links + (from == to);
-    struct link *link     = dial(from, to);
+    struct link *link = dial(from, to);
 
     DRIVE_UNTIL(from, to, link->opened);
     assert_int_equal(link->opened_status, UCS_OK);

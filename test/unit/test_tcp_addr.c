@@ -22,18 +22,18 @@ static struct cw_net_interface interface(struct cw_net_address address, unsigned
 
 static struct cw_tcp_address sample(void)
 {
-    return (struct cw_tcp_address){.port      = 4711,
-                                   .netns     = 0x0102030405060708u,
-                                   .key       = 0xa1b2c3d4u,
-                                   .listens   = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
-                                   .num_hosts = 3,
-                                   .hosts     = {v4(10, 0, 0, 5), v4(192, 168, 1, 5), v6(0x20, 5)}};
+    return (struct cw_tcp_address){.port = 4711,
+                              .netns = 0x0102030405060708u,
+                              .key = 0xa1b2c3d4u,
+                              .listens = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
+                              .num_hosts = 3,
+                              .hosts = {v4(10, 0, 0, 5), v4(192, 168, 1, 5), v6(0x20, 5)}};
 }
 
 static void test_round_trip(void **state)
 {
-    static const uint8_t head[]         = {0x12, 0x67, 1,    2,  3, 4, 5, 6,   7,   8, 0xa1, 0xb2, 0xc3,
-                                           0xd4, 3,    0x12, 10, 0, 0, 5, 192, 168, 1, 5,    0x20};
+    static const uint8_t head[] = {0x12, 0x67, 1,    2,  3, 4, 5, 6,   7,   8, 0xa1, 0xb2, 0xc3,
+                                   0xd4, 3,    0x12, 10, 0, 0, 5, 192, 168, 1, 5,    0x20};
     const struct cw_tcp_address address = sample();
     struct cw_tcp_address decoded;
     uint8_t bytes[CW_TCP_ADDRESS_MAX];
@@ -77,7 +77,7 @@ static void test_any_bytes(void **state)
         if (next_random() % 2) { /* nearly right ones */
             drawn[15] = (uint8_t)((next_random() % 9) | (next_random() % 9) << 4);
             drawn[14] &= 3;
-            i      = CW_TCP_ADDRESS_HEAD + 4u * (drawn[15] & 15u) + 16u * (drawn[15] >> 4);
+            i = CW_TCP_ADDRESS_HEAD + 4u * (drawn[15] & 15u) + 16u * (drawn[15] >> 4);
             length = (i <= sizeof(drawn)) ? i : length;
         }
         bytes = malloc(length + (length == 0)); /* its own block, so that a sanitizer sees each byte too many */
@@ -90,7 +90,7 @@ static void test_any_bytes(void **state)
                                               (uint8_t)next_random(), ""};
             }
             assert_true(decoded.num_hosts <= CW_TCP_ADDRESS_MAX_HOSTS && decoded.port != 0);
-            why   = NULL;
+            why = NULL;
             count = cw_tcp_candidates(&local, &decoded, (round & 1) ? routes : NULL, candidates, &why);
             assert_true(count <= CW_TCP_MAX_CANDIDATES && (count > 0 || why != NULL));
         }
@@ -124,10 +124,10 @@ static void check_order(const struct cw_tcp_local *local, const struct cw_tcp_ad
 static void test_candidates(void **state)
 {
     struct cw_tcp_address peer = sample();
-    struct cw_tcp_local local  = {.netns     = peer.netns,
-                                  .loopback  = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
-                                  .num_hosts = 2,
-                                  .hosts     = {interface(v4(172, 16, 0, 9), 16), interface(v4(192, 168, 1, 200), 24)}};
+    struct cw_tcp_local local = {.netns = peer.netns,
+                             .loopback = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
+                             .num_hosts = 2,
+                             .hosts = {interface(v4(172, 16, 0, 9), 16), interface(v4(192, 168, 1, 200), 24)}};
 
     (void)state;
     check_order(&local, &peer, "127.0.0.1:4711 [::1]:4711 192.168.1.5:4711 10.0.0.5:4711 ");
@@ -149,10 +149,10 @@ static void test_candidates(void **state)
     peer.num_hosts = 0;
     check_order(&local, &peer, "it is on another host or in another network namespace and offers only loopback there");
     /* what a peer must not make us dial */
-    peer            = sample();
-    peer.hosts[0]   = v4(127, 0, 0, 1);
-    peer.hosts[1]   = v4(0, 0, 0, 0);
-    peer.hosts[2]   = v6(0, 1);
+    peer = sample();
+    peer.hosts[0] = v4(127, 0, 0, 1);
+    peer.hosts[1] = v4(0, 0, 0, 0);
+    peer.hosts[2] = v6(0, 1);
     local.num_hosts = 1;
     check_order(&local, &peer, "no address of it is of a family that a network device here has");
 }
@@ -161,11 +161,11 @@ static void test_candidates(void **state)
  * namespace also where the system sends to itself. */
 static void test_n23_17_candidates_of_one_device(void **state)
 {
-    struct cw_tcp_address peer  = sample();
-    struct cw_tcp_local local   = {.netns     = peer.netns,
-                                   .loopback  = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
-                                   .num_hosts = 1,
-                                   .hosts     = {interface(v4(192, 168, 1, 5), 24)}};
+    struct cw_tcp_address peer = sample();
+    struct cw_tcp_local local = {.netns = peer.netns,
+                             .loopback = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
+                             .num_hosts = 1,
+                             .hosts = {interface(v4(192, 168, 1, 5), 24)}};
     struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
 
     (void)state;
@@ -183,18 +183,18 @@ static void test_n23_17_candidates_of_one_device(void **state)
 
 static void test_candidates_by_route(void **state)
 {
-    struct cw_tcp_address peer = {.port      = 4711,
-                                  .netns     = 1,
-                                  .listens   = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
-                                  .num_hosts = 6,
-                                  .hosts     = {v4(10, 0, 0, 5), v4(10, 1, 0, 5), v4(10, 2, 0, 5), v4(10, 3, 0, 5),
-                                                v6(0x20, 5), v6(0x30, 5)}};
-    struct cw_tcp_local local  = {.netns     = 2,
-                                  .loopback  = 3,
-                                  .num_hosts = 2,
-                                  .hosts     = {interface(v4(10, 1, 0, 9), 24), interface(v6(0x40, 1), 64)}};
-    struct cw_route routes[6]  = {{CW_ROUTE_GATEWAY, 0, ""},  {CW_ROUTE_DIRECT, 16, ""},  {CW_ROUTE_DIRECT, 24, ""},
-                                  {CW_ROUTE_GATEWAY, 12, ""}, {CW_ROUTE_GATEWAY, 0, ""}, {CW_ROUTE_DIRECT, 64, ""}};
+    struct cw_tcp_address peer = {.port = 4711,
+                             .netns = 1,
+                             .listens = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
+                             .num_hosts = 6,
+                             .hosts = {v4(10, 0, 0, 5), v4(10, 1, 0, 5), v4(10, 2, 0, 5), v4(10, 3, 0, 5),
+                                           v6(0x20, 5), v6(0x30, 5)}};
+    struct cw_tcp_local local = {.netns = 2,
+                             .loopback = 3,
+                             .num_hosts = 2,
+                             .hosts = {interface(v4(10, 1, 0, 9), 24), interface(v6(0x40, 1), 64)}};
+    struct cw_route routes[6] = {{CW_ROUTE_GATEWAY, 0, ""},  {CW_ROUTE_DIRECT, 16, ""},  {CW_ROUTE_DIRECT, 24, ""},
+                                 {CW_ROUTE_GATEWAY, 12, ""}, {CW_ROUTE_GATEWAY, 0, ""}, {CW_ROUTE_DIRECT, 64, ""}};
     unsigned i;
 
     (void)state;
@@ -265,8 +265,8 @@ static void test_ways(void **state)
         memset(routes, 0, sizeof(routes));
         peer = (struct cw_tcp_address){.num_hosts = 4};
         for (j = 0; j < 4; j++) {
-            peer.hosts[j]  = (struct cw_net_address){.family = CW_NET_IPV4, .bytes = {10, 0, 0, (uint8_t)j}};
-            candidates[j]  = peer.hosts[j];
+            peer.hosts[j] = (struct cw_net_address){.family = CW_NET_IPV4, .bytes = {10, 0, 0, (uint8_t)j}};
+            candidates[j] = peer.hosts[j];
             routes[j].kind = CW_ROUTE_DIRECT;
             strcpy(routes[j].device, table[i].devices[j]);
         }

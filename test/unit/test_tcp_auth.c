@@ -18,7 +18,7 @@
 
 enum { OFFER_BYTES = CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_offer),
        PROOF_BYTES = CW_TCP_GREETING_SIZE + CW_TCP_PROOF_SIZE,
-       BY_SECRET   = CW_TCP_SECRET | CW_TCP_SIZED };
+       BY_SECRET = CW_TCP_SECRET | CW_TCP_SIZED };
 
 static char key_file[64], other_file[64];
 static struct node acceptor; /* has the key */
@@ -58,8 +58,8 @@ static void open_with_key_of(struct node *node, char *path, unsigned auth_tls)
     static char *devices[] = {"all"};
 
     node_configure(node);
-    node->config.auth_key_file     = path;
-    node->config.auth_tls          = auth_tls;
+    node->config.auth_key_file = path;
+    node->config.auth_tls = auth_tls;
     node->config.net_devices.names = devices;
     node->config.net_devices.count = 1;
     assert_int_equal(node_try_open(node, NULL), UCS_OK);
@@ -97,7 +97,7 @@ static uint32_t key_of_acceptor(uint16_t *port_p)
 static int call(void)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int fd            = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     uint16_t port;
 
     (void)key_of_acceptor(&port);
@@ -111,7 +111,7 @@ static int call(void)
 static size_t hear(int fd, uint8_t *bytes, size_t length)
 {
     const uint64_t deadline_ns = cw_clock_ns() + TIMEOUT_NS;
-    size_t have                = 0;
+    size_t have = 0;
     ssize_t got;
 
     while (have < length) {
@@ -232,10 +232,10 @@ static void test_other_key_or_none(void **state)
 static void test_kin_of_the_secret(void **state)
 {
     static const uint8_t short_one[64] = "a secret of 24 characters";
-    static const uint8_t hash[]        = {0x28, 0x16, 0x59, 0x78, 0x88, 0xe4, 0xa0, 0xd3, 0xa3, 0x6b, 0x82,
-                                          0xb8, 0x33, 0x16, 0xab, 0x32, 0x68, 0x0e, 0xb8, 0xf0, 0x0f, 0x8c,
-                                          0xd3, 0xb9, 0x04, 0xd6, 0x81, 0x24, 0x6d, 0x28, 0x5a, 0x0e};
-    static const size_t lengths[]      = {26, 40, 64, sizeof(hash)};
+    static const uint8_t hash[] = {0x28, 0x16, 0x59, 0x78, 0x88, 0xe4, 0xa0, 0xd3, 0xa3, 0x6b, 0x82,
+                                   0xb8, 0x33, 0x16, 0xab, 0x32, 0x68, 0x0e, 0xb8, 0xf0, 0x0f, 0x8c,
+                                   0xd3, 0xb9, 0x04, 0xd6, 0x81, 0x24, 0x6d, 0x28, 0x5a, 0x0e};
+    static const size_t lengths[] = {26, 40, 64, sizeof(hash)};
     static char files[2][64];
     struct node nodes[2];
     uint8_t long_one[100];
@@ -363,11 +363,11 @@ static void test_replay(void **state)
 /* Dials a false acceptor. Returns its socket, with the dialler's offer taken from it. */
 static int false_acceptor(struct link **link_p, uint8_t offer[OFFER_BYTES])
 {
-    struct sockaddr_in name  = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int listener       = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
-    socklen_t length         = sizeof(name);
-    struct link *link        = new_link(&dialler);
+    socklen_t length = sizeof(name);
+    struct link *link = new_link(&dialler);
     int fd;
 
     assert_true(bind(listener, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(listener, 1) == 0);
@@ -393,7 +393,7 @@ static void test_reflection(void **state)
 
     (void)state;
     begin();
-    fd       = false_acceptor(&link, bytes);
+    fd = false_acceptor(&link, bytes);
     bytes[5] = CW_TCP_AGREED;
     say(fd, bytes, sizeof(bytes));
     DRIVE_UNTIL(&dialler, &dialler, recv(fd, proof, sizeof(proof), MSG_DONTWAIT) == (ssize_t)sizeof(proof));
@@ -418,7 +418,7 @@ static void test_acceptor_of_release_1_0(void **state)
     assert_true(bytes[CW_TCP_GREETING_SIZE] & CW_TCP_SECRET); /* else the nonce would be malformed there */
     assert_true(bytes[CW_TCP_GREETING_SIZE] != CW_TCP_SECRET);
     cw_tcp_greeting_encode(answer, (enum cw_tcp_greeting_kind)CW_TCP_UNSUITED, sizeof(struct cw_tcp_unsuited), 0);
-    answer[CW_TCP_GREETING_SIZE]     = CW_TCP_SECRET;
+    answer[CW_TCP_GREETING_SIZE] = CW_TCP_SECRET;
     answer[CW_TCP_GREETING_SIZE + 1] = CW_TCP_OTHER_PROTECTION;
     say(fd, answer, sizeof(answer));
     DRIVE_UNTIL(&dialler, &dialler, link->opened);
@@ -520,7 +520,7 @@ static void test_bad_settings(void **state)
     make_file(long_file, text);
     for (i = 0; i < 5; i++) {
         node_configure(&node);
-        log_lines                 = 0;
+        log_lines = 0;
         node.config.auth_key_file = (i == 0) ? missing : (i == 1) ? directory : (i == 2) ? short_file :
                                     (i == 3) ? long_file : key_file;
         assert_int_equal(chmod(key_file, (i == 4) ? 0640 : 0600), 0);

@@ -27,7 +27,7 @@ static inline void put_packet(uint8_t **bytes, size_t *length, uint8_t id, const
 {
     const uint32_t size = (uint32_t)data_length;
 
-    const size_t after  = *length + 1 + sizeof(size) + data_length;
+    const size_t after = *length + 1 + sizeof(size) + data_length;
 
     assert_true(after <= MAX_BYTES);
     if (*bytes == NULL || memory_of(after) != memory_of(*length)) {

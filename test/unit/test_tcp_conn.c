@@ -22,7 +22,7 @@ static void fill(uint8_t *to, size_t length, uint32_t seed)
     size_t i;
 
     for (i = 0; i < length; i++) {
-        seed  = seed * 1664525u + 1013904223u;
+        seed = seed * 1664525u + 1013904223u;
         to[i] = (uint8_t)(seed >> 24);
     }
 }
@@ -40,9 +40,9 @@ static size_t pack_pattern(void *dest, size_t max, void *arg)
 static ucs_status_t send_one(struct link *from, unsigned i, struct link *sent, struct wait *wait, uint8_t *memory)
 {
     static uint8_t buffer[CW_TCP_PACKET_MAX];
-    const uint8_t id        = (uint8_t)i;
-    struct pattern pattern  = {.seed = i, .length = (i * 977u) % 8193u};
-    const uint64_t header   = i;
+    const uint8_t id = (uint8_t)i;
+    struct pattern pattern = {.seed = i, .length = (i * 977u) % 8193u};
+    const uint64_t header = i;
     struct iovec iov[3];
     ucs_status_t status;
     size_t length = 0;
@@ -66,7 +66,7 @@ static ucs_status_t send_one(struct link *from, unsigned i, struct link *sent, s
         iov[0] = (struct iovec){memory, length / 3};
         iov[1] = (struct iovec){memory + length / 3, 0};
         iov[2] = (struct iovec){memory + length / 3, length - length / 3};
-        *wait  = (struct wait)WAIT_INIT;
+        *wait = (struct wait)WAIT_INIT;
         status = tcp->packets->send_zcopy(from->conn, id, &header, 8, iov, 3, &wait->completion);
         memcpy(buffer, &header, 8);
         memcpy(buffer + 8, memory, length);
@@ -83,7 +83,7 @@ static ucs_status_t send_one(struct link *from, unsigned i, struct link *sent, s
 static void stream(size_t sndbuf, size_t rcvbuf, unsigned packets)
 {
     static uint8_t memory[CW_TCP_PACKET_MAX];
-    struct link sent       = {0};
+    struct link sent = {0};
     struct wait zcopy_wait = WAIT_INIT, flush_wait = WAIT_INIT;
     unsigned i = 0, again = 0, zcopies = 0;
     ucs_status_t status;
@@ -156,7 +156,7 @@ static unsigned fill_up(struct link *link, struct link *sent)
 
 static void test_cls5_a_close_delivers_what_was_sent(void **state)
 {
-    struct link sent       = {0};
+    struct link sent = {0};
     struct wait waits[CW_TCP_MAX_FLUSHES + 1];
     unsigned packets, i;
 
@@ -198,7 +198,7 @@ static void test_a_close_waits_for_a_deaf_peer_for_a_while_only(void **state)
     unsigned sent = 0;
 
     (void)state;
-    conn    = tcp_conn(dialled);
+    conn = tcp_conn(dialled);
     do { /* until the system takes no more, since the peer's has no room, either; then it is given room for the rest */
         assert_int_equal(tcp->packets->send_short(dialled->conn, 1, 0, block, sizeof(block)), UCS_OK);
         sent++;
@@ -344,9 +344,9 @@ static void test_an_idle_connection_owns_no_buffers(void **state)
 
 static void assert_probed(struct link *link, int idle_s)
 {
-    const int fd     = tcp_conn(link)->item.fd;
+    const int fd = tcp_conn(link)->item.fd;
     socklen_t length = sizeof(int);
-    int value        = -1;
+    int value = -1;
 
     assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &value, &length), 0);
     assert_int_equal(value, idle_s > 0);
@@ -375,15 +375,15 @@ static void test_n23_73_limit_for_unacknowledged_bytes(void **state)
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         node_configure(&left);
         node_configure(&right);
-        left.config.keepalive_interval_ns  = UINT64_C(20000000000);
-        left.config.tcp_user_timeout_ns    = cases[i].given_s * 1000000000;
-        right.config.tcp_user_timeout_ns   = cases[i].given_s * 1000000000;
+        left.config.keepalive_interval_ns = UINT64_C(20000000000);
+        left.config.tcp_user_timeout_ns = cases[i].given_s * 1000000000;
+        right.config.tcp_user_timeout_ns = cases[i].given_s * 1000000000;
         assert_int_equal(node_try_open(&left, NULL), UCS_OK);
         assert_int_equal(node_try_open(&right, NULL), UCS_OK);
         dialled = connect_nodes(&left, &right, &accepted);
         assert_int_equal(limit_of(dialled), cases[i].by_itself_ms);
         assert_int_equal(limit_of(accepted), cases[i].by_itself_ms);
-        conn  = cw_tcp_conn_of(dialled->conn);
+        conn = cw_tcp_conn_of(dialled->conn);
         iface = cw_tcp_iface_of(dialled->conn);
         tcp->connect->watch(dialled->conn);
         cw_tcp_watch_sends(conn);
@@ -405,8 +405,8 @@ static void test_a_silent_machine_is_probed_unless_unwanted(void **state)
         node_configure(&left);
         node_configure(&right);
         left.config.keepalive_interval_ns = (round == 1) ? CW_TIME_INF : TIMEOUT_NS;
-        left.config.tcp_keepidle_ns       = (round == 2) ? CW_TIME_INF : TIMEOUT_NS / 2;
-        right.config                      = left.config;
+        left.config.tcp_keepidle_ns = (round == 2) ? CW_TIME_INF : TIMEOUT_NS / 2;
+        right.config = left.config;
         assert_int_equal(node_try_open(&left, NULL), UCS_OK);
         assert_int_equal(node_try_open(&right, NULL), UCS_OK);
         dialled = connect_nodes(&left, &right, &accepted);
@@ -429,7 +429,7 @@ static void test_connections_that_take_turns_are_served(void **state)
 
     (void)state;
     for (i = 0; i < count; i++) {
-        dialled[i]     = connect_nodes(&left, &right, &accepted);
+        dialled[i] = connect_nodes(&left, &right, &accepted);
         accepted->echo = 1;
     }
     for (round = 1; round <= 200; round++) {

@@ -42,9 +42,9 @@ static void test_a_node_dials_itself(void **state)
 static void test_a_refusal_reaches_the_dialler(void **state)
 {
     (void)state;
-    right.answer        = UCS_ERR_REJECTED;
+    right.answer = UCS_ERR_REJECTED;
     right.answer_length = CW_HELLO_MAX;
-    dialled             = dial(&left, &right);
+    dialled = dial(&left, &right);
     DRIVE_UNTIL(&left, &right, dialled->opened);
     assert_int_equal(dialled->opened_status, UCS_ERR_REJECTED);
     assert_int_equal(dialled->hello_length, CW_HELLO_MAX);
@@ -78,7 +78,7 @@ static void test_a_peer_without_an_address_is_told_of(void **state)
     address.num_hosts = 0;
     address.netns++;
     right.address_length = cw_tcp_address_encode(&address, right.address);
-    dialled              = dial(&left, &right);
+    dialled = dial(&left, &right);
     DRIVE_UNTIL(&left, &right, dialled->opened);
     assert_int_equal(dialled->opened_status, UCS_ERR_NO_DEVICE);
     assert_non_null(strstr(dialled->conn->end, "it is on another host"));
@@ -105,8 +105,8 @@ static void test_a_dial_never_reaches_the_wrong_worker(void **state)
 static int trap_open(uint16_t *port)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-    socklen_t length        = sizeof(name);
-    const int trap          = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length = sizeof(name);
+    const int trap = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_int_equal(bind(trap, (struct sockaddr *)&name, sizeof(name)), 0);
     assert_int_equal(listen(trap, 1), 0);
@@ -118,7 +118,7 @@ static int trap_open(uint16_t *port)
 /* NB-97: nobody knows whether a silent server computes or speaks another protocol; the log says both, once. */
 static void test_a_silent_server_is_told_of(void **state)
 {
-    static char *devices[]   = {"all"};
+    static char *devices[] = {"all"};
     struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
     struct link *link;
     int trap, fd;
@@ -126,8 +126,8 @@ static void test_a_silent_server_is_told_of(void **state)
     (void)state;
     trap = trap_open(&to.port);
     node_configure(&left);
-    left.config.net_devices.names  = devices;
-    left.config.net_devices.count  = 1;
+    left.config.net_devices.names = devices;
+    left.config.net_devices.count = 1;
     left.config.connect_timeout_ns = UINT64_C(20000000);
     assert_int_equal(node_try_open(&left, NULL), UCS_OK);
     node_open(&right);
@@ -146,16 +146,16 @@ static void test_a_silent_server_is_told_of(void **state)
 /* N23-73: connections by socket address have a limit of their own, at both ends. */
 static void test_n23_73_limit_by_socket_address(void **state)
 {
-    static char *devices[]   = {"all"};
+    static char *devices[] = {"all"};
     struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
     struct cw_listening *listening;
     struct link *link;
 
     (void)state;
     node_configure(&left);
-    left.config.net_devices.names      = devices;
-    left.config.net_devices.count      = 1;
-    left.config.tcp_user_timeout_ns    = UINT64_C(7000000000);
+    left.config.net_devices.names = devices;
+    left.config.net_devices.count = 1;
+    left.config.tcp_user_timeout_ns = UINT64_C(7000000000);
     left.config.tcp_cm_user_timeout_ns = UINT64_C(9000000000);
     assert_int_equal(node_try_open(&left, NULL), UCS_OK);
     node_open(&right);
@@ -182,11 +182,11 @@ static void test_a_half_answered_dial_ends(void **state)
     assert_int_equal(node_try_open(&left, NULL), UCS_OK);
     node_open(&right);
     assert_null(cw_tcp_address_decode(right.address, right.address_length, &address));
-    trap            = trap_open(&address.port);
+    trap = trap_open(&address.port);
     address.listens = CW_TCP_LISTENS_IPV4;
     assert_int_equal(cw_tcp_address_encode(&address, right.address), right.address_length);
     dialled = dial(&left, &right);
-    fd      = accept(trap, NULL, NULL);
+    fd = accept(trap, NULL, NULL);
     DRIVE_UNTIL(&left, &right, recv(fd, hello, sizeof(hello), MSG_DONTWAIT) == (ssize_t)sizeof(hello));
     greeting = tcp_conn(dialled)->greeting;
     assert_false(cw_alarm_is_set(&greeting->alarm));
@@ -214,7 +214,7 @@ static void test_a_dead_candidate_is_followed_by_the_next(void **state)
     right.config.tcp_af_prio.names = families;
     right.config.tcp_af_prio.count = 1;
     assert_int_equal(node_try_open(&right, NULL), UCS_OK);
-    tcp_of(&left)->local.loopback   = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6;
+    tcp_of(&left)->local.loopback = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6;
     tcp_of(&left)->local.ipv6_first = 1;
     assert_null(cw_tcp_address_decode(right.address, right.address_length, &address));
     assert_int_equal(address.listens, CW_TCP_LISTENS_IPV4);
@@ -253,7 +253,7 @@ static void test_ports_come_from_the_range(void **state)
         assert_true(tries < 100);
         node_configure(&nodes[0]);
         nodes[0].config.tcp_port_range.first = port;
-        nodes[0].config.tcp_port_range.last  = port + 1;
+        nodes[0].config.tcp_port_range.last = port + 1;
         nodes[1] = nodes[2] = nodes[0];
         if (node_try_open(&nodes[0], NULL) != UCS_OK) {
             continue;
@@ -294,8 +294,8 @@ static ucs_status_t open_in_range(struct node *node, unsigned first, unsigned la
 
     node_configure(node);
     node->config.tcp_port_range.first = first;
-    node->config.tcp_port_range.last  = last;
-    listen_error                      = error;
+    node->config.tcp_port_range.last = last;
+    listen_error = error;
     log_count_begin();
     status = node_try_open(node, NULL);
     log_count_end();
@@ -360,7 +360,7 @@ static void test_ipv6_is_used_alone(void **state)
     node_configure(&left);
     left.config.tcp_af_prio.names = families;
     left.config.tcp_af_prio.count = 1;
-    right                         = left;
+    right = left;
     if (tcp->query_devices(&left.config, NULL, 0) == 0) {
         skip(); /* no IPv6 address on this machine */
     }

@@ -20,7 +20,7 @@ static char key[] = "/tmp/tcp_empty.XXXXXX";
 static int make_key(void **state)
 {
     static const char bytes[32] = "0123456789abcdef0123456789abcde";
-    int fd                      = mkstemp(key);
+    int fd = mkstemp(key);
 
     (void)state;
     if (fd < 0 || write(fd, bytes, sizeof(bytes)) != (ssize_t)sizeof(bytes)) {
@@ -42,7 +42,7 @@ static void configure(struct node *node, int filter)
     if (filter == CHECKSUM) {
         node->config.tcp_checksum = 1;
     } else {
-        node->config.auth_tls      = 1;
+        node->config.auth_tls = 1;
         node->config.auth_key_file = key;
     }
 }
@@ -164,8 +164,8 @@ static void test_loss_in_a_long_record(void **state)
 {
     static uint8_t payload[60000], bytes[70000];
     const struct iovec iov = {payload, sizeof(payload)};
-    struct wait wait       = WAIT_INIT;
-    size_t have            = 0;
+    struct wait wait = WAIT_INIT;
+    size_t have = 0;
     ssize_t got;
 
     (void)state;

@@ -29,9 +29,9 @@ static void side_init(struct side *side, int fd, int dialled)
     assert_int_equal(cw_poller_new(0, &side->iface.poller), UCS_OK);
     cw_list_init(&side->iface.unread);
     side->conn.super.iface = &side->iface.super;
-    side->iface.security   = &side->security;
-    side->conn.item.fd     = fd;
-    side->conn.filter      = cw_tcp_filter_crc_new(dialled);
+    side->iface.security = &side->security;
+    side->conn.item.fd = fd;
+    side->conn.filter = cw_tcp_filter_crc_new(dialled);
     assert_non_null(side->conn.filter);
     side->conn.filter->conn = &side->conn;
     cw_list_init(&side->conn.filter->unread);
@@ -193,14 +193,14 @@ static void test_small_buffers(void **state)
     sides_begin();
     assert_int_equal(setsockopt(left.conn.item.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
     while (have < LENGTH) {
-        part   = (LENGTH - sent) / (1 + rounds % 3);
+        part = (LENGTH - sent) / (1 + rounds % 3);
         iov[0] = (struct iovec){bytes + sent, part / 2};
         iov[1] = (struct iovec){bytes + sent + part / 2, part - part / 2};
-        ret    = cw_tcp_filter_sendv(&left.conn, iov, 2);
+        ret = cw_tcp_filter_sendv(&left.conn, iov, 2);
         assert_true(ret >= 0 || ret == -EAGAIN);
         sent += (ret > 0) ? (size_t)ret : 0;
         part = 1 + (rounds++ * 977) % 5000;
-        ret  = cw_tcp_filter_recv(&right.conn, in + have, (part < LENGTH - have) ? part : LENGTH - have);
+        ret = cw_tcp_filter_recv(&right.conn, in + have, (part < LENGTH - have) ? part : LENGTH - have);
         assert_true(ret > 0 || ret == -EAGAIN);
         have += (ret > 0) ? (size_t)ret : 0;
     }
@@ -222,7 +222,7 @@ static void test_settings_differ(void **state)
     for (i = 0; i < 4; i++) {
         node_configure(&dialler);
         node_configure(&acceptor);
-        dialler.config.tcp_checksum  = i & 1;
+        dialler.config.tcp_checksum = i & 1;
         acceptor.config.tcp_checksum = i >> 1;
         assert_int_equal(node_try_open(&dialler, NULL), UCS_OK);
         assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);

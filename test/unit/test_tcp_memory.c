@@ -34,7 +34,7 @@ static int fails(void)
 {
     if (fail_all || countdown == 0) {
         countdown = -1;
-        errno     = ENOMEM;
+        errno = ENOMEM;
         return 1;
     }
     countdown -= countdown > 0;
@@ -125,9 +125,9 @@ static void on_ordered_placed(struct cw_conn *conn, uint8_t id, const void *head
 static const struct cw_upcalls ordered_upcalls = {.packet = on_ordered_packet,
                                                   .accept = on_accept,
                                                   .opened = on_opened,
-                                                  .place  = on_place,
+                                                  .place = on_place,
                                                   .placed = on_ordered_placed,
-                                                  .room   = on_room,
+                                                  .room = on_room,
                                                   .closed = on_closed};
 
 static size_t pack_number(void *dest, size_t max, void *arg)
@@ -141,7 +141,7 @@ static ucs_status_t send_number(struct link *link, uint64_t number, struct count
 {
     static uint8_t memory[60000];
     const uint64_t header[CW_PLACE_HEADER / sizeof(uint64_t)] = {number};
-    struct iovec iov                                          = {memory, sizeof(memory)};
+    struct iovec iov = {memory, sizeof(memory)};
 
     switch (number % 4) {
     case 0:
@@ -169,8 +169,8 @@ static void stream(struct node *left, struct node *right, struct link *dialled, 
 {
     struct counter counter = {{counter_done}, 0};
     unsigned sent[2] = {0, 0}, taken = 0, side, turn = 0;
-    struct link *ends[2]         = {dialled, accepted};
-    const uint64_t deadline_ns   = cw_clock_ns() + TIMEOUT_NS;
+    struct link *ends[2] = {dialled, accepted};
+    const uint64_t deadline_ns = cw_clock_ns() + TIMEOUT_NS;
     ucs_status_t status;
 
     while (dialled->packets < PACKETS || accepted->packets < PACKETS) {
@@ -210,7 +210,7 @@ static int life(int shortage)
         goto close_left;
     }
     left->iface->upcalls = right->iface->upcalls = &ordered_upcalls;
-    dialled                                      = new_link(left);
+    dialled = new_link(left);
     if (cw_tcp_transport.connect->dial(left->iface, right->address, right->address_length, "hello", 5, dialled,
                               &dialled->conn) != UCS_OK) {
         goto close_right;

@@ -42,7 +42,7 @@ static inline int connected_tiny(void **state)
     (void)state;
     node_configure(&left);
     node_configure(&right);
-    left.config.tcp_sndbuf  = TINY;
+    left.config.tcp_sndbuf = TINY;
     right.config.tcp_rcvbuf = TINY;
     assert_int_equal(node_try_open(&left, NULL), UCS_OK);
     assert_int_equal(node_try_open(&right, NULL), UCS_OK);

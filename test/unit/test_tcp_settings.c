@@ -44,11 +44,11 @@ static void probes_fit_into_the_interval(void **state)
 
     (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        config                       = (struct cw_config){.connect_timeout_ns = 10 * S};
+        config = (struct cw_config){.connect_timeout_ns = 10 * S};
         config.keepalive_interval_ns = cases[i].interval_ns;
-        config.tcp_keepidle_ns       = cases[i].idle_ns;
-        config.tcp_keepintvl_ns      = cases[i].probe_ns;
-        config.tcp_keepcnt           = cases[i].count;
+        config.tcp_keepidle_ns = cases[i].idle_ns;
+        config.tcp_keepintvl_ns = cases[i].probe_ns;
+        config.tcp_keepcnt = cases[i].count;
         cw_tcp_settings_load(&config, &settings);
         if (settings.silence_ns != cases[i].silence_ns ||
             settings.keepalive.idle_s != cases[i].expected.idle_s ||
@@ -72,12 +72,12 @@ static void test_n23_73_limits_for_unacknowledged_bytes(void **state)
 
     (void)state;
     for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-        config.tcp_user_timeout_ns    = values[i][0];
+        config.tcp_user_timeout_ns = values[i][0];
         config.tcp_cm_user_timeout_ns = CW_TIME_AUTO;
         cw_tcp_settings_load(&config, &settings);
         assert_true(settings.socket.user_timeout_ms == values[i][1] && settings.cm_user_timeout_ms == 0);
         config.tcp_cm_user_timeout_ns = values[i][0];
-        config.tcp_user_timeout_ns    = CW_TIME_AUTO;
+        config.tcp_user_timeout_ns = CW_TIME_AUTO;
         cw_tcp_settings_load(&config, &settings);
         assert_true(settings.cm_user_timeout_ms == values[i][1] && settings.socket.user_timeout_ms == 0);
     }

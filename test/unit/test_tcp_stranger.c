@@ -36,7 +36,7 @@ static int raw_connect(const struct node *node)
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct cw_tcp_address address;
     const int one = 1;
-    const int fd  = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_null(cw_tcp_address_decode(node->address, node->address_length, &address));
     name.sin_port = htons(address.port);
@@ -66,8 +66,8 @@ static int raw_open(struct node *node, struct link **link_p)
 {
     uint8_t bytes[CW_TCP_GREETING_SIZE + 5];
     const unsigned before = node->num_links;
-    const int fd          = raw_connect(node);
-    size_t have           = 0;
+    const int fd = raw_connect(node);
+    size_t have = 0;
     ssize_t ret;
 
     cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 5, tcp_of(node)->key);
@@ -106,9 +106,9 @@ static void test_wrong_greetings(void **state)
     (void)state;
     node_open(&node);
     node_open(&other);
-    good    = raw_open(&node, &link);
+    good = raw_open(&node, &link);
     dialled = connect_nodes(&other, &node, &accepted);
-    links   = node.num_links;
+    links = node.num_links;
     memcpy(wrong[0], "GET / HTTP/1.1\r\n", 16);
     memset(wrong[1], 0xff, 16);
     greeting(wrong[2], CW_TCP_MAGIC, CW_TCP_VERSION + 1, CW_TCP_HELLO, 0, tcp_of(&node)->key, 0);
@@ -120,7 +120,7 @@ static void test_wrong_greetings(void **state)
     log_count_begin();
     for (i = 0; i < 8; i++) {
         log_lines = 0;
-        fd        = raw_connect(&node);
+        fd = raw_connect(&node);
         raw_send(fd, wrong[i], 16);
         DRIVE_UNTIL(&node, &other, raw_ended(fd));
         assert_int_equal(log_lines, 1);
@@ -187,8 +187,8 @@ static void test_slow_and_silent(void **state)
     cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 5, tcp_of(&node)->key);
     memcpy(bytes + CW_TCP_GREETING_SIZE, "hello", 5);
     silent = raw_connect(&node);
-    slow   = raw_connect(&node);
-    early  = raw_connect(&node);
+    slow = raw_connect(&node);
+    early = raw_connect(&node);
     for (i = 0; i < sizeof(bytes); i++) {
         assert_int_equal(node.num_links, 0);
         raw_send(slow, bytes + i, 1);
@@ -200,7 +200,7 @@ static void test_slow_and_silent(void **state)
     close(early);
     DRIVE_UNTIL(&node, &node, tcp_of(&node)->num_strangers == 1);
     log_count_begin();
-    stranger  = cw_list_head(&tcp_of(&node)->strangers, struct cw_tcp_conn, link);
+    stranger = cw_list_head(&tcp_of(&node)->strangers, struct cw_tcp_conn, link);
     assert_in_range(stranger->greeting->deadline_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
     assert_in_range(tcp_of(&node)->hello_deadline.at_ns, cw_clock_ns(), stranger->greeting->deadline_ns);
     cw_poller_alarm_set(node.poller, &tcp_of(&node)->hello_deadline, cw_clock_ns()); /* too early for this one */
@@ -299,7 +299,7 @@ static void test_broken_frames(void **state)
     memcpy(good + CW_TCP_FRAME_HEADER, "good", 4);
     for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
         log_lines = 0;
-        fd        = raw_open(&node, &link);
+        fd = raw_open(&node, &link);
         raw_send(fd, good, sizeof(good));
         raw_send(fd, broken[i], CW_TCP_FRAME_HEADER);
         DRIVE_UNTIL(&node, &node, link->closed_status != UCS_INPROGRESS);
@@ -435,9 +435,9 @@ static void on_placed(struct cw_conn *conn, uint8_t id, const void *header, size
 static const struct cw_upcalls placing_upcalls = {.packet = on_packet,
                                                   .accept = on_accept,
                                                   .opened = on_opened,
-                                                  .place  = on_place,
+                                                  .place = on_place,
                                                   .placed = on_placed,
-                                                  .room   = on_room,
+                                                  .room = on_room,
                                                   .closed = on_closed};
 
 /* Writes one frame and how its arrival is written down. Returns its length. */
@@ -463,7 +463,7 @@ static size_t put_frame(uint8_t *to, int placed, uint8_t id, size_t payload, uns
  * sends. */
 static void test_placed_split_everywhere(void **state)
 {
-    static const size_t sizes[]     = {5, 50, 1, 0, 70};
+    static const size_t sizes[] = {5, 50, 1, 0, 70};
     static const unsigned padding[] = {9, CW_TCP_PADDING_MAX, 0, 3, 1};
     uint8_t bytes[600], *expected = NULL;
     size_t length = 0, expected_length = 0, cut;
@@ -479,7 +479,7 @@ static void test_placed_split_everywhere(void **state)
     }
     node_open(&node);
     node.iface->upcalls = &placing_upcalls;
-    fd                  = raw_open(&node, &link);
+    fd = raw_open(&node, &link);
     for (cut = 0; cut < length; cut++) {
         link->length = link->packets = 0;
         if (cut > 0) {
@@ -528,7 +528,7 @@ static void test_placed_in_vain(void **state)
     node.iface->upcalls = &placing_upcalls;
     for (length = 1; length < sizeof(frame); length += 7) {
         places = 0;
-        fd     = raw_open(&node, &link);
+        fd = raw_open(&node, &link);
         raw_send(fd, frame, length);
         close(fd);
         DRIVE_UNTIL(&node, &node, link->closed_status != UCS_INPROGRESS);
@@ -559,10 +559,10 @@ static void test_no_descriptors(void **state)
         fds[i] = raw_connect(&node); /* in the backlog of the kernel */
     }
     dialled = dial(&other, &node);
-    spare   = dup(0);
+    spare = dup(0);
     close(spare);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
-    tight          = old;
+    tight = old;
     tight.rlim_cur = (rlim_t)spare + 10;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
     log_count_begin();
@@ -630,7 +630,7 @@ static void test_wrong_listener(void **state)
 {
     static const char *const answers[] = {"HTTP/1.1 400 Bad Request\r\n", "", "CWTP\003\001\0\0................"};
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t name_length   = sizeof(name);
+    socklen_t name_length = sizeof(name);
     struct cw_tcp_address address;
     const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct node node;
@@ -645,12 +645,12 @@ static void test_wrong_listener(void **state)
     node_configure(&node);
     assert_int_equal(node_try_open(&node, "lo"), UCS_OK);
     assert_null(cw_tcp_address_decode(node.address, node.address_length, &address));
-    address.port    = ntohs(name.sin_port);
+    address.port = ntohs(name.sin_port);
     address.listens = CW_TCP_LISTENS_IPV4;
     cw_tcp_address_encode(&address, node.address);
     for (i = 0; i < 3; i++) {
         link = dial(&node, &node);
-        fd   = accept(server, NULL, NULL);
+        fd = accept(server, NULL, NULL);
         assert_true(fd >= 0);
         drive_for_ms(&node, &node, 5);
         assert_false(link->opened);

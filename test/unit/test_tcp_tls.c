@@ -91,8 +91,8 @@ static void configure(struct node *node, int mode)
     if (mode == PSK) {
         node->config.auth_key_file = key;
     } else if (mode == CERT) {
-        node->config.auth_ca_file       = ca;
-        node->config.auth_cert_file     = cert;
+        node->config.auth_ca_file = ca;
+        node->config.auth_cert_file = cert;
         node->config.auth_cert_key_file = cert_key;
     }
 }
@@ -112,8 +112,8 @@ static void send_all_sizes(struct node *from, struct node *to, struct link *send
     }
     for (i = 0; i < 7; i++) {
         waits[i] = (struct wait)WAIT_INIT;
-        iov[0]   = (struct iovec){data, sizes[i] / 3};
-        iov[1]   = (struct iovec){data + sizes[i] / 3, sizes[i] - sizes[i] / 3};
+        iov[0] = (struct iovec){data, sizes[i] / 3};
+        iov[1] = (struct iovec){data + sizes[i] / 3, sizes[i] - sizes[i] / 3};
         put_packet(&expected, &length, 4, data, sizes[i]);
         while ((status = cw_tcp_transport.packets->send_zcopy(sender->conn, 4, NULL, 0, iov, 2,
                                                               &waits[i].completion)) == CW_AGAIN) {
@@ -199,7 +199,7 @@ static void test_asked_amid_a_record(void **state)
     struct node dialler, acceptor;
     struct link *link, *accepted;
     uint8_t *expected = NULL;
-    size_t length     = 0;
+    size_t length = 0;
     unsigned sent = 0, asked = 0, i;
     struct iovec iov;
     ucs_status_t status;
@@ -216,9 +216,9 @@ static void test_asked_amid_a_record(void **state)
         data[i] = (uint8_t)(i * 7 + (i >> 8));
     }
     while (sent < COUNT) {
-        iov         = (struct iovec){data + sent, SIZE};
+        iov = (struct iovec){data + sent, SIZE};
         waits[sent] = (struct wait)WAIT_INIT;
-        status      = cw_tcp_transport.packets->send_zcopy(link->conn, 4, NULL, 0, &iov, 1, &waits[sent].completion);
+        status = cw_tcp_transport.packets->send_zcopy(link->conn, 4, NULL, 0, &iov, 1, &waits[sent].completion);
         if (status == UCS_OK || status == UCS_INPROGRESS) {
             put_packet(&expected, &length, 4, iov.iov_base, SIZE);
             sent++;
@@ -323,7 +323,7 @@ static void test_wrong_certificates(void **state)
     for (wrong = 0; wrong < 2; wrong++) {
         configure(&nodes[0], CERT);
         configure(&nodes[1], CERT);
-        nodes[wrong].config.auth_cert_file     = other_cert;
+        nodes[wrong].config.auth_cert_file = other_cert;
         nodes[wrong].config.auth_cert_key_file = other_cert_key;
         expect_refused(&nodes[0], &nodes[1], 1);
     }

@@ -38,8 +38,8 @@ const struct cw_openssl *__wrap_cw_openssl_open(enum cw_openssl_part part, const
     if (openssl == NULL || part != CW_OPENSSL_SSL) {
         return openssl;
     }
-    tls_openssl         = *openssl;
-    tls_real_new        = openssl->SSL_new;
+    tls_openssl = *openssl;
+    tls_real_new = openssl->SSL_new;
     tls_openssl.SSL_new = tls_note_new;
     return &tls_openssl;
 }

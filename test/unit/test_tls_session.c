@@ -56,10 +56,10 @@ static int find_openssl(void **state)
 static void session_begin(struct session *session, int fd, int dialled, uint64_t rekey)
 {
     static const uint8_t key[CW_TLS_KEY_SIZE] = "0123456789abcdef0123456789abcde";
-    const struct cw_tls_settings settings     = {.key = key, .rekey = rekey};
+    const struct cw_tls_settings settings = {.key = key, .rekey = rekey};
     char why[200];
 
-    *session         = (struct session){.fd = fd};
+    *session = (struct session){.fd = fd};
     session->context = cw_tls_context_new(&settings, why, sizeof(why));
     assert_non_null(session->context);
     session->tls = cw_tls_new(session->context, fd, dialled);
@@ -73,7 +73,7 @@ static void sessions_on(const int fds[2], uint64_t rekey)
     session_begin(&dialler, fds[0], 1, rekey);
     session_begin(&acceptor, fds[1], 0, rekey);
     while (!left_done || !right_done) {
-        left_done  = left_done || cw_tls_handshake(dialler.tls) == 1;
+        left_done = left_done || cw_tls_handshake(dialler.tls) == 1;
         right_done = right_done || cw_tls_handshake(acceptor.tls) == 1;
     }
 }
@@ -124,7 +124,7 @@ static void pass(struct session *from, struct session *to)
     memcpy(other, out, LARGE);
     while (have < LARGE || sent < LARGE) {
         length = (length > LARGE - sent) ? LARGE - sent : length;
-        ret    = (sent < LARGE) ? cw_tls_write(from->tls, ((turns++ & 1) ? other : out) + sent, length) : -EAGAIN;
+        ret = (sent < LARGE) ? cw_tls_write(from->tls, ((turns++ & 1) ? other : out) + sent, length) : -EAGAIN;
         if (ret > 0) {
             sent += (size_t)ret;
             length = 1 + sent % 29000;
@@ -372,8 +372,8 @@ static void test_missing_doubled_reflected(void **state)
 static void tcp_pair(int fds[2])
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length        = sizeof(name);
-    const int listener      = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length = sizeof(name);
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_int_equal(bind(listener, (const struct sockaddr *)&name, sizeof(name)), 0);
     assert_int_equal(listen(listener, 1), 0);

@@ -34,7 +34,7 @@ static void the_list_says_which_rules_are_followed(void **state)
 
     (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char *names[2]                    = {cases[i].names[0], cases[i].names[1]};
+        char *names[2] = {cases[i].names[0], cases[i].names[1]};
         const struct cw_allow_list tuning = {.mode = cases[i].mode,
                                              .list = {.names = names, .count = cases[i].count}};
 

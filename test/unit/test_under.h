@@ -19,8 +19,8 @@ static inline void put_under(ucp_ep_h ep)
     fake_tables(real_iface, &fake_iface);
     fake_packets.send_short = fake_short;
     fake_packets.send_bcopy = fake_bcopy;
-    ep->conn->iface         = &fake_iface;
-    num_records             = 0;
+    ep->conn->iface = &fake_iface;
+    num_records = 0;
 }
 
 /* Its own again. */

@@ -87,7 +87,7 @@ struct device_ah {
 
 static struct device_qp *device_qps[1 << 16];
 static struct cw_list device_busy = {&device_busy, &device_busy};
-static uint32_t device_next_qp    = 2;
+static uint32_t device_next_qp = 2;
 
 static struct ibv_context device_context;
 static struct ibv_device device_itself;
@@ -105,8 +105,8 @@ static void device_complete(struct device_cq *cq, const struct ibv_wc *wc, struc
 static void device_end(struct device_qp *qp, enum ibv_wc_status status)
 {
     struct device_send *send = cw_list_head(&qp->sends, struct device_send, link);
-    struct device_cq *cq     = (struct device_cq *)qp->super.send_cq;
-    const struct ibv_wc wc         = {.wr_id = send->wr.wr_id, .status = status, .qp_num = qp->super.qp_num};
+    struct device_cq *cq = (struct device_cq *)qp->super.send_cq;
+    const struct ibv_wc wc = {.wr_id = send->wr.wr_id, .status = status, .qp_num = qp->super.qp_num};
 
     qp->done++;
     cq->under_way--;
@@ -152,14 +152,14 @@ static uint32_t device_length(const struct ibv_send_wr *wr)
 static int device_deliver(struct device_qp *from, struct device_qp *to, const struct ibv_send_wr *wr)
 {
     struct device_srq *srq = (to->super.srq != NULL) ? (struct device_srq *)to->super.srq : &to->receives;
-    const unsigned grh     = (to->super.qp_type == IBV_QPT_UD) ? 40 : 0;
-    const uint32_t length  = device_length(wr);
-    struct ibv_wc wc       = {.qp_num   = to->super.qp_num,
-                              .src_qp   = from->super.qp_num,
-                              .slid     = 1,
-                              .byte_len = length + grh,
-                              .imm_data = wr->imm_data,
-                              .wc_flags = (grh > 0) ? IBV_WC_GRH : IBV_WC_WITH_IMM};
+    const unsigned grh = (to->super.qp_type == IBV_QPT_UD) ? 40 : 0;
+    const uint32_t length = device_length(wr);
+    struct ibv_wc wc = {.qp_num = to->super.qp_num,
+                      .src_qp = from->super.qp_num,
+                      .slid = 1,
+                      .byte_len = length + grh,
+                      .imm_data = wr->imm_data,
+                      .wc_flags = (grh > 0) ? IBV_WC_GRH : IBV_WC_WITH_IMM};
     struct device_receive receive;
 
     if (srq->count == 0) {
@@ -188,7 +188,7 @@ static void device_datagram(struct device_qp *from, struct device_qp *to, const 
     static unsigned next;
     const unsigned at = (unsigned)rand() % 16;
     struct ibv_send_wr again = *wr;
-    struct ibv_sge sge       = {.addr = (uintptr_t)old[at].bytes, .length = old[at].length};
+    struct ibv_sge sge = {.addr = (uintptr_t)old[at].bytes, .length = old[at].length};
 
     device_saw.datagrams++;
     if (rand() % 100 < device_is.loses) {
@@ -204,15 +204,15 @@ static void device_datagram(struct device_qp *from, struct device_qp *to, const 
     if (device_is.loses == 0) {
         return;
     }
-    old[next % 16].from   = from->super.qp_num;
-    old[next % 16].to     = to->super.qp_num;
+    old[next % 16].from = from->super.qp_num;
+    old[next % 16].to = to->super.qp_num;
     old[next % 16].length = device_length(wr);
     device_gather(wr, old[next++ % 16].bytes);
 }
 
 static void device_atomic(const struct ibv_send_wr *wr)
 {
-    uint64_t *word        = (uint64_t *)(uintptr_t)wr->wr.atomic.remote_addr;
+    uint64_t *word = (uint64_t *)(uintptr_t)wr->wr.atomic.remote_addr;
     const uint64_t before = *word;
 
     if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
@@ -227,8 +227,8 @@ static void device_atomic(const struct ibv_send_wr *wr)
 static void device_step(struct device_qp *qp)
 {
     const struct ibv_send_wr *wr = &cw_list_head(&qp->sends, struct device_send, link)->wr;
-    const uint32_t number        = (qp->super.qp_type == IBV_QPT_UD) ? wr->wr.ud.remote_qpn : qp->peer;
-    struct device_qp *peer       = device_qps[number % (1u << 16)];
+    const uint32_t number = (qp->super.qp_type == IBV_QPT_UD) ? wr->wr.ud.remote_qpn : qp->peer;
+    struct device_qp *peer = device_qps[number % (1u << 16)];
 
     if (qp->super.qp_type == IBV_QPT_UD) {
         if (peer != NULL && peer->super.qp_num == number) {
@@ -301,7 +301,7 @@ static int device_post_send(struct ibv_qp *super, struct ibv_send_wr *wr, struct
         if (wr->send_flags & IBV_SEND_INLINE) {
             assert_true(device_length(wr) <= qp->max_inline);
             device_gather(wr, send->bytes);
-            send->sges[0]    = (struct ibv_sge){.addr = (uintptr_t)send->bytes, .length = device_length(wr)};
+            send->sges[0] = (struct ibv_sge){.addr = (uintptr_t)send->bytes, .length = device_length(wr)};
             send->wr.num_sge = 1;
         }
         if (super->state == IBV_QPS_ERR) {
@@ -344,7 +344,7 @@ static int device_poll_cq(struct ibv_cq *super, int most, struct ibv_wc *wc)
 
     device_work();
     for (num = 0; num < most && cq->count > 0; num++) {
-        done    = &cq->ring[cq->first];
+        done = &cq->ring[cq->first];
         wc[num] = done->wc;
         if (done->qp != NULL) {
             done->qp->freed = done->places;
@@ -386,11 +386,11 @@ static struct ibv_context *device_open(struct ibv_device *device)
 {
     (void)device;
     if (device_context.ops.poll_cq == NULL) {
-        device_context.async_fd          = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        device_context.ops.poll_cq       = device_poll_cq;
+        device_context.async_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        device_context.ops.poll_cq = device_poll_cq;
         device_context.ops.req_notify_cq = device_req_notify_cq;
-        device_context.ops.post_send     = device_post_send;
-        device_context.ops.post_recv     = device_post_recv;
+        device_context.ops.post_send = device_post_send;
+        device_context.ops.post_recv = device_post_recv;
         device_context.ops.post_srq_recv = device_post_srq_recv;
     }
     return &device_context;
@@ -405,31 +405,31 @@ static int device_close(struct ibv_context *context)
 static int device_query(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     (void)context;
-    *attr = (struct ibv_device_attr){.max_qp         = device_is.max_each,
-                                     .max_qp_wr      = (device_is.max_wr > 0) ? device_is.max_wr : 16384,
-                                     .max_sge        = 4,
-                                     .max_cqe        = device_is.max_cqe,
-                                     .max_srq        = device_is.has_no_srq ? 0 : 1000,
-                                     .max_srq_wr     = 16384,
-                                     .max_qp_rd_atom = 16,
-                                     .atomic_cap     = device_is.has_no_atomics ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA,
-                                     .phys_port_cnt  = 1};
+    *attr = (struct ibv_device_attr){.max_qp = device_is.max_each,
+                             .max_qp_wr = (device_is.max_wr > 0) ? device_is.max_wr : 16384,
+                             .max_sge = 4,
+                             .max_cqe = device_is.max_cqe,
+                             .max_srq = device_is.has_no_srq ? 0 : 1000,
+                             .max_srq_wr = 16384,
+                             .max_qp_rd_atom = 16,
+                             .atomic_cap = device_is.has_no_atomics ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA,
+                             .phys_port_cnt = 1};
     return 0;
 }
 
 static int device_query_port(struct ibv_context *context, uint8_t number, struct _compat_ibv_port_attr *compat)
 {
-    struct ibv_port_attr attr = {.state        = device_is.is_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
-                                 .active_mtu   = IBV_MTU_4096,
-                                 .max_mtu      = IBV_MTU_4096,
-                                 .max_msg_sz   = 1u << 30,
-                                 .gid_tbl_len  = 1,
-                                 .pkey_tbl_len = 1,
-                                 .active_speed = 32,
-                                 .active_width = 2,
-                                 .lid          = 1,
-                                 .link_layer =
-                                     device_is.is_ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND};
+    struct ibv_port_attr attr = {.state = device_is.is_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
+                          .active_mtu = IBV_MTU_4096,
+                          .max_mtu = IBV_MTU_4096,
+                          .max_msg_sz = 1u << 30,
+                          .gid_tbl_len = 1,
+                          .pkey_tbl_len = 1,
+                          .active_speed = 32,
+                          .active_width = 2,
+                          .lid = 1,
+                          .link_layer =
+                              device_is.is_ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND};
 
     (void)context, (void)number;
     memcpy(compat, &attr, sizeof(attr));
@@ -441,7 +441,7 @@ static int device_query_gid(struct ibv_context *context, uint32_t port, uint32_t
 {
     (void)context, (void)port, (void)flags, (void)size;
     *entry = (struct ibv_gid_entry){.gid_index = index,
-                                    .gid_type  = device_is.is_ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB};
+                                    .gid_type = device_is.is_ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB};
     memcpy(entry->gid.raw, device_is.gid, sizeof(device_is.gid));
     return (index == 0) ? 0 : EINVAL;
 }
@@ -498,7 +498,7 @@ static struct ibv_cq *device_create_cq(struct ibv_context *context, int entries,
         return NULL;
     }
     cq->super = (struct ibv_cq){.context = context, .channel = channel, .cq_context = cq_context, .cqe = entries};
-    cq->ring  = calloc((size_t)entries, sizeof(*cq->ring));
+    cq->ring = calloc((size_t)entries, sizeof(*cq->ring));
     return &cq->super;
 }
 
@@ -517,8 +517,8 @@ static int device_resize_cq(struct ibv_cq *super, int entries)
         ring[i] = cq->ring[(cq->first + i) % (unsigned)super->cqe];
     }
     free(cq->ring);
-    cq->ring   = ring;
-    cq->first  = 0;
+    cq->ring = ring;
+    cq->first = 0;
     super->cqe = entries;
     if (entries > device_saw.largest_cq) {
         device_saw.largest_cq = entries;
@@ -538,8 +538,8 @@ static struct ibv_srq *device_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
     struct device_srq *srq = calloc(1, sizeof(*srq));
 
     srq->super = (struct ibv_srq){.context = pd->context, .srq_context = init->srq_context, .pd = pd};
-    srq->most  = init->attr.max_wr;
-    srq->list  = calloc(srq->most, sizeof(*srq->list));
+    srq->most = init->attr.max_wr;
+    srq->list = calloc(srq->most, sizeof(*srq->list));
     return &srq->super;
 }
 
@@ -569,19 +569,19 @@ static struct ibv_qp *device_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
     while (device_qps[device_next_qp % (1u << 16)] != NULL) {
         device_next_qp++;
     }
-    qp        = calloc(1, sizeof(*qp));
+    qp = calloc(1, sizeof(*qp));
     qp->super = (struct ibv_qp){.context = pd->context,
-                                .pd      = pd,
+                                .pd = pd,
                                 .send_cq = init->send_cq,
                                 .recv_cq = init->recv_cq,
-                                .srq     = init->srq,
-                                .qp_num  = device_next_qp,
-                                .state   = IBV_QPS_RESET,
+                                .srq = init->srq,
+                                .qp_num = device_next_qp,
+                                .state = IBV_QPS_RESET,
                                 .qp_type = init->qp_type};
     cw_list_init(&qp->busy);
     cw_list_init(&qp->sends);
-    qp->max_sends     = init->cap.max_send_wr;
-    qp->max_inline    = init->cap.max_inline_data;
+    qp->max_sends = init->cap.max_send_wr;
+    qp->max_inline = init->cap.max_inline_data;
     qp->all_signalled = init->sq_sig_all;
     qp->receives.most = init->cap.max_recv_wr;
     qp->receives.list = calloc(qp->receives.most + 1, sizeof(*qp->receives.list));
@@ -659,7 +659,7 @@ static struct ibv_ah *device_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
     struct device_ah *ah = calloc(1, sizeof(*ah));
 
     ah->super = (struct ibv_ah){.context = pd->context, .pd = pd};
-    ah->attr  = *attr;
+    ah->attr = *attr;
     return &ah->super;
 }
 
@@ -691,35 +691,35 @@ static const char *device_event_text(enum ibv_event_type event)
     return "event";
 }
 
-static const struct cw_verbs_library device_library = {.get_device_list   = device_get_list,
-                                                       .free_device_list  = device_free_list,
-                                                       .get_device_name   = device_get_name,
-                                                       .open_device       = device_open,
-                                                       .close_device      = device_close,
-                                                       .query_device      = device_query,
-                                                       .query_port_compat = device_query_port,
-                                                       .query_gid_ex      = device_query_gid,
-                                                       .query_pkey        = device_query_pkey,
-                                                       .alloc_pd          = device_alloc_pd,
-                                                       .dealloc_pd        = device_dealloc_pd,
-                                                       .reg_mr            = device_reg_mr,
-                                                       .dereg_mr          = device_dereg_mr,
-                                                       .create_cq         = device_create_cq,
-                                                       .resize_cq         = device_resize_cq,
-                                                       .destroy_cq        = device_destroy_cq,
-                                                       .create_srq        = device_create_srq,
-                                                       .modify_srq        = device_modify_srq,
-                                                       .destroy_srq       = device_destroy_srq,
-                                                       .create_qp         = device_create_qp,
-                                                       .modify_qp         = device_modify_qp,
-                                                       .query_qp          = device_query_qp,
-                                                       .destroy_qp        = device_destroy_qp,
-                                                       .create_ah         = device_create_ah,
-                                                       .destroy_ah        = device_destroy_ah,
-                                                       .get_async_event   = device_get_async_event,
-                                                       .ack_async_event   = device_ack_async_event,
-                                                       .wc_status_str     = device_wc_text,
-                                                       .event_type_str    = device_event_text};
+static const struct cw_verbs_library device_library = {.get_device_list = device_get_list,
+                                                     .free_device_list = device_free_list,
+                                                     .get_device_name = device_get_name,
+                                                     .open_device = device_open,
+                                                     .close_device = device_close,
+                                                     .query_device = device_query,
+                                                     .query_port_compat = device_query_port,
+                                                     .query_gid_ex = device_query_gid,
+                                                     .query_pkey = device_query_pkey,
+                                                     .alloc_pd = device_alloc_pd,
+                                                     .dealloc_pd = device_dealloc_pd,
+                                                     .reg_mr = device_reg_mr,
+                                                     .dereg_mr = device_dereg_mr,
+                                                     .create_cq = device_create_cq,
+                                                     .resize_cq = device_resize_cq,
+                                                     .destroy_cq = device_destroy_cq,
+                                                     .create_srq = device_create_srq,
+                                                     .modify_srq = device_modify_srq,
+                                                     .destroy_srq = device_destroy_srq,
+                                                     .create_qp = device_create_qp,
+                                                     .modify_qp = device_modify_qp,
+                                                     .query_qp = device_query_qp,
+                                                     .destroy_qp = device_destroy_qp,
+                                                     .create_ah = device_create_ah,
+                                                     .destroy_ah = device_destroy_ah,
+                                                     .get_async_event = device_get_async_event,
+                                                     .ack_async_event = device_ack_async_event,
+                                                     .wc_status_str = device_wc_text,
+                                                     .event_type_str = device_event_text};
 
 const struct cw_verbs_library *__wrap_cw_verbs_library(const char **why_p);
 

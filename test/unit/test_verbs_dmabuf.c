@@ -110,12 +110,12 @@ static struct ibv_mr *reg_dmabuf(struct ibv_pd *of, uint64_t offset, size_t leng
 {
     assert_ptr_equal(of, &pd);
     asked.calls++;
-    asked.fd      = fd;
-    asked.access  = access;
-    asked.offset  = offset;
+    asked.fd = fd;
+    asked.access = access;
+    asked.offset = offset;
     asked.address = address;
-    asked.length  = length;
-    errno         = answer;
+    asked.length = length;
+    errno = answer;
     return (answer == 0) ? &mr : NULL;
 }
 
@@ -124,7 +124,7 @@ static unsigned on_demand; /* UCX_REG_NONBLOCK_MEM_TYPES */
 static struct cw_domain *open_domain(void)
 {
     const struct cw_config config = {.ib_pkey = "auto", .reg_nonblock_mem_types = on_demand};
-    struct cw_domain *domain      = NULL;
+    struct cw_domain *domain = NULL;
 
     assert_int_equal(cw_verbs_domain_kind.open(&config, "mlx5_0:1", &domain), UCS_OK);
     return domain;
@@ -133,13 +133,13 @@ static struct cw_domain *open_domain(void)
 static int setup(void **state)
 {
     (void)state;
-    library = (struct cw_verbs_library){.alloc_pd      = alloc_pd,
-                                        .dealloc_pd    = dealloc_pd,
-                                        .close_device  = close_device,
-                                        .dereg_mr      = dereg_mr,
-                                        .reg_dmabuf_mr = reg_dmabuf};
+    library = (struct cw_verbs_library){.alloc_pd = alloc_pd,
+                                   .dealloc_pd = dealloc_pd,
+                                   .close_device = close_device,
+                                   .dereg_mr = dereg_mr,
+                                   .reg_dmabuf_mr = reg_dmabuf};
     modules = 0;
-    answer  = 0;
+    answer = 0;
     memset(&asked, 0, sizeof(asked));
     return 0;
 }
@@ -162,8 +162,8 @@ static void test_types(void **state)
         struct cw_domain *domain;
 
         library.reg_dmabuf_mr = rows[i].has_dmabuf ? reg_dmabuf : NULL; /* as of rdma-core before 34 */
-        modules               = rows[i].modules;
-        domain                = open_domain();
+        modules = rows[i].modules;
+        domain = open_domain();
         assert_int_equal(domain->attr.by_dmabuf, rows[i].by_dmabuf);
         assert_int_equal(domain->attr.by_address, rows[i].by_address);
         assert_int_equal(domain->attr.memory_types,
@@ -185,11 +185,11 @@ static void test_registering(void **state)
     static const struct {
         unsigned rights;
         int access;
-    } rows[]                 = {{CW_RIGHT_REMOTE_READ, IBV_ACCESS_REMOTE_READ},
+    } rows[] = {{CW_RIGHT_REMOTE_READ, IBV_ACCESS_REMOTE_READ},
                                 {CW_RIGHT_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE},
                                 {CW_RIGHT_REMOTE_WRITE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE}};
     struct cw_domain *domain = open_domain();
-    uint8_t part[4]          = {0};
+    uint8_t part[4] = {0};
     struct cw_memh *memh;
 
     (void)state;
@@ -248,12 +248,12 @@ static void test_on_demand(void **state)
     (void)state;
     library.reg_mr = reg_host;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const int paged   = rows[i].on_demand ? IBV_ACCESS_ON_DEMAND : 0;
+        const int paged = rows[i].on_demand ? IBV_ACCESS_ON_DEMAND : 0;
         const int atomics = rows[i].pages_atomics ? IBV_ACCESS_ON_DEMAND : 0;
         struct cw_domain *domain;
 
-        on_demand             = rows[i].wanted;
-        answer                = rows[i].answer;
+        on_demand = rows[i].wanted;
+        answer = rows[i].answer;
         calls.query_device_ex = rows[i].has_call ? query_device_ex : NULL;
         odp = (struct ibv_odp_caps){.general_caps = rows[i].general, .per_transport_caps = {.rc_odp_caps = rows[i].rc}};
         domain = open_domain();

@@ -24,7 +24,7 @@ static void test_places_divide_the_numbers(void **state)
     for (unsigned asked = 16; asked <= 4096; asked++) {
         for (size_t i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
             settings = (struct cw_verbs_settings){.sends = asked};
-            port     = (struct cw_verbs_port){.max_sends = most[i], .max_completions = 1 << 20};
+            port = (struct cw_verbs_port){.max_sends = most[i], .max_completions = 1 << 20};
             cw_verbs_settings_fit(&settings, &port);
             assert_in_range(settings.sends, 16, (asked < most[i]) ? asked : most[i]);
             assert_true(2 * settings.sends > ((asked < most[i]) ? asked : most[i]));

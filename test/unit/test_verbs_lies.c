@@ -27,7 +27,7 @@ static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 static ucs_status_t end_request(ucp_worker_h worker, ucs_status_ptr_t request)
 {
     ucs_status_t status = UCS_PTR_STATUS(request);
-    unsigned rounds     = 10000000;
+    unsigned rounds = 10000000;
 
     if (UCS_PTR_IS_PTR(request)) {
         while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS && rounds-- > 0) {
@@ -41,14 +41,14 @@ static ucs_status_t end_request(ucp_worker_h worker, ucs_status_ptr_t request)
 /* Messages and an atomic operation by a worker to itself, by the transports of UCX_TLS. */
 static void use(void)
 {
-    const ucp_request_param_t param   = {.op_attr_mask = 0};
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                         .features   = UCP_FEATURE_TAG | UCP_FEATURE_AMO64 | UCP_FEATURE_RMA};
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_TAG | UCP_FEATURE_AMO64 | UCP_FEATURE_RMA};
     ucp_worker_params_t worker_params = {.field_mask = 0};
-    ucp_request_param_t add           = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = ucp_dt_make_contig(8)};
-    ucp_mem_map_params_t map  = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
-    ucp_ep_params_t ep_params = {.field_mask  = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                                 .err_handler = {.cb = failed}};
+    ucp_request_param_t add = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = ucp_dt_make_contig(8)};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
+    ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                                .err_handler = {.cb = failed}};
     static uint64_t out[100][32], in[32], memory[512], one = 1;
     ucs_status_ptr_t requests[100];
     ucp_address_t *address;
@@ -68,7 +68,7 @@ static void use(void)
     ep_params.address = address;
     assert_int_equal(ucp_ep_create(worker, &ep_params, &ep), UCS_OK);
     for (i = 0; i < 100; i++) {
-        out[i][0]   = i;
+        out[i][0] = i;
         requests[i] = ucp_tag_send_nbx(ep, out[i], sizeof(out[i]), 1, &param);
     }
     for (i = 0; i < 100; i++) {
@@ -77,7 +77,7 @@ static void use(void)
         assert_int_equal(end_request(worker, requests[i]), UCS_OK);
     }
     map.address = memory;
-    map.length  = sizeof(memory);
+    map.length = sizeof(memory);
     assert_int_equal(ucp_mem_map(context, &map, &memh), UCS_OK);
     assert_int_equal(ucp_rkey_pack(context, memh, &packed, &length), UCS_OK);
     assert_int_equal(ucp_ep_rkey_unpack(ep, packed, &rkey), UCS_OK);
@@ -104,8 +104,8 @@ static int setup(void **state)
     (void)state;
     memset(&device_saw, 0, sizeof(device_saw));
     device_is.is_ethernet = device_is.is_down = device_is.has_no_srq = device_is.has_no_atomics = 0;
-    device_is.max_wr                                                                            = 0;
-    device_is.max_mr                                                                            = 0;
+    device_is.max_wr = 0;
+    device_is.max_mr = 0;
     setenv("UCX_TLS", "rc", 1);
     unsetenv("UCX_IB_GID_INDEX");
     return 0;

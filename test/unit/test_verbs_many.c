@@ -53,7 +53,7 @@ bool __wrap_cw_watch_listen(struct cw_watch_listener *listener, const struct cw_
 
 static void side_open(struct side *side)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_worker_params_t worker_params = {.field_mask = 0};
 
     assert_int_equal(ucp_init(&params, NULL, &side->context), UCS_OK);
@@ -74,7 +74,7 @@ static int setup(void **state)
     setenv("UCX_RC_MAX_NUM_EPS", "inf", 1);
     device_is.max_cqe = 1 << 22;
     device_is.resizes = 1;
-    device_is.max_qp  = 1 << 20;
+    device_is.max_qp = 1 << 20;
     memset(&device_saw, 0, sizeof(device_saw));
     return 0;
 }
@@ -125,7 +125,7 @@ static void connect_eps(unsigned num, ucp_err_handling_mode_t mode)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                              .err_mode    = mode,
+                              .err_mode = mode,
                               .err_handler = {.cb = failed}};
     ucp_address_t *address;
     size_t length;
@@ -142,7 +142,7 @@ static void connect_eps(unsigned num, ucp_err_handling_mode_t mode)
 static void close_eps(unsigned num)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucs_status_ptr_t *requests      = calloc(num, sizeof(*requests));
+    ucs_status_ptr_t *requests = calloc(num, sizeof(*requests));
     unsigned i;
 
     assert_non_null(requests);
@@ -159,15 +159,15 @@ static void close_eps(unsigned num)
 static void exchange(unsigned num, unsigned each)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucs_status_ptr_t *requests      = calloc((size_t)num * each, sizeof(*requests));
-    uint32_t(*sent)[16]             = calloc((size_t)num * each, sizeof(*sent));
+    ucs_status_ptr_t *requests = calloc((size_t)num * each, sizeof(*requests));
+    uint32_t(*sent)[16] = calloc((size_t)num * each, sizeof(*sent));
     uint32_t got[16];
     unsigned i, j;
 
     assert_true(requests != NULL && sent != NULL);
     for (j = 0; j < each; j++) {
         for (i = 0; i < num; i++) {
-            sent[j * num + i][0]  = j;
+            sent[j * num + i][0] = j;
             requests[j * num + i] = ucp_tag_send_nbx(eps[i], sent[j * num + i], sizeof(got), i, &param);
         }
     }
@@ -209,7 +209,7 @@ static void test_shared_queue(void **state)
     (void)state;
     for (num = 1; num <= 128; num *= 2) {
         device_saw.most_under_way = 0;
-        device_is.max_cqe         = 512;
+        device_is.max_cqe = 512;
         open_both();
         connect_eps(num, UCP_ERR_HANDLING_MODE_NONE);
         exchange(num, BURST);
@@ -250,7 +250,7 @@ static void test_queue_that_stays(void **state)
 static void test_bound_is_told(void **state)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    uint32_t word                   = 0;
+    uint32_t word = 0;
 
     (void)state;
     device_is.max_qp = 2 + 20; /* each worker has one for datagrams */
@@ -275,7 +275,7 @@ static void test_datagrams_are_told(void **state)
     static const struct {
         const char *tls;
         unsigned lines;
-    } lists[]           = {{"ud,self", 1}, {"self,dc_x", 1}, {"rc,ud,self", 0}, {"ud,ib", 0},
+    } lists[] = {{"ud,self", 1}, {"self,dc_x", 1}, {"rc,ud,self", 0}, {"ud,ib", 0},
                            {"self", 0},    {"all", 0},       {"^ud", 0}};
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_context_h context;
@@ -323,7 +323,7 @@ static pid_t start_child(void)
 static void test_process_ends(void **state)
 {
     static const uint8_t loopback[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
-    const pid_t child                 = start_child();
+    const pid_t child = start_child();
     uint64_t end;
     int status, i;
 

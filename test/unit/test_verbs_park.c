@@ -39,7 +39,7 @@ static ucs_status_t failure;
 
 /* ---- a clock that goes on with each round of progress ---- */
 
-static uint64_t now_ns   = UINT64_C(1000000000);
+static uint64_t now_ns = UINT64_C(1000000000);
 static uint64_t round_ns = 20000;
 static uint64_t call_ns; /* while a call waits */
 
@@ -104,8 +104,8 @@ static int setup(void **state)
     setenv("UCX_IB_SEG_SIZE", "2048", 1);
     unsetenv("UCX_KEEPALIVE_INTERVAL");
     device_is.max_each = 1 << 20;
-    device_is.stands   = 0;
-    device_is.loses    = 0;
+    device_is.stands = 0;
+    device_is.loses = 0;
     memset(&device_saw, 0, sizeof(device_saw));
     return 0;
 }
@@ -156,8 +156,8 @@ static ucp_ep_h connect_ep(unsigned from, unsigned to, ucp_err_handling_mode_t m
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                              .address     = sides[to].address,
-                              .err_mode    = mode,
+                              .address = sides[to].address,
+                              .err_mode = mode,
                               .err_handler = {.cb = failed}};
     ucp_ep_h ep;
 
@@ -177,7 +177,7 @@ static void connect_eps(unsigned num)
 static void close_eps(unsigned num)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucs_status_ptr_t *requests      = calloc(num, sizeof(*requests));
+    ucs_status_ptr_t *requests = calloc(num, sizeof(*requests));
     unsigned i;
 
     assert_non_null(requests);
@@ -200,7 +200,7 @@ static ucs_status_ptr_t send_word(ucp_ep_h ep, const uint32_t *word, ucp_tag_t t
 static void expect_word(unsigned side, ucp_tag_t tag, uint32_t word)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    uint32_t got                    = ~word;
+    uint32_t got = ~word;
 
     assert_int_equal(end_request(ucp_tag_recv_nbx(sides[side].worker, &got, sizeof(got), tag, UINT64_MAX, &param)),
                      UCS_OK);
@@ -327,7 +327,7 @@ static void test_busy_ones_stay(void **state)
 static void test_accesses(void **state)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucp_mem_map_params_t map        = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
     static uint64_t memory[512], got;
     ucs_status_ptr_t get = NULL;
     ucp_rkey_h rkey;
@@ -341,7 +341,7 @@ static void test_accesses(void **state)
     connect_eps(3);
     exchange(3, 1);
     map.address = memory;
-    map.length  = sizeof(memory);
+    map.length = sizeof(memory);
     assert_int_equal(ucp_mem_map(sides[1].context, &map, &memh), UCS_OK);
     assert_int_equal(ucp_rkey_pack(sides[1].context, memh, &packed, &size), UCS_OK);
     assert_int_equal(ucp_ep_rkey_unpack(eps[0], packed, &rkey), UCS_OK);
@@ -351,7 +351,7 @@ static void test_accesses(void **state)
         if (i % 3 == 0) {
             pass(i); /* it may be parked by now */
         }
-        get              = ucp_get_nbx(eps[0], &got, sizeof(got), (uintptr_t)&memory[1], rkey, &param);
+        get = ucp_get_nbx(eps[0], &got, sizeof(got), (uintptr_t)&memory[1], rkey, &param);
         device_is.stands = i % 10 == 0;
         pass(100 * (unsigned)device_is.stands);
         device_is.stands = 0;
@@ -375,14 +375,14 @@ static void test_both_reopen(void **state)
     (void)state;
     open_sides(2, 1);
     for (i = 0; i < 10; i++) {
-        eps[i]  = connect_ep(0, 1, UCP_ERR_HANDLING_MODE_NONE);
+        eps[i] = connect_ep(0, 1, UCP_ERR_HANDLING_MODE_NONE);
         back[i] = connect_ep(1, 0, UCP_ERR_HANDLING_MODE_NONE);
     }
     for (round = 0; round < 100; round++) {
         device_is.loses = (round % 2 == 0) ? 0 : 20;
-        word            = round;
+        word = round;
         for (i = 0; i < 10; i++) {
-            requests[i]      = send_word(eps[i], &word, i);
+            requests[i] = send_word(eps[i], &word, i);
             requests[10 + i] = send_word(back[i], &word, i);
         }
         for (i = 0; i < 10; i++) {
@@ -407,8 +407,8 @@ static void random_traffic(unsigned num, unsigned messages)
 {
     enum { WINDOW = 64 };
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    uint32_t *sent                  = calloc(num, sizeof(*sent));
-    uint32_t *expected              = calloc(num, sizeof(*expected));
+    uint32_t *sent = calloc(num, sizeof(*sent));
+    uint32_t *expected = calloc(num, sizeof(*expected));
     static struct {
         ucs_status_ptr_t send, receive;
         uint32_t out, in;
@@ -428,8 +428,8 @@ static void random_traffic(unsigned num, unsigned messages)
         if (i >= messages) {
             continue;
         }
-        window[at].ep   = (unsigned)rand() % num;
-        window[at].out  = sent[window[at].ep]++;
+        window[at].ep = (unsigned)rand() % num;
+        window[at].out = sent[window[at].ep]++;
         window[at].send = send_word(eps[window[at].ep], &window[at].out, window[at].ep);
         window[at].receive =
             ucp_tag_recv_nbx(sides[1].worker, &window[at].in, sizeof(window[at].in), window[at].ep, UINT64_MAX, &param);
@@ -453,7 +453,7 @@ static void test_random_traffic(void **state)
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         (void)setup(state);
         device_is.max_each = cases[i].max_each;
-        device_is.loses    = cases[i].loses;
+        device_is.loses = cases[i].loses;
         open_sides(2, cases[i].most_live);
         connect_eps(cases[i].peers);
         random_traffic(cases[i].peers, cases[i].messages);
@@ -470,7 +470,7 @@ static void test_incast(void **state)
 {
     (void)state;
     device_is.max_each = 1 + 300;
-    device_is.loses    = 5;
+    device_is.loses = 5;
     open_sides(2, 256);
     connect_eps(MOST_EPS);
     exchange(MOST_EPS, 1);
@@ -488,7 +488,7 @@ static void test_all_to_all(void **state)
 
     (void)state;
     device_is.max_each = 1 + 20;
-    device_is.loses    = 5;
+    device_is.loses = 5;
     open_sides(MOST_SIDES, 4);
     for (i = 0; i < MOST_SIDES; i++) {
         for (j = 0; j < MOST_SIDES; j++) {
@@ -536,7 +536,7 @@ static void test_peer_that_computes(void **state)
     }
     round_ns = 1000000;
     pass(1000000);
-    round_ns  = 20000;
+    round_ns = 20000;
     num_sides = 2;
     for (i = 0; i < 8; i++) {
         expect_word(1, i, word);
@@ -574,7 +574,7 @@ static pid_t start_child(void)
 static pid_t open_watched(void)
 {
     static const uint8_t loopback[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
-    const pid_t child                 = start_child();
+    const pid_t child = start_child();
     int i;
 
     device_is.is_ethernet = 1;
@@ -615,7 +615,7 @@ static void close_watched(void)
 static void test_death_while_parked(void **state)
 {
     const pid_t child = open_watched();
-    unsigned rounds   = 100000;
+    unsigned rounds = 100000;
 
     (void)state;
     exchange(5, 2);
@@ -634,8 +634,8 @@ static void test_death_while_parked(void **state)
 static void test_closed_while_parked(void **state)
 {
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    const pid_t child               = open_watched();
-    const unsigned before           = device_saw.made_qps;
+    const pid_t child = open_watched();
+    const unsigned before = device_saw.made_qps;
     int i;
 
     (void)state;
@@ -734,14 +734,14 @@ static void test_words_at_the_wrong_time(void **state)
 static void forge(struct cw_verbs_datagram datagram, uint32_t src_qp)
 {
     static char bytes[CW_VERBS_DATAGRAM_MAX];
-    struct device_qp from     = {.super = {.qp_num = src_qp, .qp_type = IBV_QPT_UD}};
-    struct ibv_sge sge        = {.addr = (uintptr_t)bytes};
-    struct ibv_send_wr wr     = {.sg_list = &sge, .num_sge = 1};
+    struct device_qp from = {.super = {.qp_num = src_qp, .qp_type = IBV_QPT_UD}};
+    struct ibv_sge sge = {.addr = (uintptr_t)bytes};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1};
     struct cw_verbs_iface *to = iface_of(1);
 
-    datagram.mtu     = 3;
+    datagram.mtu = 3;
     datagram.address = iface_of(0)->local;
-    sge.length       = (uint32_t)cw_verbs_datagram_encode(&datagram, (uint8_t *)bytes);
+    sge.length = (uint32_t)cw_verbs_datagram_encode(&datagram, (uint8_t *)bytes);
     assert_int_equal(device_deliver(&from, (struct device_qp *)to->ud, &wr), 1);
     pass(20);
 }
@@ -773,16 +773,16 @@ static void test_forged_datagrams(void **state)
     connect_eps(8);
     exchange(8, 1);
     pass(1000);
-    conn    = find_conn(1, CW_VERBS_PARKED);
+    conn = find_conn(1, CW_VERBS_PARKED);
     peer_qp = conn->peer.qp;
-    conns   = num_conns(1);
-    good    = (struct cw_verbs_datagram){.key   = iface_of(1)->key,
-                                         .to    = conn->id,
-                                         .from  = conn->peer_id,
-                                         .epoch = conn->epoch,
-                                         .reads = 16,
-                                         .qp    = 5,
-                                         .psn   = 6};
+    conns = num_conns(1);
+    good = (struct cw_verbs_datagram){.key = iface_of(1)->key,
+                                    .to = conn->id,
+                                    .from = conn->peer_id,
+                                    .epoch = conn->epoch,
+                                    .reads = 16,
+                                    .qp = 5,
+                                    .psn = 6};
     for (i = 0; i < 12; i++) {
         struct cw_verbs_datagram bad = good;
 
@@ -804,11 +804,11 @@ static void test_forged_datagrams(void **state)
     }
     exchange(8, 2);
     pass(1000);
-    conn       = find_conn(1, CW_VERBS_PARKED);
-    good.to    = conn->id;
-    good.from  = conn->peer_id;
+    conn = find_conn(1, CW_VERBS_PARKED);
+    good.to = conn->id;
+    good.from = conn->peer_id;
     good.epoch = conn->epoch;
-    good.kind  = CW_VERBS_HELLO;
+    good.kind = CW_VERBS_HELLO;
     forge(good, peer_qp); /* the peer itself may waste its own connection */
     assert_int_equal(conn->state, CW_VERBS_ACCEPTING);
     good.kind = CW_VERBS_CLOSE;
@@ -844,8 +844,8 @@ static void print_costs(void)
             connect_eps(peers[i]);
             exchange(peers[i], 1);
             device_saw.made_qps = device_saw.datagrams = 0;
-            began                                      = now_ns;
-            cpu                                        = cpu_ns();
+            began = now_ns;
+            cpu = cpu_ns();
             random_traffic(peers[i], messages);
             printf("%5u  %5d  %5u  %16.3f  %9.3f  %10.1f  %9.0f\n", peers[i], (int)bounds[j], num_rc() / 2,
                    (double)device_saw.made_qps / messages, (double)device_saw.datagrams / messages,

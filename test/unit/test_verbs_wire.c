@@ -11,19 +11,19 @@
 
 #include "transport/verbs/verbs_wire.h"
 
-static const uint8_t ipv4[16]  = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 9, [14] = 1, [15] = 1};
-static const uint8_t ipv6[16]  = {0x20, 0x01, 0x0d, 0xb8, [15] = 7};
+static const uint8_t ipv4[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 9, [14] = 1, [15] = 1};
+static const uint8_t ipv6[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 7};
 static const uint8_t local[16] = {0xfe, 0x80, [15] = 1};
 
 static struct cw_verbs_address ethernet(const uint8_t *first, const uint8_t *second)
 {
-    struct cw_verbs_address address = {.ethernet   = 1,
-                                       .mtu        = 3,
-                                       .watch_port = 0xabcd,
-                                       .pkey       = 0xffff,
-                                       .qp         = 0x123456,
-                                       .key        = 0x0123456789abcdef,
-                                       .num_gids   = 1};
+    struct cw_verbs_address address = {.ethernet = 1,
+                                     .mtu = 3,
+                                     .watch_port = 0xabcd,
+                                     .pkey = 0xffff,
+                                     .qp = 0x123456,
+                                     .key = 0x0123456789abcdef,
+                                     .num_gids = 1};
 
     memcpy(address.gids[0], first, 16);
     if (second != NULL) {
@@ -75,18 +75,18 @@ static void test_address(void **state)
 static void test_datagram(void **state)
 {
     static const uint8_t words[CW_VERBS_WORDS_MAX] = {1, 2, 3};
-    struct cw_verbs_datagram hello                 = {.kind     = CW_VERBS_HELLO,
-                                                      .key      = 5,
-                                                      .from     = 7,
-                                                      .mtu      = 3,
-                                                      .reads    = 16,
-                                                      .gid_from = 1,
-                                                      .gid_to   = 2,
-                                                      .qp       = 0xabcdef,
-                                                      .psn      = 0xfedcba,
-                                                      .address  = ethernet(ipv4, ipv6),
-                                                      .words    = words,
-                                                      .length   = sizeof(words)};
+    struct cw_verbs_datagram hello = {.kind = CW_VERBS_HELLO,
+                                  .key = 5,
+                                  .from = 7,
+                                  .mtu = 3,
+                                  .reads = 16,
+                                  .gid_from = 1,
+                                  .gid_to = 2,
+                                  .qp = 0xabcdef,
+                                  .psn = 0xfedcba,
+                                  .address = ethernet(ipv4, ipv6),
+                                  .words = words,
+                                  .length = sizeof(words)};
     struct cw_verbs_datagram back;
     uint8_t bytes[CW_VERBS_DATAGRAM_MAX + 1];
     const size_t length = cw_verbs_datagram_encode(&hello, bytes);
@@ -115,7 +115,7 @@ static void test_datagram(void **state)
     bytes[31] = 0x22; /* a GID that the sender does not have */
     assert_non_null(cw_verbs_datagram_decode(bytes, length, &back));
     bytes[31] = 0x21;
-    bytes[3]  = 9;
+    bytes[3] = 9;
     assert_non_null(cw_verbs_datagram_decode(bytes, length, &back));
 }
 

@@ -102,12 +102,12 @@ static void begin_watch(uint16_t port)
 static int connect_stranger(void)
 {
     const struct cw_net_options options = {0};
-    struct cw_net_address to            = here;
-    int is_connected                    = 0, fd;
-    const uint64_t end                  = cw_clock_ns() + HANG_NS;
+    struct cw_net_address to = here;
+    int is_connected = 0, fd;
+    const uint64_t end = cw_clock_ns() + HANG_NS;
 
     to.port = listener.port;
-    fd      = cw_net_connect(&to, &options, &is_connected);
+    fd = cw_net_connect(&to, &options, &is_connected);
     assert_true(fd >= 0);
     while (cw_net_connect_result(fd) == -EINPROGRESS) {
         assert_true(cw_clock_ns() < end);
@@ -198,10 +198,10 @@ static void nobody_at_the_port_is_no_death(void **state)
 static void bytes_are_no_death(void **state)
 {
     const struct cw_net_options options = {0};
-    uint16_t port                       = 0;
-    const int fd                        = cw_net_listen(&here, 1, &options, &port);
-    int accepted                        = -EAGAIN;
-    const uint64_t end                  = cw_clock_ns() + HANG_NS;
+    uint16_t port = 0;
+    const int fd = cw_net_listen(&here, 1, &options, &port);
+    int accepted = -EAGAIN;
+    const uint64_t end = cw_clock_ns() + HANG_NS;
 
     (void)state;
     assert_true(fd >= 0);
@@ -225,10 +225,10 @@ static void bytes_are_no_death(void **state)
 static void a_reset_is_no_death(void **state)
 {
     const struct cw_net_options options = {0};
-    uint16_t port                       = 0;
-    const int fd                        = cw_net_listen(&here, 1, &options, &port);
-    const uint64_t end                  = cw_clock_ns() + HANG_NS;
-    unsigned resets                     = 0;
+    uint16_t port = 0;
+    const int fd = cw_net_listen(&here, 1, &options, &port);
+    const uint64_t end = cw_clock_ns() + HANG_NS;
+    unsigned resets = 0;
     int accepted;
 
     (void)state;
@@ -291,9 +291,9 @@ static void strangers_have_a_bound(void **state)
 /* One port serves all addresses, and the bound counts watchers of all together. */
 static void several_addresses_have_one_port(void **state)
 {
-    const struct cw_net_address second  = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 2}};
+    const struct cw_net_address second = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 2}};
     const struct cw_net_address foreign = {.family = CW_NET_IPV4, .bytes = {192, 0, 2, 1}}; /* of no interface */
-    struct cw_net_address to            = second;
+    struct cw_net_address to = second;
     uint16_t port;
 
     (void)state;
@@ -324,7 +324,7 @@ static void descriptors_are_left(void **state)
     settle();
     assert_int_equal(listener.count, 1);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    limit          = before;
+    limit = before;
     limit.rlim_cur = 64;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     do {

@@ -54,7 +54,7 @@ static void close_conn(struct cw_conn *conn)
 static const struct cw_transport_connect connecting = {
     .is_unseen = is_unseen, .is_there = is_there, .abandon = abandon, .close_conn = close_conn};
 static const struct cw_transport_packets packets = {.send_short = NULL};
-static const struct cw_transport transport       = {.name = "fake", .connect = &connecting, .packets = &packets};
+static const struct cw_transport transport = {.name = "fake", .connect = &connecting, .packets = &packets};
 
 static void ep_quiesce(struct ucp_ep *ep)
 {
@@ -77,16 +77,16 @@ static int set_up(void **state)
     if (worker == NULL) {
         return -1;
     }
-    worker->context  = &context;
+    worker->context = &context;
     worker->handlers = &handlers;
-    worker->uid      = OURS;
+    worker->uid = OURS;
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
     cw_list_init(&worker->owing);
     cw_hash_init(&worker->peers, 1);
     cw_hash_init(&worker->ep_index, 2);
     assert_int_equal(cw_poller_new(1, &worker->poller), UCS_OK);
-    iface          = (struct cw_iface){.transport = &transport, .name = transport.name, .packets = &packets, .told = 1};
+    iface = (struct cw_iface){.transport = &transport, .name = transport.name, .packets = &packets, .told = 1};
     conns[DIALLED] = conns[CAME] = (struct cw_conn){.iface = &iface};
     memset(abandoned, 0, sizeof(abandoned));
     memset(closed, 0, sizeof(closed));
@@ -112,8 +112,8 @@ static int meet(uint64_t peer_uid, int our_hello_is_unseen, struct ucp_ep **ep_p
 {
     const struct cw_hello hello = {.source_uid = peer_uid, .target_uid = OURS};
     uint8_t bytes[CW_HELLO_LENGTH], reply[CW_HELLO_MAX];
-    size_t reply_length   = sizeof(reply);
-    struct ucp_ep *ep     = cw_ep_new(worker, cw_peer_get(worker, peer_uid, NULL, 0), 0);
+    size_t reply_length = sizeof(reply);
+    struct ucp_ep *ep = cw_ep_new(worker, cw_peer_get(worker, peer_uid, NULL, 0), 0);
     const unsigned before = closed[DIALLED];
     enum cw_hello_answer answer;
     ucs_status_t status;
@@ -178,7 +178,7 @@ static void what_the_peer_has_not_seen_it_never_sees(void **state)
 static void a_flush_waits_for_the_connection(void **state)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    struct ucp_ep *ep               = cw_ep_new(worker, cw_peer_get(worker, OURS + 1, NULL, 0), 0);
+    struct ucp_ep *ep = cw_ep_new(worker, cw_peer_get(worker, OURS + 1, NULL, 0), 0);
     struct cw_request *request;
     ucs_status_ptr_t flush;
     int i;
@@ -189,9 +189,9 @@ static void a_flush_waits_for_the_connection(void **state)
     cw_ep_set_state(ep, CW_EP_DIALING);
     unseen = 0;
     for (i = 0; i < 4; i++) {
-        there        = i % 2;
+        there = i % 2;
         ep->err_mode = (i < 2) ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
-        flush        = cw_ep_flush(ep, &param);
+        flush = cw_ep_flush(ep, &param);
         if (i == 3) {
             assert_null(flush);
             break;
@@ -233,12 +233,12 @@ static struct ucp_ep *open_with_token(void)
 {
     struct ucp_ep *ep = cw_ep_new(worker, cw_peer_get(worker, OURS + 1, NULL, 0), 7);
 
-    config              = (struct cw_config){.max_rndv_rails = 3};
-    context.config      = &config;
-    iface.packets       = &bulk;
-    iface.limits        = (struct cw_limits){.max_short = 64, .max_placed = 65536};
+    config = (struct cw_config){.max_rndv_rails = 3};
+    context.config = &config;
+    iface.packets = &bulk;
+    iface.limits = (struct cw_limits){.max_short = 64, .max_placed = 65536};
     conns[DIALLED].user = ep;
-    ep->conn            = &conns[DIALLED];
+    ep->conn = &conns[DIALLED];
     cw_ep_set_state(ep, CW_EP_OPEN);
     cw_lanes_want(ep);
     assert_int_equal(sent_packets, 1);
@@ -263,7 +263,7 @@ static ucs_status_t come(const struct cw_lane_hello *hello)
 /* Whatever is wrong with a hello of a further lane: nobody comes in, and no endpoint is made. */
 static void lying_hellos_open_no_lane(void **state)
 {
-    struct ucp_ep *ep          = open_with_token();
+    struct ucp_ep *ep = open_with_token();
     struct cw_lane_hello right = {.source_uid = OURS + 1, .target_uid = OURS, .number = 7, .lane = 2}, lie;
     uint8_t bytes[CW_LANE_HELLO_LENGTH], reply[CW_HELLO_MAX];
     size_t length, bit;

@@ -36,7 +36,7 @@ static void yield(struct cw_yield_policy *policy, uint64_t *now, uint64_t yield_
 static unsigned spin(struct cw_yield_policy *policy, uint64_t *now, uint64_t yield_ns)
 {
     const uint64_t end = *now + 10 * MSEC;
-    unsigned yields    = 0;
+    unsigned yields = 0;
 
     while (*now < end) {
         if (policy->yields > 0) {
@@ -51,7 +51,7 @@ static unsigned spin(struct cw_yield_policy *policy, uint64_t *now, uint64_t yie
 static void nobody_yields_who_lost_nothing(void **state)
 {
     struct cw_yield_policy policy = {0};
-    uint64_t now                  = MSEC;
+    uint64_t now = MSEC;
 
     (void)state;
     assert_int_equal(spin(&policy, &now, USEC / 2), 0);
@@ -73,7 +73,7 @@ static void who_is_alone_tries_seldom(void **state)
 static void who_meets_one_that_gives_way_goes_on(void **state)
 {
     struct cw_yield_policy policy = {0};
-    uint64_t now                  = MSEC;
+    uint64_t now = MSEC;
 
     (void)state;
     cw_yield_lost(&policy, ticks(now));
@@ -117,8 +117,8 @@ static uint64_t try_in_vain(struct cw_yield_policy *policy, uint64_t at)
 static void rests_are_bounded_and_forgotten(void **state)
 {
     struct cw_yield_policy policy = {0};
-    uint64_t at                   = 1, first, rest, next;
-    unsigned doublings            = 0;
+    uint64_t at = 1, first, rest, next;
+    unsigned doublings = 0;
 
     (void)state;
     first = rest = try_in_vain(&policy, at);
@@ -173,9 +173,9 @@ static void without_being_told_only_shared_workers_give_way(void **state)
     (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         config.progress_yield = cases[i].setting;
-        worker.context        = &context;
-        worker.mt             = cases[i].mt;
-        worker.yield_policy   = (struct cw_yield_policy){.idle_since = ticks(MSEC)};
+        worker.context = &context;
+        worker.mt = cases[i].mt;
+        worker.yield_policy = (struct cw_yield_policy){.idle_since = ticks(MSEC)};
         cw_worker_try_yield(&worker, ticks(MSEC));
         assert_int_equal(worker.yield_policy.yields > 0, cases[i].gives_way);
         assert_int_equal(worker.yield_policy.rest_until == UINT64_MAX, !cases[i].gives_way);

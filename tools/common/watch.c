@@ -75,17 +75,17 @@ const char *cw_watch_decode(const void *bytes, size_t length, struct cw_watch_wo
         page.num_transports > CW_COUNTERS_TRANSPORTS) {
         return "it claims to hold more than it can";
     }
-    worker->uid            = page.uid;
-    worker->started_ns     = page.started_ns;
+    worker->uid = page.uid;
+    worker->started_ns = page.started_ns;
     worker->num_transports = (unsigned)page.num_transports;
-    worker->trace_offset   = page.trace_offset;
-    worker->trace_length   = page.trace_length;
+    worker->trace_offset = page.trace_offset;
+    worker->trace_length = page.trace_length;
     clean_text(worker->name, sizeof(worker->name), page.name, sizeof(page.name));
     for (unsigned i = 0; i < worker->num_transports; i++) {
         const struct cw_counters_transport *from = &page.transports[i];
-        struct cw_watch_transport *to            = &worker->transports[i];
+        struct cw_watch_transport *to = &worker->transports[i];
         clean_text(to->name, sizeof(to->name), from->name, sizeof(from->name));
-        to->open   = from->open;
+        to->open = from->open;
         to->opened = from->opened;
     }
     for (unsigned i = 0; i < CW_COUNT_LAST; i++) {
@@ -155,7 +155,7 @@ static unsigned inner_pid(unsigned pid)
     while (fgets(line, sizeof(line), file) != NULL) {
         if (strncmp(line, "NSpid:", 6) == 0) {
             const char *last = strrchr(line, '\t');
-            inner            = last == NULL ? pid : (unsigned)strtoul(last, NULL, 10);
+            inner = last == NULL ? pid : (unsigned)strtoul(last, NULL, 10);
         }
     }
     fclose(file);
@@ -186,7 +186,7 @@ static int open_regular(const char *path)
     if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
         close(fd);
         errno = EINVAL;
-        fd    = -1;
+        fd = -1;
     }
     return fd;
 }
@@ -224,7 +224,7 @@ static void complain(const struct cw_watch_worker *worker, const char *problem)
         }
     }
     if (count < sizeof(said) / sizeof(said[0])) {
-        said[count].pid  = worker->pid;
+        said[count].pid = worker->pid;
         said[count++].fd = worker->fd;
         cw_say_error("descriptor %u of process %u is called a worker's, but cannot be read as one: %s", worker->fd,
                      worker->pid, problem);
@@ -237,13 +237,13 @@ static bool add(struct cw_watch_list *list, const struct cw_watch_worker *worker
 {
     if (list->count == list->size) {
         size_t size = list->size == 0 ? 16 : list->size * 2;
-        void *more  = realloc(list->workers, size * sizeof(*worker));
+        void *more = realloc(list->workers, size * sizeof(*worker));
         if (more == NULL) {
             cw_say_error("no memory for the list of workers");
             return false;
         }
         list->workers = more;
-        list->size    = size;
+        list->size = size;
     }
     list->workers[list->count++] = *worker;
     return true;
@@ -259,7 +259,7 @@ static bool look_at(struct cw_watch_worker *worker, unsigned inner, struct cw_wa
     }
     ssize_t length = read_page(fd, &bytes);
     close(fd);
-    worker->read_ns     = now_ns();
+    worker->read_ns = now_ns();
     const char *problem = cw_watch_decode(&bytes, length < 0 ? 0 : (size_t)length, worker);
     if (problem != NULL) {
         if (problem[0] != '\0') {
@@ -278,9 +278,9 @@ static bool parse_number(const char *text, unsigned *number)
     if (!isdigit((unsigned char)text[0])) {
         return false;
     }
-    errno               = 0;
+    errno = 0;
     unsigned long value = strtoul(text, &end, 10);
-    *number             = (unsigned)value;
+    *number = (unsigned)value;
     return *end == '\0' && errno == 0 && value <= INT32_MAX;
 }
 
@@ -288,7 +288,7 @@ static bool parse_number(const char *text, unsigned *number)
 static int scan_process(unsigned pid, struct cw_watch_list *list)
 {
     struct cw_watch_worker worker = {.pid = pid};
-    unsigned inner                = inner_pid(pid);
+    unsigned inner = inner_pid(pid);
     const struct dirent *entry;
     char path[64];
     bool sound = true;
@@ -379,12 +379,12 @@ const char *cw_watch_decode_queues(const void *bytes, size_t length, struct cw_w
         head.listed_posted + head.listed_unexpected > (length - sizeof(head)) / sizeof(queues->items[0])) {
         return "it claims to hold more than it can";
     }
-    queues->uid               = head.uid;
-    queues->pid               = head.pid;
-    queues->written_ns        = head.written_ns;
-    queues->num_posted        = head.num_posted;
-    queues->num_unexpected    = head.num_unexpected;
-    queues->listed_posted     = (size_t)head.listed_posted;
+    queues->uid = head.uid;
+    queues->pid = head.pid;
+    queues->written_ns = head.written_ns;
+    queues->num_posted = head.num_posted;
+    queues->num_unexpected = head.num_unexpected;
+    queues->listed_posted = (size_t)head.listed_posted;
     queues->listed_unexpected = (size_t)head.listed_unexpected;
     memcpy(queues->items, (const char *)bytes + sizeof(head),
            (queues->listed_posted + queues->listed_unexpected) * sizeof(queues->items[0]));
@@ -394,7 +394,7 @@ const char *cw_watch_decode_queues(const void *bytes, size_t length, struct cw_w
 int cw_watch_ask(const struct cw_watch_worker *worker)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-    int fd            = cw_watch_open(worker);
+    int fd = cw_watch_open(worker);
 
     if (fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) != 0) {
         close(fd);
@@ -444,7 +444,7 @@ bool cw_watch_read_file(const char *path, struct cw_watch_list *list)
         cw_say_error("cannot read %s: %s", path, strerror(errno));
         return false;
     }
-    ssize_t length      = read_page(fd, &bytes);
+    ssize_t length = read_page(fd, &bytes);
     const char *problem = cw_watch_decode(&bytes, length < 0 ? 0 : (size_t)length, &worker);
     close(fd);
     if (problem != NULL) {
@@ -452,7 +452,7 @@ bool cw_watch_read_file(const char *path, struct cw_watch_list *list)
                      problem[0] == '\0' ? "it was never finished" : problem);
         return false;
     }
-    worker.pid     = (unsigned)bytes.page.pid;
+    worker.pid = (unsigned)bytes.page.pid;
     worker.read_ns = now_ns();
     return add(list, &worker);
 }

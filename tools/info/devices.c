@@ -82,11 +82,11 @@ static void print_open_device(const struct cw_config *config, const struct cw_tr
                               const struct cw_device *device, unsigned priority)
 {
     static const struct cw_upcalls upcalls = {.room = no_room};
-    struct cw_iface_params params          = {.config      = config,
-                                              .upcalls     = &upcalls,
-                                              .devices     = device,
-                                              .num_devices = 1,
-                                              .worker_uid  = cw_random_u64()};
+    struct cw_iface_params params = {.config = config,
+                                .upcalls = &upcalls,
+                                .devices = device,
+                                .num_devices = 1,
+                                .worker_uid = cw_random_u64()};
     uint8_t address[CW_ADDRESS_ENTRY_MAX];
     struct cw_iface *iface;
     ucs_status_t status;

@@ -19,8 +19,8 @@
 ucp_address_t *cw_endpoint_peer(struct cw_info_side *side, struct cw_info_side *peer, enum cw_info_place place,
                                 const struct cw_info_options *options, uint64_t features)
 {
-    ucp_worker_attr_t attr = {.field_mask    = UCP_WORKER_ATTR_FIELD_ADDRESS,
-                              .address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY};
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS,
+                           .address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY};
     struct cw_info_side *at = (place == CW_INFO_SAME) ? side : peer;
     ucp_address_t *copy;
 
@@ -46,8 +46,8 @@ ucp_address_t *cw_endpoint_peer(struct cw_info_side *side, struct cw_info_side *
 static int show_by_address(struct cw_info_side *side, const struct cw_info_options *options)
 {
     struct cw_info_side peer = {.context = NULL};
-    ucp_address_t *address   = cw_endpoint_peer(side, &peer, options->place, options, options->features);
-    ucs_status_t status      = UCS_ERR_UNREACHABLE;
+    ucp_address_t *address = cw_endpoint_peer(side, &peer, options->place, options, options->features);
+    ucs_status_t status = UCS_ERR_UNREACHABLE;
     ucp_ep_h ep;
 
     if (address != NULL) {
@@ -68,14 +68,14 @@ static int show_by_address(struct cw_info_side *side, const struct cw_info_optio
 
 static int read_ip(const struct cw_info_options *options, struct sockaddr_storage *address, socklen_t *length)
 {
-    struct sockaddr_in *ipv4  = (struct sockaddr_in *)(void *)address;
+    struct sockaddr_in *ipv4 = (struct sockaddr_in *)(void *)address;
     struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)(void *)address;
     void *bytes;
 
     memset(address, 0, sizeof(*address));
     address->ss_family = (sa_family_t)options->family;
-    bytes              = (options->family == AF_INET6) ? (void *)&ipv6->sin6_addr : (void *)&ipv4->sin_addr;
-    *length            = (options->family == AF_INET6) ? sizeof(*ipv6) : sizeof(*ipv4);
+    bytes = (options->family == AF_INET6) ? (void *)&ipv6->sin6_addr : (void *)&ipv4->sin_addr;
+    *length = (options->family == AF_INET6) ? sizeof(*ipv6) : sizeof(*ipv4);
     return inet_pton(options->family, options->ip, bytes) == 1;
 }
 
@@ -89,7 +89,7 @@ struct server {
 static void accept_client(ucp_conn_request_h request, void *arg)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST, .conn_request = request};
-    struct server *server        = arg;
+    struct server *server = arg;
 
     if (server->ep == NULL) {
         server->status = ucp_ep_create(server->worker, &params, &server->ep);
@@ -100,20 +100,20 @@ static ucs_status_t connect_client(struct cw_info_side *side, struct cw_info_sid
                                    const struct cw_info_options *options)
 {
     ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
-    ucp_ep_params_t params   = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
-                                              UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                .flags      = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-                                .err_mode   = options->error_handling ? UCP_ERR_HANDLING_MODE_PEER :
-                                                                        UCP_ERR_HANDLING_MODE_NONE};
-    ucs_status_t status      = ucp_listener_query(listener, &attr);
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                              .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+                              .err_mode = options->error_handling ? UCP_ERR_HANDLING_MODE_PEER :
+                                                                      UCP_ERR_HANDLING_MODE_NONE};
+    ucs_status_t status = ucp_listener_query(listener, &attr);
     ucp_ep_h ep;
 
     if (status != UCS_OK) {
         return status;
     }
-    params.sockaddr.addr    = (const struct sockaddr *)&attr.sockaddr;
+    params.sockaddr.addr = (const struct sockaddr *)&attr.sockaddr;
     params.sockaddr.addrlen = sizeof(attr.sockaddr);
-    status                  = ucp_ep_create(side->worker, &params, &ep);
+    status = ucp_ep_create(side->worker, &params, &ep);
     if (status != UCS_OK) {
         return status;
     }
@@ -127,11 +127,11 @@ static ucs_status_t connect_client(struct cw_info_side *side, struct cw_info_sid
 
 static int show_by_socket(struct cw_info_side *side, const struct cw_info_options *options)
 {
-    struct cw_info_side peer     = {.context = NULL};
-    struct server server         = {.ep = NULL};
-    ucp_listener_params_t params = {.field_mask   = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
-                                                    UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-                                    .conn_handler = {.cb = accept_client, .arg = &server}};
+    struct cw_info_side peer = {.context = NULL};
+    struct server server = {.ep = NULL};
+    ucp_listener_params_t params = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                  UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+                                  .conn_handler = {.cb = accept_client, .arg = &server}};
     struct sockaddr_storage address;
     ucp_listener_h listener;
     ucs_status_t status;
@@ -142,7 +142,7 @@ static int show_by_socket(struct cw_info_side *side, const struct cw_info_option
                      "IPv4; for one of IPv6 give -6, too");
         return CW_INFO_USAGE;
     }
-    params.sockaddr.addr    = (const struct sockaddr *)&address;
+    params.sockaddr.addr = (const struct sockaddr *)&address;
     params.sockaddr.addrlen = length;
     if (cw_side_open(&peer, options, options->features, options->only) != UCS_OK ||
         cw_side_add_worker(&peer) != UCS_OK) {
@@ -150,7 +150,7 @@ static int show_by_socket(struct cw_info_side *side, const struct cw_info_option
         return CW_INFO_FAILED;
     }
     server.worker = peer.worker;
-    status        = ucp_listener_create(peer.worker, &params, &listener);
+    status = ucp_listener_create(peer.worker, &params, &listener);
     if (status == UCS_OK) {
         status = connect_client(side, &peer, listener, options);
         if (server.ep != NULL) {

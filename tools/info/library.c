@@ -77,7 +77,7 @@ static void parse(struct cw_info_library *library, char *text)
         return;
     }
     end[-1] = '\0';
-    path    = strrchr(text, '\n');
+    path = strrchr(text, '\n');
     if (path == NULL) {
         return;
     }
@@ -87,7 +87,7 @@ static void parse(struct cw_info_library *library, char *text)
     if (version[0] == '\0') {
         return;
     }
-    library->found   = true;
+    library->found = true;
     library->is_ours = version[0] == OURS;
     snprintf(library->version, sizeof(library->version), "%s", version + 1);
     snprintf(library->path, sizeof(library->path), "%s", path);

@@ -50,19 +50,19 @@ static int show(const struct cw_info_options *options)
     }
     show_machine(options);
     if (options->config_flags != 0) {
-        next   = cw_show_config(options);
+        next = cw_show_config(options);
         status = (status == CW_INFO_OK) ? next : status;
     }
     if (options->context || options->worker || options->endpoint || options->memory != NULL) {
-        next   = cw_show_objects(options);
+        next = cw_show_objects(options);
         status = (status == CW_INFO_OK) ? next : status;
     }
     if (options->address_file != NULL) {
-        next   = cw_show_address(options);
+        next = cw_show_address(options);
         status = (status == CW_INFO_OK) ? next : status;
     }
     if (options->why) {
-        next   = cw_show_why(options);
+        next = cw_show_why(options);
         status = (status == CW_INFO_OK) ? next : status;
     }
     return status;

@@ -28,7 +28,7 @@ struct resources {
 static int count_descriptors(void)
 {
     DIR *directory = opendir("/proc/self/fd");
-    int count      = -3; /* ".", ".." and that of the directory */
+    int count = -3; /* ".", ".." and that of the directory */
 
     if (directory == NULL) {
         return 0;
@@ -43,8 +43,8 @@ static int count_descriptors(void)
 static struct resources resources_now(void)
 {
     struct resources now = {.at_ns = cw_clock_ns(), .descriptors = count_descriptors()};
-    FILE *file           = fopen("/proc/self/statm", "re");
-    unsigned long pages  = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
 
     if (file != NULL) {
         if (fscanf(file, "%*u %lu", &pages) != 1) {

@@ -48,15 +48,15 @@ ucs_status_t cw_side_config(enum cw_info_devices only, ucp_config_t **config_p)
 ucs_status_t cw_side_open(struct cw_info_side *side, const struct cw_info_options *options, uint64_t features,
                           enum cw_info_devices only)
 {
-    const ucp_params_t params = {.field_mask        = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
-                                                      UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
-                                 .features          = features,
-                                 .estimated_num_eps = options->endpoints,
-                                 .estimated_num_ppn = options->per_node};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
+                                               UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
+                          .features = features,
+                          .estimated_num_eps = options->endpoints,
+                          .estimated_num_ppn = options->per_node};
     ucp_config_t *config;
     ucs_status_t status;
 
-    *side  = (struct cw_info_side){.context = NULL};
+    *side = (struct cw_info_side){.context = NULL};
     status = cw_side_config(only, &config);
     if (status != UCS_OK) {
         return status;
@@ -72,7 +72,7 @@ ucs_status_t cw_side_open(struct cw_info_side *side, const struct cw_info_option
 ucs_status_t cw_side_add_worker(struct cw_info_side *side)
 {
     const ucp_worker_params_t params = {.field_mask = 0};
-    const ucs_status_t status        = ucp_worker_create(side->context, &params, &side->worker);
+    const ucs_status_t status = ucp_worker_create(side->context, &params, &side->worker);
 
     if (status != UCS_OK) {
         side->worker = NULL;
@@ -131,7 +131,7 @@ static ucs_status_t wait_for(struct cw_info_side *side, struct cw_info_side *pee
 ucs_status_t cw_side_connect(struct cw_info_side *side, struct cw_info_side *peer, ucp_ep_h ep)
 {
     const uint64_t start = cw_clock_ns();
-    ucs_status_t status  = UCS_OK;
+    ucs_status_t status = UCS_OK;
 
     if (ep->state == CW_EP_IDLE) {
         status = cw_wireup_connect(ep);
@@ -148,9 +148,9 @@ ucs_status_t cw_side_meet(struct cw_info_side *side, struct cw_info_side *peer, 
                           int error_handling, ucp_ep_h *ep_p)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .address    = address,
-                              .err_mode   = error_handling ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE};
-    ucs_status_t status    = ucp_ep_create(side->worker, &params, ep_p);
+                              .address = address,
+                              .err_mode = error_handling ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE};
+    ucs_status_t status = ucp_ep_create(side->worker, &params, ep_p);
 
     if (status == UCS_OK) {
         status = cw_side_connect(side, peer, *ep_p);

@@ -36,7 +36,7 @@ static double timer_mhz(void)
 void cw_show_system(void)
 {
     const double first = timer_mhz(), second = timer_mhz();
-    const double off   = (first > second) ? (first - second) / first : (second - first) / second;
+    const double off = (first > second) ? (first - second) / first : (second - first) / second;
     const double pages = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     struct cw_machine machine;
 
@@ -67,7 +67,7 @@ static double copy_rate(char *to, const char *from, size_t size)
         memcpy(to, from, size);
         __asm__ volatile("" : : "r"(to) : "memory");
         after = cw_clock_ns();
-        best  = (after - before < best) ? after - before : best;
+        best = (after - before < best) ? after - before : best;
     } while (after - start < COPY_NS);
     return (double)size / MB * 1e9 / (double)((best == 0) ? 1 : best);
 }

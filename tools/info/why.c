@@ -24,13 +24,13 @@
 const char *cw_why_setting(const struct cw_why *why, enum cw_setting_id id, char text[CW_WHY_SETTING_MAX])
 {
     static const char *const sources[] = {
-        [CW_SOURCE_DEFAULT]     = "default",
-        [CW_SOURCE_FILE]        = "ucx.conf",
+        [CW_SOURCE_DEFAULT] = "default",
+        [CW_SOURCE_FILE] = "ucx.conf",
         [CW_SOURCE_ENVIRONMENT] = "environment",
-        [CW_SOURCE_MODIFY]      = "option -D",
+        [CW_SOURCE_MODIFY] = "option -D",
     };
     const struct cw_config *config = why->side.context->config;
-    struct cw_text value           = {0};
+    struct cw_text value = {0};
 
     cw_value_print(&cw_settings[id].spec, (const char *)config + cw_settings[id].offset, &value);
     snprintf(text, CW_WHY_SETTING_MAX, "UCX_%s=%s (%s)", cw_settings[id].name, cw_text_get(&value),
@@ -42,8 +42,8 @@ const char *cw_why_setting(const struct cw_why *why, enum cw_setting_id id, char
 static void print_heading(const struct cw_why *why)
 {
     const struct cw_info_options *options = why->options;
-    static const char *const places[]     = {
-            [CW_INFO_SAME]  = "the same worker",
+    static const char *const places[] = {
+            [CW_INFO_SAME] = "the same worker",
             [CW_INFO_INTRA] = "another worker of this machine",
             [CW_INFO_INTER] = "known by its network address alone, as if it were on another machine",
     };
@@ -141,7 +141,7 @@ static void tell_further_lanes(const struct cw_why *why)
 static int tell(struct cw_why *why)
 {
     struct cw_path path = {.iface = NULL};
-    int status          = CW_INFO_OK;
+    int status = CW_INFO_OK;
 
     print_heading(why);
     (void)cw_path_next(why->side.worker, &why->address, 0, NULL, &path);
@@ -171,7 +171,7 @@ static void tell_without_context(struct cw_why *why)
     ucp_config_t *config;
 
     if (cw_side_config(why->options->only, &config) == UCS_OK) {
-        nothing.config    = &config->settings;
+        nothing.config = &config->settings;
         why->side.context = &nothing;
         printf("#\n# Why: %s, %zu bytes\n#\n", cw_info_op_name(why->options->op), why->options->size);
         cw_why_transports(why);
@@ -183,8 +183,8 @@ static void tell_without_context(struct cw_why *why)
 int cw_show_why(const struct cw_info_options *options)
 {
     const uint64_t features = options->features | cw_side_features(options->op);
-    struct cw_why why       = {.options = options};
-    int status              = CW_INFO_FAILED;
+    struct cw_why why = {.options = options};
+    int status = CW_INFO_FAILED;
     ucs_status_t opened;
 
     if (options->op == CW_INFO_AMO && options->size != 4 && options->size != 8) {

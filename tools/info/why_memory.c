@@ -28,7 +28,7 @@ static enum cw_proto_operation operation_of(enum cw_info_op op)
 static void print_way(const struct cw_why *why, unsigned remote)
 {
     const struct cw_proto_table table = {.operation = operation_of(why->options->op), .remote = remote};
-    const struct cw_conn *conn        = (why->ep != NULL) ? why->ep->conn : NULL;
+    const struct cw_conn *conn = (why->ep != NULL) ? why->ep->conn : NULL;
     struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
     unsigned i = 0;
 
@@ -84,8 +84,8 @@ static void print_kind(const struct cw_why *why, ucp_context_h owner, void *own,
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                       ((own == NULL) ? UCP_MEM_MAP_PARAM_FIELD_FLAGS : UCP_MEM_MAP_PARAM_FIELD_ADDRESS),
         .address = own,
-        .length  = REGION_BYTES,
-        .flags   = UCP_MEM_MAP_ALLOCATE};
+        .length = REGION_BYTES,
+        .flags = UCP_MEM_MAP_ALLOCATE};
     struct ucp_rkey *rkey;
     size_t length;
     void *packed;
@@ -129,7 +129,7 @@ static void print_unknown(const struct cw_why *why)
 void cw_why_memory(const struct cw_why *why)
 {
     const ucp_context_h owner = (why->peer.context != NULL) ? why->peer.context : why->side.context;
-    void *own                 = malloc(REGION_BYTES);
+    void *own = malloc(REGION_BYTES);
 
     printf("# The operation: %s of %zu bytes, by the memory that it is about\n", cw_info_op_name(why->options->op),
            why->options->size);

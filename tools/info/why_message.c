@@ -57,12 +57,12 @@ static void print_copies(const struct cw_why *why)
 void cw_why_message(const struct cw_why *why)
 {
     const enum cw_proto_operation operation = operation_of(why->options->op);
-    const size_t size                       = why->options->size;
+    const size_t size = why->options->size;
     struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
     char thresh[CW_WHY_SETTING_MAX], zcopy[CW_WHY_SETTING_MAX];
     const struct cw_proto_table table = {.operation = operation, .data = CW_DATA_CONTIG};
-    const unsigned count              = cw_proto_rows(why->side.worker, why->chosen, NULL, &table, rows);
-    unsigned i                        = 0;
+    const unsigned count = cw_proto_rows(why->side.worker, why->chosen, NULL, &table, rows);
+    unsigned i = 0;
 
     while (i + 1 < count && rows[i].last < size) {
         i++;

@@ -42,7 +42,7 @@ static unsigned list_devices(const struct cw_why *why, const struct cw_transport
 {
     struct cw_device devices[MAX_DEVICES];
     unsigned count = cw_transport_devices(transport, why->side.context->config, devices, MAX_DEVICES), listed = 0, i;
-    size_t length  = 0;
+    size_t length = 0;
 
     text[0] = '\0';
     for (i = 0; i < count && i < MAX_DEVICES; i++) {
@@ -62,7 +62,7 @@ static struct cw_iface *find_iface(const struct cw_why *why, const struct cw_tra
                                    const struct cw_iface *after)
 {
     const struct ucp_worker *worker = why->side.worker;
-    unsigned i                      = 0;
+    unsigned i = 0;
 
     for (; after != NULL && worker->ifaces[i] != after; i++) {
     }
@@ -78,7 +78,7 @@ static struct cw_iface *find_iface(const struct cw_why *why, const struct cw_tra
 static unsigned turn_of(const struct cw_why *why, const struct cw_iface *iface)
 {
     struct cw_path path = {.number = 0};
-    unsigned turn       = 0;
+    unsigned turn = 0;
 
     while (cw_path_next(why->side.worker, &why->address, path.number, NULL, &path) && path.iface != iface) {
         turn++;
@@ -96,7 +96,7 @@ static struct cw_plan_candidate candidate(const struct cw_iface *iface)
 static void print_passed_over(const struct cw_why *why, const struct cw_iface *iface)
 {
     const struct cw_plan_candidate best = candidate(why->chosen), other = candidate(iface);
-    const char *name                    = why->chosen->transport->name;
+    const char *name = why->chosen->transport->name;
     enum cw_plan_number by;
 
     (void)cw_plan_is_better(&best, &other, &by);
@@ -119,7 +119,7 @@ static void print_passed_over(const struct cw_why *why, const struct cw_iface *i
 static void print_chosen(const struct cw_why *why, const struct cw_iface *iface)
 {
     struct ucp_worker *worker = why->side.worker;
-    unsigned i, reaching      = 0;
+    unsigned i, reaching = 0;
     const char *reason;
 
     for (i = 0; i < worker->num_ifaces; i++) {
@@ -170,7 +170,7 @@ static void print_absent(const struct cw_why *why, const struct cw_transport *tr
 static void print_transport(const struct cw_why *why, const struct cw_transport *transport)
 {
     char setting[CW_WHY_SETTING_MAX], kept[256], dropped[256];
-    const unsigned num_kept    = list_devices(why, transport, 1, kept, sizeof(kept));
+    const unsigned num_kept = list_devices(why, transport, 1, kept, sizeof(kept));
     const unsigned num_dropped = list_devices(why, transport, 0, dropped, sizeof(dropped));
     struct cw_iface *iface;
 

@@ -68,7 +68,7 @@ static const char *load_cuda(struct driver *cuda)
 static const char *load_hip(struct driver *hip)
 {
     static const char *const files[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
-    void *library                    = NULL;
+    void *library = NULL;
 
     for (unsigned i = 0; library == NULL && i < sizeof(files) / sizeof(files[0]); i++) {
         library = dlopen(files[i], RTLD_NOW | RTLD_GLOBAL);
@@ -89,9 +89,9 @@ static const char *load_hip(struct driver *hip)
 
 const char *cw_device_enter(ucs_memory_type_t type)
 {
-    const unsigned maker  = maker_of(type);
+    const unsigned maker = maker_of(type);
     struct driver *driver = &drivers[maker];
-    const char *problem   = NULL;
+    const char *problem = NULL;
     int result;
 
     if (type == UCS_MEMORY_TYPE_HOST) {
@@ -102,7 +102,7 @@ const char *cw_device_enter(ucs_memory_type_t type)
         problem = (maker == HIP) ? load_hip(driver) : load_cuda(driver);
     }
     if (problem == NULL) {
-        result  = (maker == HIP) ? driver->set_device(0) : driver->set_current(driver->primary);
+        result = (maker == HIP) ? driver->set_device(0) : driver->set_current(driver->primary);
         problem = (result == 0) ? NULL : "the GPU cannot be used by this thread";
     }
     pthread_mutex_unlock(&lock);

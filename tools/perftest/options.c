@@ -342,7 +342,7 @@ static bool parse_pattern(struct cw_perf_options *options, const char *text)
 static bool parse_error_mode(struct cw_perf_options *options, const char *text)
 {
     static const char *const modes[] = {"none", "peer", "failover", NULL};
-    unsigned index                   = UCP_ERR_HANDLING_MODE_PEER;
+    unsigned index = UCP_ERR_HANDLING_MODE_PEER;
 
     if (text != NULL && !parse_choice("error handling (-e)", text, modes, &index)) {
         return false;

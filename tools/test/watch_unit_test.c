@@ -15,13 +15,13 @@
 
 static struct cw_counters_page sound_page(void)
 {
-    struct cw_counters_page page = {.magic          = CW_COUNTERS_MAGIC,
-                                    .version        = CW_COUNTERS_VERSION,
-                                    .uid            = 17,
-                                    .num_transports = 1,
-                                    .num_values     = CW_COUNT_LAST,
-                                    .name           = "w",
-                                    .transports     = {{.name = "self", .open = 2, .opened = 3}}};
+    struct cw_counters_page page = {.magic = CW_COUNTERS_MAGIC,
+                           .version = CW_COUNTERS_VERSION,
+                           .uid = 17,
+                           .num_transports = 1,
+                           .num_values = CW_COUNT_LAST,
+                           .name = "w",
+                           .transports = {{.name = "self", .open = 2, .opened = 3}}};
 
     page.values[CW_COUNT_LAST - 1] = 99;
     return page;
@@ -77,10 +77,10 @@ static void lies_are_refused(void **state)
     page = sound_page();
     page.version++;
     assert_non_null(strstr(cw_watch_decode(&page, sizeof(page), &worker), "version"));
-    page                = sound_page();
+    page = sound_page();
     page.num_transports = CW_COUNTERS_TRANSPORTS + 1;
     assert_non_null(strstr(cw_watch_decode(&page, sizeof(page), &worker), "more than it can"));
-    page            = sound_page();
+    page = sound_page();
     page.num_values = CW_COUNT_LAST + 1;
     assert_non_null(strstr(cw_watch_decode(&page, sizeof(page), &worker), "more than it can"));
     page.num_values = UINT64_MAX;
@@ -127,14 +127,14 @@ static union {
 static void make_answer(uint64_t receives, uint64_t messages)
 {
     memset(&answer, 0, sizeof(answer));
-    answer.head.magic             = CW_QUEUES_MAGIC;
-    answer.head.version           = CW_QUEUES_VERSION;
-    answer.head.uid               = 17;
-    answer.head.num_posted        = 5000;
-    answer.head.listed_posted     = receives;
+    answer.head.magic = CW_QUEUES_MAGIC;
+    answer.head.version = CW_QUEUES_VERSION;
+    answer.head.uid = 17;
+    answer.head.num_posted = 5000;
+    answer.head.listed_posted = receives;
     answer.head.listed_unexpected = messages;
-    answer.head.items[0].tag           = 1;
-    answer.head.items[1999].tag        = 2;
+    answer.head.items[0].tag = 1;
+    answer.head.items[1999].tag = 2;
 }
 
 static void sound_answer_is_read(void **state)

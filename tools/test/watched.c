@@ -49,13 +49,13 @@ static ucp_ep_h connect_to_itself(void)
 
 int main(int argc, char **argv)
 {
-    const ucp_params_t params        = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-    const ucp_worker_params_t named  = {.field_mask = UCP_WORKER_PARAM_FIELD_NAME, .name = "watched \033[2J\"\\"};
-    const ucp_request_param_t param  = {.op_attr_mask = 0};
-    unsigned long count              = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
-    size_t size                      = argc > 2 ? strtoul(argv[2], NULL, 10) : 8;
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    const ucp_worker_params_t named = {.field_mask = UCP_WORKER_PARAM_FIELD_NAME, .name = "watched \033[2J\"\\"};
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
+    size_t size = argc > 2 ? strtoul(argv[2], NULL, 10) : 8;
     char *from = calloc(1, size + 1), *to = malloc(size + 1);
-    struct pollfd input              = {.fd = 0, .events = POLLIN};
+    struct pollfd input = {.fd = 0, .events = POLLIN};
     ucp_context_h context;
     ucs_status_ptr_t receive;
 

@@ -53,7 +53,7 @@ static bool parse_pid(const char *text, unsigned *pid)
 {
     char *end;
 
-    errno               = 0;
+    errno = 0;
     unsigned long value = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value == 0 || value > INT32_MAX) {
         cw_say_error("a process (--pid, --queues) is given by its number, not by '%s'", text);
@@ -155,15 +155,15 @@ static int flush_output(void)
 static int run(const struct options *options)
 {
     struct cw_watch_list lists[2] = {{.workers = NULL}, {.workers = NULL}};
-    int status                    = 0;
+    int status = 0;
 
     if (!options->once) {
         cw_screen_begin();
     }
     for (unsigned look = 0;; look++) {
-        struct cw_watch_list *list         = &lists[look % 2];
+        struct cw_watch_list *list = &lists[look % 2];
         const struct cw_watch_list *before = &lists[(look + 1) % 2];
-        status                             = cw_watch_find(options->pid, list) ? 0 : 1;
+        status = cw_watch_find(options->pid, list) ? 0 : 1;
         if (status == 0) {
             print_look(options, list, options->once || options->form != TABLE ? NULL : before);
             status = flush_output();
@@ -184,7 +184,7 @@ static int run(const struct options *options)
 static int show_queues(const struct options *options)
 {
     struct cw_watch_list list = {.workers = NULL};
-    bool done                 = cw_watch_find(options->pid, &list);
+    bool done = cw_watch_find(options->pid, &list);
 
     if (done && list.count == 0) {
         cw_say_error("there are no workers in process %u that could be asked", options->pid);

@@ -43,7 +43,7 @@ static size_t nearest(const struct cw_watch_queues *queues, uint64_t tag, uint64
     for (size_t i = 0; i < queues->listed_posted; i++) {
         uint64_t differ = (queues->items[i].tag ^ tag) & queues->items[i].mask;
         if (i == 0 || __builtin_popcountll(differ) < __builtin_popcountll(*bits)) {
-            best  = i;
+            best = i;
             *bits = differ;
         }
     }
@@ -164,7 +164,7 @@ static void ask(const struct cw_watch_list *list, struct asked *asked)
     for (size_t i = 0; i < list->count; i++) {
         const struct cw_watch_worker *worker = &list->workers[i];
         asked[i].before_ns = cw_watch_read_queues(worker, &queues) ? queues.written_ns : 0;
-        asked[i].fd        = cw_watch_ask(worker);
+        asked[i].fd = cw_watch_ask(worker);
         if (asked[i].fd < 0) {
             cw_say_error("cannot ask worker %s of process %u: it has ended, or its memory cannot be locked",
                          worker->name, worker->pid);
@@ -175,9 +175,9 @@ static void ask(const struct cw_watch_list *list, struct asked *asked)
 bool cw_top_queues(const struct cw_watch_list *list)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
-    struct cw_watch_list all    = {.workers = NULL};
-    struct asked *asked         = calloc(list->count, sizeof(*asked));
-    bool done                   = asked != NULL;
+    struct cw_watch_list all = {.workers = NULL};
+    struct asked *asked = calloc(list->count, sizeof(*asked));
+    bool done = asked != NULL;
 
     if (asked == NULL) {
         cw_say_error("no memory to ask %zu workers", list->count);

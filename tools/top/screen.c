@@ -33,8 +33,8 @@ static void on_resize(int signal_number)
 
 void cw_screen_begin(void)
 {
-    static const int ends[]         = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
-    const struct sigaction end      = {.sa_handler = on_end};
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+    const struct sigaction end = {.sa_handler = on_end};
     const struct sigaction resizing = {.sa_handler = on_resize};
 
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
@@ -70,10 +70,10 @@ void cw_screen_size(unsigned *width, unsigned *height)
 {
     struct winsize size;
 
-    *width  = 0;
+    *width = 0;
     *height = 0;
     if (is_taken && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
-        *width  = size.ws_col;
+        *width = size.ws_col;
         *height = size.ws_row;
     }
 }
@@ -89,7 +89,7 @@ static long long now_ms(void)
 bool cw_screen_wait(unsigned milliseconds)
 {
     const long long until = now_ms() + milliseconds;
-    struct pollfd keys    = {.fd = has_settings ? STDIN_FILENO : -1, .events = POLLIN};
+    struct pollfd keys = {.fd = has_settings ? STDIN_FILENO : -1, .events = POLLIN};
     long long left;
     char key;
 

@@ -7,17 +7,17 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const enum cw_counter sent[]     = {CW_COUNT_TAG_SENT, CW_COUNT_AM_SENT, CW_COUNT_STREAM_SENT,
-                                           CW_COUNT_PUT_SENT, CW_COUNT_GET_SENT, CW_COUNT_AMO_SENT};
+static const enum cw_counter sent[] = {CW_COUNT_TAG_SENT, CW_COUNT_AM_SENT, CW_COUNT_STREAM_SENT,
+                                       CW_COUNT_PUT_SENT, CW_COUNT_GET_SENT, CW_COUNT_AMO_SENT};
 static const enum cw_counter received[] = {CW_COUNT_TAG_RECEIVED, CW_COUNT_AM_RECEIVED, CW_COUNT_STREAM_RECEIVED,
                                            CW_COUNT_PUT_RECEIVED, CW_COUNT_GET_RECEIVED, CW_COUNT_AMO_RECEIVED};
-static const enum cw_counter retries[]  = {CW_COUNT_RETRIES, CW_COUNT_REDIALS};
-static const enum cw_counter errors[]   = {CW_COUNT_EPS_FAILED, CW_COUNT_BAD_PACKETS};
-static const enum cw_counter posted[]   = {CW_COUNT_POSTED};
-static const enum cw_counter unexp[]    = {CW_COUNT_UNEXPECTED};
-static const enum cw_counter waiting[]  = {CW_COUNT_WAITING};
-static const enum cw_counter arms[]     = {CW_COUNT_ARMS};
-static const enum cw_counter eps[]      = {CW_COUNT_EPS};
+static const enum cw_counter retries[] = {CW_COUNT_RETRIES, CW_COUNT_REDIALS};
+static const enum cw_counter errors[] = {CW_COUNT_EPS_FAILED, CW_COUNT_BAD_PACKETS};
+static const enum cw_counter posted[] = {CW_COUNT_POSTED};
+static const enum cw_counter unexp[] = {CW_COUNT_UNEXPECTED};
+static const enum cw_counter waiting[] = {CW_COUNT_WAITING};
+static const enum cw_counter arms[] = {CW_COUNT_ARMS};
+static const enum cw_counter eps[] = {CW_COUNT_EPS};
 
 #define SUM(counters) counters, sizeof(counters) / sizeof((counters)[0])
 
@@ -58,7 +58,7 @@ static uint64_t total_of(const struct column *column, const struct cw_watch_work
 static void format_number(char text[COLUMN_WIDTH], double number)
 {
     static const char units[] = "kMGTPE";
-    unsigned unit             = 0;
+    unsigned unit = 0;
 
     if (number < 99999.5) {
         snprintf(text, COLUMN_WIDTH, "%.0f", number);
@@ -91,8 +91,8 @@ static double value_of(const struct column *column, const struct cw_watch_worker
         return (double)total;
     }
     const struct cw_watch_worker *old = find(before, worker);
-    uint64_t since_ns                 = old != NULL ? old->read_ns : worker->started_ns;
-    uint64_t since                    = old != NULL ? total_of(column, old) : 0;
+    uint64_t since_ns = old != NULL ? old->read_ns : worker->started_ns;
+    uint64_t since = old != NULL ? total_of(column, old) : 0;
     return worker->read_ns > since_ns && total >= since ?
            (double)(total - since) * 1e9 / (double)(worker->read_ns - since_ns) : 0;
 }

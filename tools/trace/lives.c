@@ -33,8 +33,8 @@ struct cw_life *cw_lives_find(const struct cw_events *events, size_t *count_p)
         size *= 2;
     }
     struct open_life *table = calloc(size, sizeof(*table));
-    struct cw_life *lives   = malloc((events->count + 1) * sizeof(*lives));
-    *count_p                = 0;
+    struct cw_life *lives = malloc((events->count + 1) * sizeof(*lives));
+    *count_p = 0;
     if (table == NULL || lives == NULL) {
         cw_say_error("no memory to tell %zu events apart", events->count);
         free(table);
@@ -48,9 +48,9 @@ struct cw_life *cw_lives_find(const struct cw_events *events, size_t *count_p)
         }
         struct open_life *place = find(table, size - 1, event->request);
         if (event->kind == CW_TRACE_BEGIN) {
-            lives[*count_p]   = (struct cw_life){.begin = i, .end = events->count};
-            *place            = (struct open_life){.request = event->request, .life = &lives[*count_p]};
-            *count_p         += 1;
+            lives[*count_p] = (struct cw_life){.begin = i, .end = events->count};
+            *place = (struct open_life){.request = event->request, .life = &lives[*count_p]};
+            *count_p += 1;
         } else if (event->kind == CW_TRACE_END && place->life != NULL && place->life->end == events->count) {
             place->life->end = i;
         }

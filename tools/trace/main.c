@@ -40,7 +40,7 @@ static bool parse_number(const char *text, const char *what, uint64_t most, uint
 {
     char *end;
 
-    errno                    = 0;
+    errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value == 0 || value > most) {
         cw_say_error("%s is given by its number, not by '%s'", what, text);
@@ -124,7 +124,7 @@ static bool show(const struct options *options, const struct cw_watch_worker *wo
         return false;
     }
     struct cw_life *lives = cw_lives_find(&events, &count);
-    bool done             = lives != NULL;
+    bool done = lives != NULL;
     if (!done) {
         cw_events_free(&events);
         return false;
@@ -155,7 +155,7 @@ static bool show(const struct options *options, const struct cw_watch_worker *wo
 static bool follow(const struct cw_watch_worker *worker)
 {
     const struct timespec pause = {.tv_nsec = FOLLOW_MS * 1000000L};
-    uint64_t last               = 0;
+    uint64_t last = 0;
     struct cw_events events;
 
     while (cw_events_read(worker, &events)) {
@@ -203,7 +203,7 @@ static bool find(const struct options *options, struct cw_watch_list *list)
 static bool write_chrome(const struct options *options, const struct cw_watch_list *list)
 {
     FILE *file = fopen(options->chrome, "we");
-    bool done  = true;
+    bool done = true;
 
     if (file == NULL) {
         cw_say_error("cannot write %s: %s", options->chrome, strerror(errno));
@@ -244,7 +244,7 @@ static bool run(const struct options *options, struct cw_watch_list *list)
 
 int main(int argc, char **argv)
 {
-    struct options options    = {.pid = 0};
+    struct options options = {.pid = 0};
     struct cw_watch_list list = {.workers = NULL};
     int status;
 

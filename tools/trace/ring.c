@@ -59,7 +59,7 @@ bool cw_events_read(const struct cw_watch_worker *worker, struct cw_events *even
     uint64_t offset = worker->trace_offset;
 
     *events = (struct cw_events){.events = NULL};
-    int fd  = cw_watch_open(worker);
+    int fd = cw_watch_open(worker);
     if (fd < 0) {
         cw_say_error("the worker of process %u is gone", worker->pid);
         return false;
@@ -70,7 +70,7 @@ bool cw_events_read(const struct cw_watch_worker *worker, struct cw_events *even
         close(fd);
         return false;
     }
-    events->count  = (size_t)before.num_events;
+    events->count = (size_t)before.num_events;
     events->events = malloc(events->count * sizeof(events->events[0]));
     if (events->events == NULL ||
         !read_all(fd, events->events, events->count * sizeof(events->events[0]), offset + sizeof(before)) ||

@@ -47,7 +47,7 @@ ucs_status_t ucm_test_external_events(int events)
 void ucm_vm_munmap(void *addr, size_t length)
 {
     const uint64_t number = __atomic_fetch_add(&num_ranges, 1, __ATOMIC_SEQ_CST);
-    struct range *range   = &ranges[number % UCM_CW_RANGES];
+    struct range *range = &ranges[number % UCM_CW_RANGES];
 
     __atomic_store_n(&range->number, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&range->begin, (uintptr_t)addr, __ATOMIC_SEQ_CST);
@@ -78,7 +78,7 @@ int ucm_cw_range(uint64_t number, uintptr_t *begin_p, uintptr_t *end_p)
         return 0;
     }
     *begin_p = __atomic_load_n(&range->begin, __ATOMIC_SEQ_CST);
-    *end_p   = __atomic_load_n(&range->end, __ATOMIC_SEQ_CST);
+    *end_p = __atomic_load_n(&range->end, __ATOMIC_SEQ_CST);
     return __atomic_load_n(&range->number, __ATOMIC_SEQ_CST) == number + 1;
 }
 

@@ -89,7 +89,7 @@ void ucs_log_dispatch(const char *file, unsigned line, const char *function, ucs
                       ucs_log_component_config_t *comp_conf, const char *format, ...)
 {
     const ucs_log_component_config_t *own = cw_ucs_log_component();
-    int saved_errno                       = errno;
+    int saved_errno = errno;
     va_list args;
 
     if (comp_conf == NULL) {

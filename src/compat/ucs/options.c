@@ -125,7 +125,7 @@ ucs_status_t ucs_global_opts_set_value(const char *name, const char *value)
     if (text != NULL) {
         (void)pthread_mutex_lock(&lock);
         free(set[index].text);
-        set[index].text   = text;
+        set[index].text = text;
         set[index].change = atomic_fetch_add_explicit(&num_changes, 1, memory_order_relaxed) + 1;
         apply(option, value, &parsed);
         (void)pthread_mutex_unlock(&lock);
@@ -144,7 +144,7 @@ unsigned ucs_cw_options_changes(void)
 char *ucs_cw_option_since(const char *name, unsigned since)
 {
     const size_t index = find(name);
-    char *text         = NULL;
+    char *text = NULL;
 
     if (index < OPTION_COUNT) {
         (void)pthread_mutex_lock(&lock);

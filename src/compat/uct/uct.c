@@ -50,8 +50,8 @@ ucs_status_t uct_query_components(uct_component_h **components_p, unsigned *num_
     if (components_p == NULL || num_components_p == NULL) {
         return UCS_ERR_INVALID_PARAM;
     }
-    list              = malloc(NUM_COMPONENTS * sizeof(list[0]));
-    *components_p     = list;
+    list = malloc(NUM_COMPONENTS * sizeof(list[0]));
+    *components_p = list;
     *num_components_p = (list == NULL) ? 0 : NUM_COMPONENTS;
     for (i = 0; i < *num_components_p; i++) {
         list[i] = &components[i];
@@ -150,7 +150,7 @@ static void describe(const struct uct_component *component, const char *device, 
     memset(resource, 0, sizeof(*resource));
     memcpy(resource->tl_name, component->name, sizeof(resource->tl_name));
     memcpy(resource->dev_name, device, strlen(device) + 1);
-    resource->dev_type   = component->type;
+    resource->dev_type = component->type;
     resource->sys_device = UCS_SYS_DEVICE_ID_UNKNOWN;
 }
 
@@ -172,8 +172,8 @@ static ucs_status_t list_interfaces(const struct uct_component *component, uct_t
                                     unsigned *num_resources_p)
 {
     struct cw_net_interface *list = malloc(MAX_INTERFACES * sizeof(list[0]));
-    const int num                 = (list == NULL) ? 0 : cw_net_interfaces(list, MAX_INTERFACES);
-    ucs_status_t status           = UCS_OK;
+    const int num = (list == NULL) ? 0 : cw_net_interfaces(list, MAX_INTERFACES);
+    ucs_status_t status = UCS_OK;
     int i;
 
     if (num > 0) {
@@ -198,7 +198,7 @@ ucs_status_t uct_md_query_tl_resources(uct_md_h md, uct_tl_resource_desc_t **res
     if (resources_p == NULL || num_resources_p == NULL) {
         return UCS_ERR_INVALID_PARAM;
     }
-    *resources_p     = NULL;
+    *resources_p = NULL;
     *num_resources_p = 0;
     if (md == NULL) {
         return UCS_ERR_INVALID_PARAM;

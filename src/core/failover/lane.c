@@ -72,7 +72,7 @@ static struct cw_failover_packet *packet_new(const struct cw_failover *failover,
     if (packet != NULL) {
         packet->number = failover->taken;
         packet->length = length;
-        packet->id     = id;
+        packet->id = id;
         cw_list_init(&packet->link);
     }
     return packet;
@@ -106,11 +106,11 @@ void cw_failover_confirm(struct cw_failover *failover, uint64_t handled)
 
     if (handled > failover->acked) {
         failover->moved_ns = cw_clock_ns();
-        failover->answers  = 0;
-        failover->probed   = 0;
+        failover->answers = 0;
+        failover->probed = 0;
     }
     for (; failover->acked < handled; failover->acked++) {
-        link   = cw_list_pop_head(&failover->packets);
+        link = cw_list_pop_head(&failover->packets);
         packet = cw_container_of(link, struct cw_failover_packet, link);
         failover->bytes -= sizeof(*packet) + packet->length;
         free(packet);
@@ -171,8 +171,8 @@ static ucs_status_t failover_send_placed(struct cw_conn *conn, uint8_t id, const
                                          unsigned iov_count, struct cw_completion *completion CW_UNUSED)
 {
     struct cw_failover *failover = failover_of(conn);
-    const size_t most            = conn->iface->limits.max_bcopy - CW_PLACE_HEADER;
-    const size_t total           = cw_bytes_in_iov(iov, iov_count);
+    const size_t most = conn->iface->limits.max_bcopy - CW_PLACE_HEADER;
+    const size_t total = cw_bytes_in_iov(iov, iov_count);
     struct cw_wire_rndv_data data;
     struct cw_failover_packet *packet;
     size_t at = 0, length, done, part, skip = 0;
@@ -213,7 +213,7 @@ static ucs_status_t failover_send_placed(struct cw_conn *conn, uint8_t id, const
 
 static void flush_done(struct cw_completion *own, ucs_status_t status)
 {
-    struct failover_flush *flush     = cw_container_of(own, struct failover_flush, own);
+    struct failover_flush *flush = cw_container_of(own, struct failover_flush, own);
     struct cw_completion *completion = flush->completion;
 
     cw_list_remove(&flush->link);
@@ -241,7 +241,7 @@ static ucs_status_t flush_start(struct cw_failover *failover, struct failover_fl
 static ucs_status_t failover_flush(struct cw_conn *conn, struct cw_completion *completion)
 {
     struct cw_failover *failover = failover_of(conn);
-    const int is_sent            = failover->carrier != NULL && failover->unsent == NULL;
+    const int is_sent = failover->carrier != NULL && failover->unsent == NULL;
     struct failover_flush *flush;
     ucs_status_t status;
 
@@ -305,8 +305,8 @@ static void end_flushes(struct cw_list *list, int is_running, ucs_status_t statu
     struct cw_list *link;
 
     while ((link = cw_list_pop_head(list)) != NULL) {
-        flush             = cw_container_of(link, struct failover_flush, link);
-        completion        = flush->completion;
+        flush = cw_container_of(link, struct failover_flush, link);
+        completion = flush->completion;
         flush->completion = NULL;
         if (!is_running) {
             free(flush);
@@ -364,25 +364,25 @@ static void failover_abandon(struct cw_conn *conn)
 }
 
 static const struct cw_transport_packets packet_slots = {
-    .send_short  = failover_send_short,
-    .send_bcopy  = failover_send_bcopy,
+    .send_short = failover_send_short,
+    .send_bcopy = failover_send_bcopy,
     .send_placed = failover_send_placed,
-    .flush       = failover_flush,
+    .flush = failover_flush,
 };
 
 static const struct cw_transport_connect connect_slots = {
     .close_conn = failover_close_conn,
-    .stopping   = failover_stopping,
-    .watch      = failover_watch,
-    .abandon    = failover_abandon,
+    .stopping = failover_stopping,
+    .watch = failover_watch,
+    .abandon = failover_abandon,
 };
 
 /* No worker lists such an interface, so nobody dials by it, and it makes no progress. */
 const struct cw_transport cw_failover_transport = {
-    .name         = "failover",
+    .name = "failover",
     .device_class = CW_DEVICE_NET,
-    .connect      = &connect_slots,
-    .packets      = &packet_slots,
+    .connect = &connect_slots,
+    .packets = &packet_slots,
 };
 
 /* ---- interfaces ---- */
@@ -400,13 +400,13 @@ static struct cw_limits limits_of(const struct ucp_worker *worker, const struct 
             max_bcopy = cw_smaller(max_bcopy, worker->ifaces[i]->limits.max_bcopy);
         }
     }
-    limits                = iface->limits;
-    limits.max_short      = max_short;
-    limits.max_bcopy      = max_bcopy;
-    limits.max_zcopy      = 0;
+    limits = iface->limits;
+    limits.max_short = max_short;
+    limits.max_bcopy = max_bcopy;
+    limits.max_zcopy = 0;
     limits.max_registered = 0;
-    limits.max_placed     = cw_smaller(limits.max_placed, MAX_PLACED);
-    limits.access         = (struct cw_access_limits){0};
+    limits.max_placed = cw_smaller(limits.max_placed, MAX_PLACED);
+    limits.access = (struct cw_access_limits){0};
     return limits;
 }
 
@@ -425,13 +425,13 @@ static struct cw_failover_iface *iface_new(const struct ucp_worker *worker, cons
         return NULL;
     }
     made->iface = (struct cw_iface){.transport = &cw_failover_transport,
-                                    .name      = real->name,
-                                    .device    = real->device,
-                                    .packets   = &packet_slots,
-                                    .limits    = limits_of(worker, real),
-                                    .plan      = &made->plan,
-                                    .counted   = real->counted};
-    input       = cw_worker_protocol_input(worker, &made->iface);
+                                    .name = real->name,
+                                    .device = real->device,
+                                    .packets = &packet_slots,
+                                    .limits = limits_of(worker, real),
+                                    .plan = &made->plan,
+                                    .counted = real->counted};
+    input = cw_worker_protocol_input(worker, &made->iface);
     cw_protocol_choose(&input, &made->plan);
     return made;
 }
@@ -479,17 +479,17 @@ void cw_failover_name(struct cw_failover *failover)
 
 struct cw_conn *cw_failover_new(struct ucp_ep *ep, struct cw_conn *conn)
 {
-    struct cw_iface *iface       = iface_for(ep->worker, conn->iface);
+    struct cw_iface *iface = iface_for(ep->worker, conn->iface);
     struct cw_failover *failover = (iface == NULL) ? NULL : calloc(1, sizeof(*failover));
 
     if (failover == NULL) {
         return NULL;
     }
-    failover->conn    = (struct cw_conn){.iface = iface, .user = ep, .dialled = conn->dialled};
-    failover->ep      = ep;
-    failover->first   = conn;
+    failover->conn = (struct cw_conn){.iface = iface, .user = ep, .dialled = conn->dialled};
+    failover->ep = ep;
+    failover->first = conn;
     failover->carrier = conn;
-    failover->watch   = (struct cw_alarm){.fire = cw_failover_look};
+    failover->watch = (struct cw_alarm){.fire = cw_failover_look};
     cw_list_init(&failover->packets);
     cw_list_init(&failover->flushes);
     cw_list_init(&failover->running);

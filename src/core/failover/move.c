@@ -82,7 +82,7 @@ static void try_next(struct cw_failover *failover)
 
     for (i = 1; i <= CW_MAX_LANES; i++) {
         index = (failover->last + i) % CW_MAX_LANES;
-        lane  = lane_at(ep, index);
+        lane = lane_at(ep, index);
         if (lane != NULL && (next == NULL || lane->conn == failover->heard)) {
             next = lane;
         }
@@ -92,7 +92,7 @@ static void try_next(struct cw_failover *failover)
         no_lane(failover);
         return;
     }
-    failover->last      = (uint8_t)(next - ep->lanes->further);
+    failover->last = (uint8_t)(next - ep->lanes->further);
     failover->candidate = next->conn;
     failover->generation++;
     failover->owes_here = !tell_on(failover, next, CW_WIRE_MOVE_HERE);
@@ -130,13 +130,13 @@ static void seek(struct cw_failover *failover)
 /* The carrier is left; nothing that still comes by it is handled. */
 static void begin(struct cw_failover *failover, ucs_status_t status)
 {
-    failover->carrier    = NULL;
-    failover->candidate  = NULL;
-    failover->owes_here  = 0;
-    failover->status     = status;
-    failover->moved_ns   = cw_clock_ns();
-    failover->answers    = 0;
-    failover->probed     = 0;
+    failover->carrier = NULL;
+    failover->candidate = NULL;
+    failover->owes_here = 0;
+    failover->status = status;
+    failover->moved_ns = cw_clock_ns();
+    failover->answers = 0;
+    failover->probed = 0;
     failover->unanswered = 0;
     cw_ep_owes(failover->ep);
     if (failover->ep->peer_ended) {
@@ -149,7 +149,7 @@ static void begin(struct cw_failover *failover, ucs_status_t status)
 /* Closes the first connection by the next reap. */
 static void leave_first(struct cw_failover *failover, const char *why)
 {
-    struct ucp_ep *ep     = failover->ep;
+    struct ucp_ep *ep = failover->ep;
     struct cw_conn *first = failover->first;
 
     if (ep->closes == 0) {
@@ -159,22 +159,22 @@ static void leave_first(struct cw_failover *failover, const char *why)
     if (first->end != NULL) { /* the reason to give if no lane survives */
         free(failover->conn.end);
         failover->conn.end = first->end;
-        first->end         = NULL;
+        first->end = NULL;
     }
     failover->first = NULL;
     cw_lane_abandon(first);
     first->next_old = ep->old_conns;
-    ep->old_conns   = first;
+    ep->old_conns = first;
     cw_ep_reap_later(ep);
 }
 
 static void is_carried(struct cw_failover *failover, struct cw_conn *conn)
 {
-    struct ucp_ep *ep          = failover->ep;
-    const uint64_t resent      = failover->sent - failover->acked;
+    struct ucp_ep *ep = failover->ep;
+    const uint64_t resent = failover->sent - failover->acked;
     struct cw_further_lane *to = cw_lanes_find(ep, conn);
 
-    failover->carrier  = conn;
+    failover->carrier = conn;
     failover->moved_ns = cw_clock_ns();
     free(failover->conn.end);
     failover->conn.end = NULL;
@@ -188,7 +188,7 @@ static void is_carried(struct cw_failover *failover, struct cw_conn *conn)
 int cw_failover_closed(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status)
 {
     struct cw_failover *failover = cw_failover_of(ep);
-    const int was_carrier        = failover != NULL && failover->carrier == conn;
+    const int was_carrier = failover != NULL && failover->carrier == conn;
 
     if (failover == NULL || conn != failover->first) {
         return 0;
@@ -216,7 +216,7 @@ void cw_failover_dropped(struct ucp_ep *ep, struct cw_conn *conn, unsigned index
     look_at(failover, cw_clock_ns() + REPAIR_NS);
     if (conn->end != NULL && failover->conn.end == NULL) {
         failover->conn.end = conn->end;
-        conn->end          = NULL;
+        conn->end = NULL;
     }
     if (failover->carrier == conn) {
         begin(failover, UCS_ERR_CONNECTION_RESET);
@@ -254,9 +254,9 @@ static ucs_status_t on_here(struct cw_failover *failover, struct cw_conn *conn, 
         leave_first(failover, "the peer has left it");
     }
     failover->generation = move->generation;
-    failover->told       = failover->handled;
-    failover->candidate  = conn;
-    failover->owes_here  = !cw_failover_tell(failover, conn, CW_WIRE_MOVE_TAKEN);
+    failover->told = failover->handled;
+    failover->candidate = conn;
+    failover->owes_here = !cw_failover_tell(failover, conn, CW_WIRE_MOVE_TAKEN);
     is_carried(failover, conn);
     cw_failover_pump(failover);
     return UCS_OK;
@@ -282,8 +282,8 @@ static ucs_status_t on_taken(struct cw_failover *failover, struct cw_conn *conn,
 /* Leaves a carrier by which nothing gets through. */
 static void is_silent(struct cw_failover *failover)
 {
-    static const char why[]      = "nothing comes through any more";
-    struct ucp_ep *ep            = failover->ep;
+    static const char why[] = "nothing comes through any more";
+    struct ucp_ep *ep = failover->ep;
     struct cw_further_lane *lane = cw_lanes_find(ep, failover->carrier);
 
     if (lane != NULL) {
@@ -400,7 +400,7 @@ static ucs_status_t on_move(struct cw_failover *failover, struct cw_conn *conn, 
         return UCS_ERR_IO_ERROR;
     }
     move.generation = le32toh(move.generation);
-    move.handled    = le64toh(move.handled);
+    move.handled = le64toh(move.handled);
     switch (move.kind) {
     case CW_WIRE_MOVE_HANDLED:
         return on_handled(failover, conn, &move);
@@ -502,7 +502,7 @@ static void repair(struct cw_failover *failover)
 unsigned cw_failover_look(struct cw_alarm *alarm)
 {
     struct cw_failover *failover = cw_container_of(alarm, struct cw_failover, watch);
-    const uint64_t now_ns        = cw_clock_ns();
+    const uint64_t now_ns = cw_clock_ns();
 
     if (failover->ep->state != CW_EP_OPEN) {
         return 0;

@@ -53,33 +53,33 @@ struct cuda_operation {
 
 /* CUresult */
 enum {
-    CUDA_OK                = 0,
-    CUDA_INVALID_VALUE     = 1,
-    CUDA_NO_MEMORY         = 2,
-    CUDA_NOT_INITIALIZED   = 3,
-    CUDA_DEINITIALIZED     = 4,
-    CUDA_NO_DEVICE         = 100,
-    CUDA_INVALID_DEVICE    = 101,
-    CUDA_INVALID_CONTEXT   = 201,
-    CUDA_ALREADY_MAPPED    = 208,
-    CUDA_INVALID_HANDLE    = 400,
-    CUDA_NOT_READY         = 600,
-    CUDA_ILLEGAL_ADDRESS   = 700,
+    CUDA_OK = 0,
+    CUDA_INVALID_VALUE = 1,
+    CUDA_NO_MEMORY = 2,
+    CUDA_NOT_INITIALIZED = 3,
+    CUDA_DEINITIALIZED = 4,
+    CUDA_NO_DEVICE = 100,
+    CUDA_INVALID_DEVICE = 101,
+    CUDA_INVALID_CONTEXT = 201,
+    CUDA_ALREADY_MAPPED = 208,
+    CUDA_INVALID_HANDLE = 400,
+    CUDA_NOT_READY = 600,
+    CUDA_ILLEGAL_ADDRESS = 700,
     CUDA_CONTEXT_DESTROYED = 709,
-    CUDA_NOT_SUPPORTED     = 801
+    CUDA_NOT_SUPPORTED = 801
 };
 
 /* CUpointer_attribute */
 enum {
-    CUDA_POINTER_CONTEXT     = 1,  /* cuda_context; NULL for pools and mapped allocations */
+    CUDA_POINTER_CONTEXT = 1,  /* cuda_context; NULL for pools and mapped allocations */
     CUDA_POINTER_MEMORY_TYPE = 2,  /* unsigned; 0: the driver does not know the address */
-    CUDA_POINTER_BUFFER_ID   = 7,  /* unsigned long long; unique in the process for all time */
-    CUDA_POINTER_IS_MANAGED  = 8,  /* unsigned */
-    CUDA_POINTER_ORDINAL     = 9,  /* int; number of the device */
+    CUDA_POINTER_BUFFER_ID = 7,  /* unsigned long long; unique in the process for all time */
+    CUDA_POINTER_IS_MANAGED = 8,  /* unsigned */
+    CUDA_POINTER_ORDINAL = 9,  /* int; number of the device */
     CUDA_POINTER_RANGE_START = 11, /* void * */
-    CUDA_POINTER_RANGE_SIZE  = 12, /* size_t */
+    CUDA_POINTER_RANGE_SIZE = 12, /* size_t */
     /* Older drivers do not know the next two. */
-    CUDA_POINTER_MAPPING_SIZE  = 18, /* size_t; of the mapping of one piece */
+    CUDA_POINTER_MAPPING_SIZE = 18, /* size_t; of the mapping of one piece */
     CUDA_POINTER_MAPPING_START = 19  /* void * */
 };
 
@@ -87,18 +87,18 @@ enum {
 enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 };
 
 enum {
-    CUDA_STREAM_NON_BLOCKING  = 1, /* does not wait for the program's work on the default stream */
+    CUDA_STREAM_NON_BLOCKING = 1, /* does not wait for the program's work on the default stream */
     CUDA_EVENT_DISABLE_TIMING = 2,
-    CUDA_HOST_PORTABLE        = 1, /* pinned for all contexts */
-    CUDA_MANAGED_GLOBAL       = 1,
-    CUDA_IPC_LAZY_PEERS       = 1, /* a device opens memory of another one, too */
-    CUDA_HANDLE_DESCRIPTOR    = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
-    CUDA_LOCATION_DEVICE      = 1,
-    CUDA_WRITE_32             = 2, /* CUstreamBatchMemOpType: a word is written when the stream comes to it */
-    CUDA_WRITE_64             = 5,
-    CUDA_ACCESS_READ_WRITE    = 3,
-    CUDA_RANGE_DMABUF         = 1, /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
-    CUDA_POINTER_SYNC_MEMOPS  = 6  /* an attribute that is set, unsigned: functions that seem synchronous are so */
+    CUDA_HOST_PORTABLE = 1, /* pinned for all contexts */
+    CUDA_MANAGED_GLOBAL = 1,
+    CUDA_IPC_LAZY_PEERS = 1, /* a device opens memory of another one, too */
+    CUDA_HANDLE_DESCRIPTOR = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
+    CUDA_LOCATION_DEVICE = 1,
+    CUDA_WRITE_32 = 2, /* CUstreamBatchMemOpType: a word is written when the stream comes to it */
+    CUDA_WRITE_64 = 5,
+    CUDA_ACCESS_READ_WRITE = 3,
+    CUDA_RANGE_DMABUF = 1, /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
+    CUDA_POINTER_SYNC_MEMOPS = 6  /* an attribute that is set, unsigned: functions that seem synchronous are so */
 };
 
 /* CALL(function of the table, symbol, parameters). Every function answers with a CUresult. */

@@ -109,7 +109,7 @@ static int channel_new(const struct cuda_driver *cuda, cuda_context context, con
     int result;
 
     *channel = (struct cuda_channel){.context = context};
-    result   = cuda->stream_create(&channel->streams[0], CUDA_STREAM_NON_BLOCKING);
+    result = cuda->stream_create(&channel->streams[0], CUDA_STREAM_NON_BLOCKING);
     if (result == CUDA_OK) {
         result = cuda->stream_create(&channel->streams[1], CUDA_STREAM_NON_BLOCKING);
     }
@@ -123,7 +123,7 @@ static int channel_new(const struct cuda_driver *cuda, cuda_context context, con
 
 int cw_cuda_enter(const struct cuda_driver *cuda, const struct cuda_range *range, struct cuda_channel *channel)
 {
-    struct known *known  = &known_of[cuda->kind->number];
+    struct known *known = &known_of[cuda->kind->number];
     cuda_context context = range->context;
     const struct cuda_channel *found;
     int result = CUDA_OK;
@@ -133,7 +133,7 @@ int cw_cuda_enter(const struct cuda_driver *cuda, const struct cuda_range *range
         result = primary_of(cuda, range->device, &context);
     }
     if (result == CUDA_OK) {
-        found  = channel_of(cuda, context, range);
+        found = channel_of(cuda, context, range);
         result = cuda->context_push(context);
         if (result == CUDA_OK && found != NULL) {
             *channel = *found;

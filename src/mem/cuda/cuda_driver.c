@@ -35,16 +35,16 @@ static const char *find_cuda(void *library, struct cuda_driver *driver)
 static const char *const files[] = {"libcuda.so.1", NULL};
 
 const struct cuda_kind cw_cuda_kind = {
-    .number     = CUDA_KIND_CUDA,
-    .name       = "CUDA",
+    .number = CUDA_KIND_CUDA,
+    .name = "CUDA",
     .allocators = "cuMemAlloc or cudaMalloc",
-    .advice     = "install a driver of CUDA 11 or later",
-    .dmabuf  = "dma-buf needs a driver of CUDA 11.7 or later with the open kernel modules (package nvidia-open), and "
-               "memory of cuMemAlloc, cudaMalloc or cuMemMap, not of a pool",
-    .device  = UCS_MEMORY_TYPE_CUDA,
+    .advice = "install a driver of CUDA 11 or later",
+    .dmabuf = "dma-buf needs a driver of CUDA 11.7 or later with the open kernel modules (package nvidia-open), and "
+              "memory of cuMemAlloc, cudaMalloc or cuMemMap, not of a pool",
+    .device = UCS_MEMORY_TYPE_CUDA,
     .managed = UCS_MEMORY_TYPE_CUDA_MANAGED,
-    .files   = files,
-    .find    = find_cuda,
+    .files = files,
+    .find = find_cuda,
 };
 
 /* ---- any kind ---- */

@@ -35,9 +35,9 @@ static void slot_query(const struct cw_md *md, struct cw_md_attr *attr)
 static ucs_memory_type_t slot_type_of(const struct cw_md *md, const void *ptr, size_t length)
 {
     const struct cuda_driver *cuda = driver_of(md);
-    const uintptr_t end            = (uintptr_t)ptr + length;
-    uintptr_t next                 = (uintptr_t)ptr;
-    ucs_memory_type_t type         = UCS_MEMORY_TYPE_UNKNOWN;
+    const uintptr_t end = (uintptr_t)ptr + length;
+    uintptr_t next = (uintptr_t)ptr;
+    ucs_memory_type_t type = UCS_MEMORY_TYPE_UNKNOWN;
     struct cuda_range range;
 
     if (cuda == NULL || cw_memory_is_plain(ptr) || !cw_cuda_knows(cuda, ptr)) {
@@ -126,10 +126,10 @@ static ucs_status_t slot_allocate(const struct cw_md *md, const struct cw_memory
     if (result != CUDA_OK) {
         return cw_cuda_failed(cuda, "memory cannot be allocated", result);
     }
-    memory->ptr    = (char *)(uintptr_t)ptr;
+    memory->ptr = (char *)(uintptr_t)ptr;
     memory->length = wish->length;
-    memory->page   = 1;
-    status         = cw_cuda_clear(cuda, memory->ptr, memory->length);
+    memory->page = 1;
+    status = cw_cuda_clear(cuda, memory->ptr, memory->length);
     if (status != UCS_OK) {
         slot_release(md, memory);
         memory->ptr = NULL;

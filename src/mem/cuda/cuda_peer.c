@@ -52,7 +52,7 @@ static struct known {
 static uint64_t number_of_process(struct known *known)
 {
     if (known->pid != cw_memory_process()) {
-        known->pid     = cw_memory_process();
+        known->pid = cw_memory_process();
         known->process = cw_random_u64();
         memset(known->names, 0, sizeof(known->names));
     }
@@ -66,11 +66,11 @@ static int holds(const struct cuda_range *range, uint64_t address, size_t length
 
 /* ---- names ---- */
 
-static const char pool_helps[]    = "pools of streams have none";
-static const char export_helps[]  = "mapped segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments) have one if the "
-                                    "allocator asks for it: requestedHandleTypes in cuMemCreate must name "
-                                    "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR";
-static const char uneven_helps[]  = "mapped segments have one for messages in at most 32 mapped pieces of equal length";
+static const char pool_helps[] = "pools of streams have none";
+static const char export_helps[] = "mapped segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments) have one if the "
+                                   "allocator asks for it: requestedHandleTypes in cuMemCreate must name "
+                                   "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR";
+static const char uneven_helps[] = "mapped segments have one for messages in at most 32 mapped pieces of equal length";
 static const char managed_helps[] = "managed memory is shared with no other process";
 
 /* Each reason is told once. */
@@ -98,7 +98,7 @@ static void tell_nameless(const struct cuda_driver *cuda, const char *why, int r
 static int handle_of(const struct cuda_driver *cuda, const struct cuda_range *range, struct cuda_ipc_handle *handle)
 {
     struct known *known = &known_of[cuda->kind->number];
-    const unsigned at   = (unsigned)(range->buffer_id % MOST_NAMES);
+    const unsigned at = (unsigned)(range->buffer_id % MOST_NAMES);
     struct cuda_channel channel;
     int result;
 
@@ -174,12 +174,12 @@ int cw_cuda_give_name(const struct cuda_driver *cuda, const void *ptr, size_t le
         return 0; /* freed */
     }
     cw_lock_enter(&known->lock);
-    *name = (struct cw_md_name){.type    = (uint8_t)range.type,
-                                .process = number_of_process(known),
-                                .buffer  = range.buffer_id,
-                                .start   = range.start,
-                                .size    = range.size,
-                                .address = (uintptr_t)ptr};
+    *name = (struct cw_md_name){.type = (uint8_t)range.type,
+                             .process = number_of_process(known),
+                             .buffer = range.buffer_id,
+                             .start = range.start,
+                             .size = range.size,
+                             .address = (uintptr_t)ptr};
     if (peer != known->pid) {
         name_for_other(cuda, &range, ptr, length, name);
     } else if (holds(&range, (uintptr_t)ptr, length)) {
@@ -225,7 +225,7 @@ static void close_unused(const struct cuda_driver *cuda, uint32_t peer, uint64_t
     struct opened *opened;
 
     for (link = known->all.next; link != NULL && link != &known->all; link = next) {
-        next   = link->next;
+        next = link->next;
         opened = cw_container_of(link, struct opened, link);
         if (opened->uses == 0 && opened->peer == peer && (start == 0 || opened->start == start)) {
             opened_free(cuda, opened);
@@ -270,19 +270,19 @@ static struct opened *find(struct known *known, const struct cw_md_name *name, u
 static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw_md_name *name, uint32_t peer,
                                  const struct cuda_channel *channel, int device)
 {
-    struct known *known   = &known_of[cuda->kind->number];
+    struct known *known = &known_of[cuda->kind->number];
     struct opened *opened = calloc(1, sizeof(*opened));
     int result;
 
     if (opened == NULL) {
         return NULL;
     }
-    *opened = (struct opened){.peer    = peer,
-                              .process = name->process,
-                              .buffer  = name->buffer,
-                              .start   = name->start,
-                              .context = channel->context,
-                              .id      = channel->id};
+    *opened = (struct opened){.peer = peer,
+                           .process = name->process,
+                           .buffer = name->buffer,
+                           .start = name->start,
+                           .context = channel->context,
+                           .id = channel->id};
     memcpy(&opened->handle, name->handle, sizeof(opened->handle));
     close_unused(cuda, peer, name->start); /* the driver opens an address of a process once */
     while (known->count >= MOST_KEPT) {
@@ -294,9 +294,9 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
         }
     }
     if (name->form == CW_MD_PASSED) {
-        opened->size  = (size_t)name->size;
+        opened->size = (size_t)name->size;
         opened->count = name->num_fds;
-        result        = cw_cuda_pieces_open(cuda, name, device, &opened->base);
+        result = cw_cuda_pieces_open(cuda, name, device, &opened->base);
     } else {
         result = cuda->ipc_open(&opened->base, opened->handle, CUDA_IPC_LAZY_PEERS);
     }
@@ -327,7 +327,7 @@ static int has_bytes(const struct cuda_driver *cuda, const struct opened *opened
 static ucs_status_t use(const struct cuda_driver *cuda, struct opened *opened, const struct cw_md_name *name,
                         size_t length, struct cw_md_window *window)
 {
-    struct known *known   = &known_of[cuda->kind->number];
+    struct known *known = &known_of[cuda->kind->number];
     const uint64_t offset = name->address - name->start;
 
     if (!has_bytes(cuda, opened, offset, length)) {
@@ -336,7 +336,7 @@ static ucs_status_t use(const struct cuda_driver *cuda, struct opened *opened, c
     cw_list_remove(&opened->link);
     cw_list_add_tail(&known->all, &opened->link);
     opened->uses++;
-    window->ptr    = (char *)(uintptr_t)(opened->base + offset);
+    window->ptr = (char *)(uintptr_t)(opened->base + offset);
     window->opened = opened;
     return UCS_OK;
 }
@@ -388,7 +388,7 @@ static ucs_status_t open_here(const struct cuda_driver *cuda, const struct cw_md
         !holds(&range, name->address, length)) {
         return UCS_ERR_UNREACHABLE;
     }
-    window->ptr    = (char *)(uintptr_t)name->address;
+    window->ptr = (char *)(uintptr_t)name->address;
     window->opened = NULL;
     return UCS_OK;
 }
@@ -405,7 +405,7 @@ ucs_status_t cw_cuda_open(const struct cuda_driver *cuda, const struct cw_md_nam
 
 void cw_cuda_shut(const struct cuda_driver *cuda, struct cw_md_window *window)
 {
-    struct known *known   = &known_of[cuda->kind->number];
+    struct known *known = &known_of[cuda->kind->number];
     struct opened *opened = window->opened;
 
     if (opened != NULL) {

@@ -23,9 +23,9 @@ static int has_calls(const struct cuda_driver *cuda)
 int cw_cuda_mapping_at(const struct cuda_driver *cuda, uintptr_t at, struct cuda_range *range)
 {
     int attributes[] = {CUDA_POINTER_MAPPING_SIZE, CUDA_POINTER_MAPPING_START};
-    void *start      = NULL;
-    size_t size      = 0;
-    void *data[]     = {&size, &start};
+    void *start = NULL;
+    size_t size = 0;
+    void *data[] = {&size, &start};
 
     cw_cuda_range_of(cuda, (const void *)at, range);
     if (range->type != cuda->kind->device) {
@@ -33,7 +33,7 @@ int cw_cuda_mapping_at(const struct cuda_driver *cuda, uintptr_t at, struct cuda
     }
     if (cuda->pointer_attributes(2, attributes, data, at) == CUDA_OK && size > 0) {
         range->start = (uintptr_t)start;
-        range->size  = size;
+        range->size = size;
     }
     return at - range->start < range->size;
 }
@@ -60,7 +60,7 @@ static enum cuda_pieces name_all(const struct cuda_driver *cuda, uintptr_t ptr, 
     enum cuda_pieces found;
     struct cuda_range range;
     uintptr_t next = ptr;
-    size_t piece   = 0;
+    size_t piece = 0;
 
     name->buffer = 0;
     while (next < ptr + length) {
@@ -68,7 +68,7 @@ static enum cuda_pieces name_all(const struct cuda_driver *cuda, uintptr_t ptr, 
             return CUDA_PIECES_NONE;
         }
         if (piece == 0) {
-            piece       = range.size;
+            piece = range.size;
             name->start = range.start;
         }
         if (range.size != piece || (next != ptr && range.start != next) || name->num_fds == CW_MD_MOST_PIECES) {
@@ -80,7 +80,7 @@ static enum cuda_pieces name_all(const struct cuda_driver *cuda, uintptr_t ptr, 
         }
         name->num_fds++;
         name->buffer = cw_hash_mix(name->buffer ^ range.buffer_id);
-        next         = range.start + range.size;
+        next = range.start + range.size;
     }
     name->size = next - name->start;
     return CUDA_PIECES_NAMED;
@@ -104,7 +104,7 @@ enum cuda_pieces cw_cuda_pieces_name(const struct cuda_driver *cuda, const void 
 static int map_piece(const struct cuda_driver *cuda, cuda_ptr at, size_t length, int fd)
 {
     cuda_piece piece = 0;
-    int result       = cuda->piece_import(&piece, (void *)(intptr_t)fd, CUDA_HANDLE_DESCRIPTOR);
+    int result = cuda->piece_import(&piece, (void *)(intptr_t)fd, CUDA_HANDLE_DESCRIPTOR);
 
     if (result == CUDA_OK) {
         result = cuda->piece_map(at, length, 0, piece, 0);
@@ -116,9 +116,9 @@ static int map_piece(const struct cuda_driver *cuda, cuda_ptr at, size_t length,
 int cw_cuda_pieces_open(const struct cuda_driver *cuda, const struct cw_md_name *name, int device, cuda_ptr *base_p)
 {
     const struct cuda_access access = {CUDA_LOCATION_DEVICE, device, CUDA_ACCESS_READ_WRITE};
-    const size_t piece              = (name->num_fds == 0) ? 0 : name->size / name->num_fds;
-    cuda_ptr base                   = 0;
-    unsigned mapped                 = 0;
+    const size_t piece = (name->num_fds == 0) ? 0 : name->size / name->num_fds;
+    cuda_ptr base = 0;
+    unsigned mapped = 0;
     int result;
 
     if (!has_calls(cuda) || piece == 0 || piece * name->num_fds != name->size) {

@@ -127,9 +127,9 @@ static int put_rows(const struct cuda_driver *cuda, cuda_stream stream, char *ro
 {
     const size_t width = length / 2, pitch = width + ROW_SPACE;
     const struct cuda_rows copy = {
-        .from   = {.type = CUDA_MEMORY_HOST, .host = rows, .pitch = pitch},
-        .to     = {.type = CUDA_MEMORY_DEVICE, .device = (uintptr_t)to, .pitch = width},
-        .width  = width,
+        .from = {.type = CUDA_MEMORY_HOST, .host = rows, .pitch = pitch},
+        .to = {.type = CUDA_MEMORY_DEVICE, .device = (uintptr_t)to, .pitch = width},
+        .width = width,
         .height = 2,
     };
 

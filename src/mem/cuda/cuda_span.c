@@ -24,9 +24,9 @@ static int span_of_pieces(const struct cuda_driver *cuda, uintptr_t ptr, size_t 
         if (!cw_cuda_mapping_at(cuda, next, &range) || range.buffer_id == 0 || (next != ptr && range.start != next)) {
             return 0;
         }
-        span->start  = (next == ptr) ? range.start : span->start;
+        span->start = (next == ptr) ? range.start : span->start;
         span->number = cw_hash_mix(span->number ^ range.buffer_id);
-        next         = range.start + range.size;
+        next = range.start + range.size;
     }
     span->length = next - span->start;
     return length > 0;
@@ -61,9 +61,9 @@ static void settle(const struct cuda_driver *cuda, uintptr_t ptr)
 ucs_status_t cw_cuda_export_span(const struct cuda_driver *cuda, const struct cw_md_span *span,
                                  struct cw_md_dmabuf *dmabuf, const char **why_p)
 {
-    const uint64_t page  = cw_memory_page();
+    const uint64_t page = cw_memory_page();
     const uint64_t begin = span->start / page * page;
-    const uint64_t end   = (span->start + span->length + page - 1) / page * page;
+    const uint64_t end = (span->start + span->length + page - 1) / page * page;
     struct cuda_channel channel;
     struct cuda_range range;
     int result;

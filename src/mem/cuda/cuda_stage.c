@@ -56,7 +56,7 @@ static int pin(const struct cuda_driver *cuda, const void *device, const struct 
 static struct buffer *buffer_new(const struct cuda_driver *cuda, struct pool *pool, const void *device, size_t length)
 {
     const struct cw_memory_wish wish = {.length = length, .huge = CW_MEMORY_SMALL};
-    struct buffer *buffer            = calloc(1, sizeof(*buffer));
+    struct buffer *buffer = calloc(1, sizeof(*buffer));
 
     if (buffer == NULL || cw_memory_allocate(&wish, &buffer->memory) != UCS_OK) {
         free(buffer);
@@ -202,7 +202,7 @@ ucs_status_t cw_cuda_start(const struct cuda_driver *cuda, void *to, const void 
 static ucs_status_t look(const struct cuda_driver *cuda, struct cw_md_copy *copy, int waits)
 {
     cuda_event event = copy->handle;
-    int result       = cw_cuda_enter_again(cuda, copy->context, copy->id);
+    int result = cw_cuda_enter_again(cuda, copy->context, copy->id);
 
     if (result != CUDA_OK) {
         return cw_cuda_failed(cuda, "the context of a copy is gone", result);

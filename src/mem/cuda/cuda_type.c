@@ -11,7 +11,7 @@ void cw_cuda_range_of(const struct cuda_driver *cuda, const void *ptr, struct cu
     int attributes[] = {CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED, CUDA_POINTER_CONTEXT,  CUDA_POINTER_ORDINAL,
                         CUDA_POINTER_RANGE_START, CUDA_POINTER_RANGE_SIZE, CUDA_POINTER_BUFFER_ID};
     unsigned type = 0, managed = 0;
-    void *start  = NULL;
+    void *start = NULL;
     void *data[] = {&type, &managed, &range->context, &range->device, &start, &range->size, &range->buffer_id};
 
     *range = (struct cuda_range){.type = UCS_MEMORY_TYPE_UNKNOWN};
@@ -33,7 +33,7 @@ int cw_cuda_knows(const struct cuda_driver *cuda, const void *ptr)
 {
     int attribute = CUDA_POINTER_MEMORY_TYPE;
     unsigned type = 0;
-    void *data    = &type;
+    void *data = &type;
 
     return cuda->pointer_attributes(1, &attribute, &data, (uintptr_t)ptr) == CUDA_OK && type != 0;
 }

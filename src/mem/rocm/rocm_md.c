@@ -20,10 +20,10 @@
 #define MAX_MARKS      64 /* devices; as in cuda_channel.c */
 
 enum {
-    HIP_VERSION_6      = 60000000, /* hipRuntimeGetVersion: major * 10^7 + minor * 10^5 + patch */
+    HIP_VERSION_6 = 60000000, /* hipRuntimeGetVersion: major * 10^7 + minor * 10^5 + patch */
     HIP_MEMCPY_DEFAULT = 4,        /* hipMemcpyKind: the direction is found from the addresses */
-    HIP5_DEVICE        = 1,        /* hipMemoryType before 6.0; 0 is memory of the host, or not known */
-    HIP6_MANAGED       = 3         /* since 6.0, where 0, 1 and 2 are as in CUmemorytype */
+    HIP5_DEVICE = 1,        /* hipMemoryType before 6.0; 0 is memory of the host, or not known */
+    HIP6_MANAGED = 3         /* since 6.0, where 0, 1 and 2 are as in CUmemorytype */
 };
 
 /* Functions that the adapters call. */
@@ -109,18 +109,18 @@ static int context_current(cuda_context *context)
 static int context_push(cuda_context context)
 {
     const int device = (int)((uintptr_t)context - 1);
-    int before       = 0, result, error;
+    int before = 0, result, error;
 
     if (entered.depth == MAX_DEPTH) {
         return CUDA_INVALID_VALUE;
     }
-    error  = hip.peek_error();
+    error = hip.peek_error();
     result = hip.get_device(&before);
     if (result == CUDA_OK && before != device) {
         result = hip.set_device(device);
     }
     if (result == CUDA_OK) {
-        entered.before[entered.depth].device  = before;
+        entered.before[entered.depth].device = before;
         entered.before[entered.depth++].error = error;
     }
     return quiet(result);
@@ -159,9 +159,9 @@ static struct cw_lock marks_lock;
 
 static unsigned long long number_of(cuda_ptr ptr)
 {
-    int attribute             = CUDA_POINTER_BUFFER_ID;
+    int attribute = CUDA_POINTER_BUFFER_ID;
     unsigned long long number = 0; /* HIP writes 32 bits */
-    void *place               = &number;
+    void *place = &number;
 
     return (quiet(hip.attributes(1, &attribute, &place, ptr)) == CUDA_OK) ? number : 0;
 }
@@ -186,7 +186,7 @@ static void mark_device(struct mark *mark, cuda_context context)
 static int context_id(cuda_context context, unsigned long long *id)
 {
     const uintptr_t device = (uintptr_t)context - 1;
-    struct mark *mark      = &marks[device % MAX_MARKS];
+    struct mark *mark = &marks[device % MAX_MARKS];
 
     cw_lock_enter(&marks_lock);
     if (mark->ptr == 0 || number_of(mark->ptr) != mark->number) {
@@ -207,7 +207,7 @@ static int context_version(cuda_context context, unsigned *version)
 static int primary_state(int device, unsigned *flags, int *active)
 {
     (void)device;
-    *flags  = 0;
+    *flags = 0;
     *active = 1;
     return CUDA_OK;
 }
@@ -243,8 +243,8 @@ static int pointer_attributes(unsigned count, int *attributes, void **data, cuda
             *(cuda_context *)data[i] = NULL;
             continue;
         }
-        type      = (attributes[i] == CUDA_POINTER_MEMORY_TYPE) ? data[i] : type;
-        managed   = (attributes[i] == CUDA_POINTER_IS_MANAGED) ? data[i] : managed;
+        type = (attributes[i] == CUDA_POINTER_MEMORY_TYPE) ? data[i] : type;
+        managed = (attributes[i] == CUDA_POINTER_IS_MANAGED) ? data[i] : managed;
         wanted[n] = attributes[i];
         places[n] = data[i];
         n++;
@@ -272,7 +272,7 @@ static int error_name(int result, const char **name)
 #define ADAPTED(type, name, symbol, parameters) {#symbol, offsetof(__typeof__(hip), name), 0},
 #define EQUAL(name, symbol, optional)           {#symbol, offsetof(struct cuda_driver, name), optional},
 static const struct cuda_symbol adapted[] = {HIP_CALLS(ADAPTED)};
-static const struct cuda_symbol equal[]   = {HIP_EQUAL_CALLS(EQUAL)};
+static const struct cuda_symbol equal[] = {HIP_EQUAL_CALLS(EQUAL)};
 #undef ADAPTED
 #undef EQUAL
 
@@ -282,16 +282,16 @@ static const char *find_hip(void *library, struct cuda_driver *driver)
 
     *driver = (struct cuda_driver){
         .pointer_attributes = pointer_attributes,
-        .context_current    = context_current,
-        .context_push       = context_push,
-        .context_pop        = context_pop,
-        .context_device     = context_device,
-        .context_version    = context_version,
-        .context_id         = context_id,
-        .primary_state      = primary_state,
-        .primary_retain     = primary_retain,
-        .copy_async         = copy_async,
-        .error_name         = error_name,
+        .context_current = context_current,
+        .context_push = context_push,
+        .context_pop = context_pop,
+        .context_device = context_device,
+        .context_version = context_version,
+        .context_id = context_id,
+        .primary_state = primary_state,
+        .primary_retain = primary_retain,
+        .copy_async = copy_async,
+        .error_name = error_name,
     };
     if (missing == NULL) {
         missing = cw_cuda_symbols_find(library, equal, sizeof(equal) / sizeof(equal[0]), driver);
@@ -305,13 +305,13 @@ static const char *find_hip(void *library, struct cuda_driver *driver)
 static const char *const files[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", NULL};
 
 const struct cuda_kind cw_rocm_kind = {
-    .number     = CUDA_KIND_ROCM,
-    .name       = "HIP",
+    .number = CUDA_KIND_ROCM,
+    .name = "HIP",
     .allocators = "hipMalloc",
-    .advice     = "install ROCm 5 or later",
-    .dmabuf     = "dma-buf needs ROCm 6.4 or later and memory of hipMalloc",
-    .device     = UCS_MEMORY_TYPE_ROCM,
-    .managed    = UCS_MEMORY_TYPE_ROCM_MANAGED,
-    .files      = files,
-    .find       = find_hip,
+    .advice = "install ROCm 5 or later",
+    .dmabuf = "dma-buf needs ROCm 6.4 or later and memory of hipMalloc",
+    .device = UCS_MEMORY_TYPE_ROCM,
+    .managed = UCS_MEMORY_TYPE_ROCM_MANAGED,
+    .files = files,
+    .find = find_hip,
 };

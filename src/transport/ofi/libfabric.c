@@ -98,7 +98,7 @@ static void open_library(void)
 
     begin();
     handle = dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
-    tried  = 1;
+    tried = 1;
     if (handle == NULL) {
         error = dlerror();
         snprintf(reason, sizeof(reason), FILE_NAME " cannot be opened (%s); install libfabric (package libfabric1)",
@@ -142,11 +142,11 @@ static void ask(const struct cw_libfabric *fi)
     if (hints == NULL) {
         return;
     }
-    hints->mode                       = FI_CONTEXT | FI_CONTEXT2;
-    hints->ep_attr->type              = FI_EP_RDM;
-    hints->domain_attr->mr_mode       = MR_MODES;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = MR_MODES;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    error                             = fi->getinfo(fi->api, NULL, NULL, 0, hints, &offers);
+    error = fi->getinfo(fi->api, NULL, NULL, 0, hints, &offers);
     if (error != 0) {
         cw_debug("libfabric finds no provider: %s", fi->strerror(-error));
         offers = NULL;
@@ -168,7 +168,7 @@ const struct fi_info *cw_libfabric_offers(const char **why)
             ask(fi);
             end();
         }
-        *why   = "no provider of libfabric offers reliable datagrams here";
+        *why = "no provider of libfabric offers reliable datagrams here";
         result = offers;
     }
     pthread_mutex_unlock(&lock);
@@ -180,8 +180,8 @@ static bool is_offered(const struct fi_info *offer, uint64_t flags, uint64_t cap
 {
     const char *why;
     const struct cw_libfabric *fi = cw_libfabric(&why);
-    struct fi_info *hints         = (fi != NULL) ? fi->dupinfo(offer) : NULL;
-    struct fi_info *found         = NULL;
+    struct fi_info *hints = (fi != NULL) ? fi->dupinfo(offer) : NULL;
+    struct fi_info *found = NULL;
     bool result;
 
     if (hints == NULL) {

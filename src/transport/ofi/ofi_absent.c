@@ -21,9 +21,9 @@ static void ofi_explain(const struct cw_config *config, struct cw_text *text)
 }
 
 const struct cw_transport cw_ofi_transport = {
-    .name          = "ofi",
-    .wire_id       = CW_OFI_WIRE_ID,
-    .device_class  = CW_DEVICE_NET,
+    .name = "ofi",
+    .wire_id = CW_OFI_WIRE_ID,
+    .device_class = CW_DEVICE_NET,
     .query_devices = ofi_query_devices,
-    .explain       = ofi_explain,
+    .explain = ofi_explain,
 };

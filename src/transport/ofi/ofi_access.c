@@ -29,10 +29,10 @@ static unsigned ofi_peer_domain(const struct cw_conn *super)
 size_t cw_ofi_reach_write(const struct ofi_iface *iface, char *to)
 {
     const struct ofi_domain *domain = iface->objects;
-    const struct cw_ofi_reach reach = {.mr_mode    = (uint32_t)domain->info->domain_attr->mr_mode,
-                                       .key_length = (uint8_t)domain->key_length,
-                                       .domain     = domain->super.number,
-                                       .length     = (uint16_t)domain->end_length};
+    const struct cw_ofi_reach reach = {.mr_mode = (uint32_t)domain->info->domain_attr->mr_mode,
+                                    .key_length = (uint8_t)domain->key_length,
+                                    .domain = domain->super.number,
+                                    .length = (uint16_t)domain->end_length};
 
     if (!domain->reaches) {
         return 0;
@@ -44,7 +44,7 @@ size_t cw_ofi_reach_write(const struct ofi_iface *iface, char *to)
 
 void cw_ofi_reach_read(struct ofi_conn *conn, const char *bytes, size_t length)
 {
-    struct ofi_iface *iface         = cw_ofi_iface_of(&conn->super);
+    struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
     const struct ofi_domain *domain = iface->objects;
     struct cw_ofi_reach reach;
 
@@ -95,8 +95,8 @@ static void submit_bye(struct ofi_iface *iface, struct ofi_slot *bye)
 static void dispose(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     struct ofi_route *route = slot->route;
-    struct ofi_peer *peer   = slot->peer;
-    struct ofi_slot *bye    = slot->access.bye;
+    struct ofi_peer *peer = slot->peer;
+    struct ofi_slot *bye = slot->access.bye;
 
     if (slot->access.is_mapped) {
         cw_lock_enter(&iface->objects->lock);
@@ -133,8 +133,8 @@ static void end_flushes(struct ofi_conn *conn, ucs_status_t status)
             return;
         }
         cw_list_remove(&flush->link);
-        completion         = flush->completion;
-        answer             = (status == UCS_OK) ? conn->access_error : status;
+        completion = flush->completion;
+        answer = (status == UCS_OK) ? conn->access_error : status;
         conn->access_error = UCS_OK;
         free(flush);
         completion->done(completion, answer);
@@ -166,7 +166,7 @@ static void leave_conn(struct ofi_conn *conn, struct ofi_slot *slot)
 static void finish(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     struct ofi_access *access = &slot->access;
-    struct ofi_conn *conn     = slot->conn;
+    struct ofi_conn *conn = slot->conn;
     struct cw_completion *completion;
     ucs_status_t status = status_of(access->error);
 
@@ -221,7 +221,7 @@ void cw_ofi_access_refuse(struct ofi_iface *iface, struct ofi_slot *slot, int er
         slot->conn->stuck--;
     }
     cw_list_remove(&slot->waiting);
-    slot->access.error   = error;
+    slot->access.error = error;
     slot->access.is_over = 1;
     cw_ofi_line_up(iface, &iface->over, &slot->waiting);
     cw_poller_stir(iface->poller);
@@ -245,12 +245,12 @@ unsigned cw_ofi_access_settle(struct ofi_iface *iface)
 
 void cw_ofi_accessed(struct ofi_iface *iface, struct ofi_slot *slot, int error, const char *text)
 {
-    struct ofi_slot *main     = (slot->access.use == OFI_USE_ECHO) ? slot->access.echo : slot;
+    struct ofi_slot *main = (slot->access.use == OFI_USE_ECHO) ? slot->access.echo : slot;
     struct ofi_access *access = &main->access;
 
     slot->state = OFI_WAITING;
     access->under_way--;
-    access->error   = (access->error == 0) ? error : access->error;
+    access->error = (access->error == 0) ? error : access->error;
     access->is_seen = (uint8_t)(access->is_seen || (slot != main && error == 0));
     if (cw_unlikely(error != 0)) {
         break_conns(iface, main, text);
@@ -300,43 +300,43 @@ static int take_key(struct ofi_iface *iface, struct ofi_slot *slot)
 /* Posts the read behind a put. */
 static void post_echo(struct ofi_iface *iface, struct ofi_slot *put)
 {
-    const size_t length     = (put->length < ECHO) ? put->length : ECHO;
-    struct ofi_slot *slot   = put->access.echo;
-    struct iovec iov        = {.iov_base = slot->bytes, .iov_len = length};
+    const size_t length = (put->length < ECHO) ? put->length : ECHO;
+    struct ofi_slot *slot = put->access.echo;
+    struct iovec iov = {.iov_base = slot->bytes, .iov_len = length};
     struct fi_rma_iov there = {
         .addr = put->access.address + put->length - length, .len = length, .key = put->access.mapped};
-    const struct fi_msg_rma message = {.msg_iov       = &iov,
-                                       .desc          = &slot->block->desc,
-                                       .iov_count     = 1,
-                                       .addr          = route_of(put),
-                                       .rma_iov       = &there,
-                                       .rma_iov_count = 1,
-                                       .context       = &slot->context};
-    const uint64_t fence            = (iface->objects->delivery == OFI_DELIVERY_FENCED) ? FI_FENCE : 0;
+    const struct fi_msg_rma message = {.msg_iov = &iov,
+                                 .desc = &slot->block->desc,
+                                 .iov_count = 1,
+                                 .addr = route_of(put),
+                                 .rma_iov = &there,
+                                 .rma_iov_count = 1,
+                                 .context = &slot->context};
+    const uint64_t fence = (iface->objects->delivery == OFI_DELIVERY_FENCED) ? FI_FENCE : 0;
     ssize_t error;
 
     slot->state = OFI_FLYING;
-    error       = fi_readmsg(iface->ep, &message, FI_COMPLETION | fence);
+    error = fi_readmsg(iface->ep, &message, FI_COMPLETION | fence);
     if (error == 0) {
         put->access.under_way++;
         return;
     }
-    slot->state       = OFI_WAITING;
+    slot->state = OFI_WAITING;
     put->access.error = (error == -FI_EAGAIN) ? 0 : (int)-error;
 }
 
 static ssize_t write_there(struct ofi_iface *iface, struct ofi_slot *slot)
 {
-    struct iovec iov                = {.iov_base = slot->bytes, .iov_len = slot->length};
-    struct fi_rma_iov there         = {.addr = slot->access.address, .len = slot->length, .key = slot->access.mapped};
-    const struct fi_msg_rma message = {.msg_iov       = &iov,
-                                       .desc          = &slot->block->desc,
-                                       .iov_count     = 1,
-                                       .addr          = route_of(slot),
-                                       .rma_iov       = &there,
-                                       .rma_iov_count = 1,
-                                       .context       = &slot->context};
-    const uint64_t told             = (iface->objects->delivery == OFI_DELIVERY_TOLD) ? FI_DELIVERY_COMPLETE : 0;
+    struct iovec iov = {.iov_base = slot->bytes, .iov_len = slot->length};
+    struct fi_rma_iov there = {.addr = slot->access.address, .len = slot->length, .key = slot->access.mapped};
+    const struct fi_msg_rma message = {.msg_iov = &iov,
+                                 .desc = &slot->block->desc,
+                                 .iov_count = 1,
+                                 .addr = route_of(slot),
+                                 .rma_iov = &there,
+                                 .rma_iov_count = 1,
+                                 .context = &slot->context};
+    const uint64_t told = (iface->objects->delivery == OFI_DELIVERY_TOLD) ? FI_DELIVERY_COMPLETE : 0;
 
     return fi_writemsg(iface->ep, &message, FI_COMPLETION | told);
 }
@@ -347,8 +347,8 @@ static ssize_t apply_there(struct ofi_iface *iface, struct ofi_slot *slot)
         [CW_ACCESS_ADD] = FI_SUM,  [CW_ACCESS_AND] = FI_BAND,          [CW_ACCESS_OR] = FI_BOR,
         [CW_ACCESS_XOR] = FI_BXOR, [CW_ACCESS_SWAP] = FI_ATOMIC_WRITE, [CW_ACCESS_CSWAP] = FI_CSWAP};
     const struct ofi_access *access = &slot->access;
-    void *const desc                = slot->block->desc;
-    uint64_t *const words           = (uint64_t *)(void *)slot->bytes;
+    void *const desc = slot->block->desc;
+    uint64_t *const words = (uint64_t *)(void *)slot->bytes;
 
     if (access->op == CW_ACCESS_CSWAP) {
         return fi_compare_atomic(iface->ep, &words[0], 1, desc, &words[1], desc, &words[2], desc, route_of(slot),
@@ -363,7 +363,7 @@ static int wraps(const struct ofi_iface *iface, const struct ofi_slot *slot)
 {
     const int is_virtual = (iface->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
     const uint64_t first = slot->access.address + (is_virtual ? 0 : slot->access.key.word[1]);
-    const size_t length  = (slot->access.use == OFI_USE_ATOMIC) ? sizeof(uint64_t) : slot->length;
+    const size_t length = (slot->access.use == OFI_USE_ATOMIC) ? sizeof(uint64_t) : slot->length;
 
     return first > UINT64_MAX - length;
 }
@@ -411,22 +411,22 @@ static enum ofi_block_kind kind_for(size_t length)
 static struct ofi_slot *take(struct cw_conn *super, enum ofi_use use, size_t length, const struct cw_access_target *to,
                              unsigned flags, ucs_status_t *status_p)
 {
-    struct ofi_conn *conn           = cw_ofi_conn_of(super);
-    struct ofi_iface *iface         = cw_ofi_iface_of(super);
+    struct ofi_conn *conn = cw_ofi_conn_of(super);
+    struct ofi_iface *iface = cw_ofi_iface_of(super);
     const struct ofi_domain *domain = iface->objects;
-    const enum ofi_block_kind kind  = kind_for(length);
+    const enum ofi_block_kind kind = kind_for(length);
     struct ofi_slot *slot, *echo = NULL;
 
     if (conn->state != OFI_OPEN) {
         *status_p = conn->status;
         return NULL;
     }
-    *status_p           = CW_AGAIN;
-    conn->wants_large   = 0;
-    conn->wants_access  = 1;
-    conn->wants_long    = kind == OFI_BLOCK_LONG;
+    *status_p = CW_AGAIN;
+    conn->wants_large = 0;
+    conn->wants_access = 1;
+    conn->wants_long = kind == OFI_BLOCK_LONG;
     conn->wants_fetched = (flags & CW_ACCESS_AFTER_FETCHES) != 0;
-    slot                = cw_ofi_has_room(conn) ? cw_ofi_slot_new(iface, kind) : NULL;
+    slot = cw_ofi_has_room(conn) ? cw_ofi_slot_new(iface, kind) : NULL;
     if (slot != NULL && use == OFI_USE_PUT && length > 0 && cw_ofi_reads_back(domain)) {
         echo = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
         if (echo == NULL) {
@@ -451,13 +451,13 @@ static struct ofi_slot *take(struct cw_conn *super, enum ofi_use use, size_t len
 
 static ucs_status_t begin(struct cw_conn *super, struct ofi_slot *slot, size_t length, struct cw_completion *completion)
 {
-    struct ofi_conn *conn   = cw_ofi_conn_of(super);
+    struct ofi_conn *conn = cw_ofi_conn_of(super);
     struct ofi_iface *iface = cw_ofi_iface_of(super);
 
-    slot->length            = (uint32_t)length;
-    slot->number            = conn->next_access++;
+    slot->length = (uint32_t)length;
+    slot->number = conn->next_access++;
     slot->access.completion = completion;
-    slot->route             = conn->reach.route;
+    slot->route = conn->reach.route;
     if (slot->route != NULL) {
         slot->route->references++;
     }
@@ -497,7 +497,7 @@ static ucs_status_t ofi_get_bcopy(struct cw_conn *super, size_t length, cw_unpac
         return status;
     }
     slot->access.unpack = unpack;
-    slot->access.arg    = arg;
+    slot->access.arg = arg;
     return begin(super, slot, length, completion);
 }
 
@@ -513,7 +513,7 @@ static ucs_status_t ofi_atomic(struct cw_conn *super, enum cw_access_op op, uint
         return status;
     }
     memcpy(slot->bytes, words, sizeof(words));
-    slot->access.op     = (uint8_t)op;
+    slot->access.op = (uint8_t)op;
     slot->access.result = result;
     return begin(super, slot, 3 * sizeof(uint64_t), completion);
 }
@@ -528,7 +528,7 @@ static ucs_status_t ofi_flush(struct cw_conn *super, struct cw_completion *compl
         return conn->status;
     }
     if (conn->accessing == 0) {
-        status             = conn->access_error;
+        status = conn->access_error;
         conn->access_error = (completion != NULL) ? UCS_OK : conn->access_error;
         return (completion != NULL) ? status : UCS_OK;
     }
@@ -587,10 +587,10 @@ void cw_ofi_accesses_end(struct ofi_conn *conn, ucs_status_t status)
     struct ofi_slot *slot;
 
     while (!cw_list_empty(&conn->accesses)) {
-        slot       = cw_list_head(&conn->accesses, struct ofi_slot, link);
+        slot = cw_list_head(&conn->accesses, struct ofi_slot, link);
         completion = slot->access.completion;
         leave_conn(conn, slot);
-        slot->conn          = NULL;
+        slot->conn = NULL;
         slot->access.unpack = NULL;
         slot->access.result = NULL;
         if (is_open(slot)) {
@@ -608,9 +608,9 @@ void cw_ofi_accesses_end(struct ofi_conn *conn, ucs_status_t status)
 void cw_ofi_access_limits(struct ofi_iface *iface)
 {
     const struct ofi_domain *domain = iface->objects;
-    const struct fi_ep_attr *attr   = domain->info->ep_attr;
-    const size_t max                = (attr->max_msg_size < CW_OFI_PIECE) ? attr->max_msg_size : CW_OFI_PIECE;
-    size_t put                      = (domain->delivery == OFI_DELIVERY_UNKNOWN) ? 0 : max;
+    const struct fi_ep_attr *attr = domain->info->ep_attr;
+    const size_t max = (attr->max_msg_size < CW_OFI_PIECE) ? attr->max_msg_size : CW_OFI_PIECE;
+    size_t put = (domain->delivery == OFI_DELIVERY_UNKNOWN) ? 0 : max;
 
     if (domain->delivery == OFI_DELIVERY_READ_BACK && put > attr->max_order_raw_size) {
         put = attr->max_order_raw_size;
@@ -619,16 +619,16 @@ void cw_ofi_access_limits(struct ofi_iface *iface)
         iface->super.limits.access = (struct cw_access_limits){.max_put_short = (put < MAX_SHORT) ? put : MAX_SHORT,
                                                                .max_put_bcopy = put,
                                                                .max_get_bcopy = max,
-                                                               .fetching      = domain->atomics};
+                                                               .fetching = domain->atomics};
     }
 }
 
 const struct cw_transport_access cw_ofi_access = {
-    .domain      = &cw_ofi_domain_kind,
+    .domain = &cw_ofi_domain_kind,
     .peer_domain = ofi_peer_domain,
-    .put_short   = ofi_put_short,
-    .put_bcopy   = ofi_put_bcopy,
-    .get_bcopy   = ofi_get_bcopy,
-    .atomic      = ofi_atomic,
-    .flush       = ofi_flush,
+    .put_short = ofi_put_short,
+    .put_bcopy = ofi_put_bcopy,
+    .get_bcopy = ofi_get_bcopy,
+    .atomic = ofi_atomic,
+    .flush = ofi_flush,
 };

@@ -47,10 +47,10 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
     if (conn == NULL) {
         return NULL;
     }
-    conn->super    = (struct cw_conn){.iface = &iface->super, .user = user};
-    conn->peer     = peer;
-    conn->age      = iface->ages++;
-    conn->token    = (uint32_t)cw_random_u64();
+    conn->super = (struct cw_conn){.iface = &iface->super, .user = user};
+    conn->peer = peer;
+    conn->age = iface->ages++;
+    conn->token = (uint32_t)cw_random_u64();
     conn->next_access = (uint32_t)cw_counter_start;
     conn->next_out = conn->next_in = conn->handled = conn->told = (uint32_t)cw_counter_start % CW_OFI_SEQUENCES;
     conn->deadline = (struct cw_alarm){.fire = deadline_over};
@@ -104,8 +104,8 @@ void cw_ofi_conn_free(struct ofi_conn *conn)
     cw_ofi_route_drop(iface, conn->reach.route);
     cw_idmap_remove(&iface->numbers, conn->number);
     iface->former[iface->next_former].number = conn->number;
-    iface->former[iface->next_former].token  = conn->token;
-    iface->next_former                       = (iface->next_former + 1) % CW_OFI_FORMER;
+    iface->former[iface->next_former].token = conn->token;
+    iface->next_former = (iface->next_former + 1) % CW_OFI_FORMER;
     iface->num_conns--;
     cw_ofi_peer_drop(conn->peer);
     free(conn->super.end);
@@ -124,8 +124,8 @@ static void begin_dial(struct ofi_conn *conn, uint64_t timeout_ns)
     const uint64_t now_ns = cw_clock_ns();
 
     conn->dial_end_ns = (timeout_ns == CW_TIME_INF) ? UINT64_MAX : now_ns + timeout_ns;
-    conn->pause_ns    = SAY_AGAIN_NS;
-    conn->say_ns      = now_ns + conn->pause_ns;
+    conn->pause_ns = SAY_AGAIN_NS;
+    conn->say_ns = now_ns + conn->pause_ns;
     set_dial_alarm(conn);
 }
 
@@ -154,28 +154,28 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
     cw_ofi_line_up(iface, &iface->calling, &conn->calling);
     cw_poller_stir(iface->poller);
     conn->is_dialling = 1;
-    *conn_p           = &conn->super;
+    *conn_p = &conn->super;
     begin_dial(conn, iface->config->connect_timeout_ns);
     return UCS_OK;
 }
 
 static int say_hello(struct ofi_conn *conn)
 {
-    const struct ofi_call *call   = conn->call;
-    const struct cw_ofi_told told = {.kind       = CW_OFI_HELLO,
-                                     .with_entry = 1,
-                                     .with_reach = 1,
-                                     .bytes      = call->bytes + call->address_length,
-                                     .length     = call->hello_length};
+    const struct ofi_call *call = conn->call;
+    const struct cw_ofi_told told = {.kind = CW_OFI_HELLO,
+                               .with_entry = 1,
+                               .with_reach = 1,
+                               .bytes = call->bytes + call->address_length,
+                               .length = call->hello_length};
 
     return cw_ofi_tell(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL) != NULL;
 }
 
 static void call(struct ofi_conn *conn)
 {
-    struct ofi_iface *iface     = cw_ofi_iface_of(&conn->super);
+    struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
     const struct ofi_call *call = conn->call;
-    ucs_status_t status         = cw_ofi_peer_get(iface, call->bytes, call->address_length, true, &conn->peer);
+    ucs_status_t status = cw_ofi_peer_get(iface, call->bytes, call->address_length, true, &conn->peer);
 
     conn->last = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
     if (status != UCS_OK) {
@@ -218,12 +218,12 @@ static void say_bye(struct ofi_iface *iface, struct ofi_conn *conn)
 
 void cw_ofi_close_conn(struct cw_conn *super)
 {
-    struct ofi_conn *conn   = cw_ofi_conn_of(super);
+    struct ofi_conn *conn = cw_ofi_conn_of(super);
     struct ofi_iface *iface = cw_ofi_iface_of(super);
 
     cw_ofi_accesses_abandon(conn);
     say_bye(iface, conn);
-    conn->state  = OFI_BROKEN;
+    conn->state = OFI_BROKEN;
     conn->status = UCS_ERR_CANCELED;
     cw_ofi_accesses_end(conn, UCS_ERR_CANCELED);
     cw_ofi_cancel_flushes(conn);
@@ -239,11 +239,11 @@ void cw_ofi_abandon(struct cw_conn *super)
     cw_ofi_accesses_abandon(conn);
     say_bye(cw_ofi_iface_of(super), conn);
     cw_list_remove(&conn->calling);
-    conn->said_bye    = 1;
-    conn->abandoned   = 1;
+    conn->said_bye = 1;
+    conn->abandoned = 1;
     conn->is_dialling = 0;
-    conn->state       = OFI_BROKEN;
-    conn->status      = UCS_ERR_CANCELED;
+    conn->state = OFI_BROKEN;
+    conn->status = UCS_ERR_CANCELED;
     cw_list_remove(&conn->ending);
     cw_poller_alarm_cancel(cw_ofi_iface_of(super)->poller, &conn->deadline);
 }
@@ -324,7 +324,7 @@ static void ask(struct ofi_iface *iface, struct ofi_conn *conn)
     conn->pings++;
     if (iface->injects && conn->asking == 0) {
         conn->asking = conn->pings;
-        conn->asked  = conn->next_out;
+        conn->asked = conn->next_out;
     }
 }
 
@@ -402,10 +402,10 @@ void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length)
 {
     cw_poller_alarm_cancel(cw_ofi_iface_of(&conn->super)->poller, &conn->deadline);
     free(conn->call);
-    conn->call        = NULL;
-    conn->state       = OFI_OPEN;
+    conn->call = NULL;
+    conn->state = OFI_OPEN;
     conn->is_dialling = 0;
-    conn->is_proved   = 1;
+    conn->is_proved = 1;
     if (is_looked_at(conn)) {
         cw_ofi_look_later(conn);
     }
@@ -418,7 +418,7 @@ void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length)
 void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why)
 {
     struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
-    struct cw_text text     = {0};
+    struct cw_text text = {0};
 
     if (conn->state == OFI_ENDING || conn->state == OFI_BROKEN) {
         return;
@@ -430,9 +430,9 @@ void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why)
     } else {
         cw_text_addf(&text, "connection over %s: %s", iface->info->fabric_attr->prov_name, why);
     }
-    conn->super.end    = text.data;
-    conn->status       = (conn->state == OFI_DIALLING) ? UCS_ERR_UNREACHABLE : status;
-    conn->state        = OFI_ENDING;
+    conn->super.end = text.data;
+    conn->status = (conn->state == OFI_DIALLING) ? UCS_ERR_UNREACHABLE : status;
+    conn->state = OFI_ENDING;
     iface->idle_rounds = 0;
     cw_poller_alarm_cancel(iface->poller, &conn->deadline);
     cw_ofi_line_up(iface, &iface->ending, &conn->ending);
@@ -442,7 +442,7 @@ void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why)
 void cw_ofi_tell_end(struct ofi_conn *conn)
 {
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
-    const int was_dialling           = conn->is_dialling;
+    const int was_dialling = conn->is_dialling;
 
     cw_list_remove(&conn->ending);
     cw_list_remove(&conn->blocked);
@@ -450,7 +450,7 @@ void cw_ofi_tell_end(struct ofi_conn *conn)
     cw_ofi_accesses_end(conn, conn->status);
     if (was_dialling) {
         conn->is_dialling = 0;
-        conn->said_bye    = 1;
+        conn->said_bye = 1;
         upcalls->opened(&conn->super, conn->status, NULL, 0);
     } else {
         upcalls->closed(&conn->super, conn->status);

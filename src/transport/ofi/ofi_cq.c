@@ -61,9 +61,9 @@ static CW_INLINE unsigned receive(struct ofi_iface *iface, struct ofi_slot *slot
         cw_ofi_break(iface, "the provider tells of a packet that is longer than the room for it");
         return 1;
     }
-    slot->state    = OFI_WAITING;
+    slot->state = OFI_WAITING;
     iface->strange = 0;
-    done           = cw_ofi_arrived(iface, slot->bytes, length, source);
+    done = cw_ofi_arrived(iface, slot->bytes, length, source);
     cw_ofi_post_receive(iface, slot);
     return done;
 }
@@ -96,7 +96,7 @@ static unsigned take_error(struct ofi_iface *iface)
         return 0;
     }
     error = (entry.err > 0) ? entry.err : FI_EIO; /* no success is told as an error */
-    said  = fi_cq_strerror(iface->cq, entry.prov_errno, entry.err_data, room, sizeof(room));
+    said = fi_cq_strerror(iface->cq, entry.prov_errno, entry.err_data, room, sizeof(room));
     snprintf(text, sizeof(text), "%s (%s)", iface->fi->strerror(error), (said != NULL) ? said : "no reason given");
     slot = cw_ofi_slot_find(iface, entry.op_context);
     if (slot == NULL) {

@@ -53,7 +53,7 @@ static int has(const struct cw_name_list *list, const char *name)
 /* The core name, such as "tcp" of "tcp;ofi_rxm". A provider whose name does not fit is no device. */
 static int core_name(const struct fi_info *info, char *name, size_t size)
 {
-    const char *full  = info->fabric_attr->prov_name;
+    const char *full = info->fabric_attr->prov_name;
     const size_t core = (full != NULL) ? strcspn(full, ";") : 0;
 
     if (core == 0 || core >= size) {
@@ -68,7 +68,7 @@ static int core_name(const struct fi_info *info, char *name, size_t size)
 static int is_wanted(const struct cw_config *config, const char *provider)
 {
     const struct cw_allow_list *tls = &config->tls;
-    const int is_named              = is_one_of(provider, named, sizeof(named) / sizeof(named[0]));
+    const int is_named = is_one_of(provider, named, sizeof(named) / sizeof(named[0]));
 
     if (tls->mode == CW_LIST_ALLOW) { /* srd is what UCX drives the devices of efa by */
         return has(&tls->list, "ofi") || (is_named && has(&tls->list, provider)) ||

@@ -72,7 +72,7 @@ static uint32_t least(size_t a, uint32_t b)
 static int take_offer(struct ofi_domain *domain, const struct fi_info *offer, int is_shared)
 {
     const unsigned quirks = domain->quirks = cw_ofi_quirks(offer);
-    uint64_t wanted                        = CAPABILITIES;
+    uint64_t wanted = CAPABILITIES;
     struct fi_info *info;
 
     info = domain->info = domain->fi->dupinfo(offer);
@@ -99,8 +99,8 @@ static int take_offer(struct ofi_domain *domain, const struct fi_info *offer, in
     info->rx_attr->caps &= wanted;
     info->tx_attr->size = least(info->tx_attr->size, MAX_QUEUE);
     info->rx_attr->size = least(info->rx_attr->size, (quirks & CW_OFI_LEAVES_RECEIVES) ? MAX_QUEUE : MAX_RECEIVES);
-    domain->key_length  = least(info->domain_attr->mr_key_size, sizeof(uint64_t));
-    domain->key_length  = (domain->key_length > 0) ? domain->key_length : (unsigned)sizeof(uint64_t);
+    domain->key_length = least(info->domain_attr->mr_key_size, sizeof(uint64_t));
+    domain->key_length = (domain->key_length > 0) ? domain->key_length : (unsigned)sizeof(uint64_t);
     return 1;
 }
 
@@ -181,18 +181,18 @@ static ucs_status_t make(const char *device, int is_shared, struct ofi_domain **
     }
     cw_lock_init(&domain->lock);
     domain->super.kind = &cw_ofi_domain_kind;
-    domain->fi         = cw_libfabric(&why);
+    domain->fi = cw_libfabric(&why);
     if (!take_offer(domain, offer, is_shared)) {
         cw_ofi_domain_close(&domain->super);
         return UCS_ERR_NO_MEMORY;
     }
     domain->super.attr = (struct cw_domain_attr){
-        .memory_types     = domain->reaches ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST) : 0,
-        .device_helps     = "RDMA devices reach it by the transport verbs (UCX_TLS=rc), not by libfabric",
-        .part_length      = cw_ofi_part_length(domain),
-        .register_ns      = 5000,
+        .memory_types = domain->reaches ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST) : 0,
+        .device_helps = "RDMA devices reach it by the transport verbs (UCX_TLS=rc), not by libfabric",
+        .part_length = cw_ofi_part_length(domain),
+        .register_ns = 5000,
         .register_byte_ns = 0.02,
-        .pins             = domain->info->nic != NULL, /* providers that are software copy */
+        .pins = domain->info->nic != NULL, /* providers that are software copy */
     };
     *domain_p = domain;
     if (is_shared && !domain->reaches) {
@@ -288,7 +288,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
     if (memh == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    memh->super       = (struct cw_memh){.domain = super, .rights = rights};
+    memh->super = (struct cw_memh){.domain = super, .rights = rights};
     memh->key.word[1] = (domain->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) ? 0 : (uintptr_t)address;
     cw_lock_enter(&domain->lock);
     error = cw_ofi_mr_new(domain, domain->end, address, length, their_rights(domain, rights), &memh->mr);
@@ -314,7 +314,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
 
 static void domain_dereg(struct cw_memh *super)
 {
-    struct ofi_memh *memh     = cw_container_of(super, struct ofi_memh, super);
+    struct ofi_memh *memh = cw_container_of(super, struct ofi_memh, super);
     struct ofi_domain *domain = domain_of(super->domain);
 
     cw_lock_enter(&domain->lock);
@@ -325,9 +325,9 @@ static void domain_dereg(struct cw_memh *super)
 
 static void domain_write_part(const struct cw_memh *super, uint8_t *part)
 {
-    const struct ofi_memh *memh     = cw_container_of(super, const struct ofi_memh, super);
+    const struct ofi_memh *memh = cw_container_of(super, const struct ofi_memh, super);
     const struct ofi_domain *domain = domain_of(super->domain);
-    const uint64_t words[2]         = {htole64(memh->key.word[0]), htole64(memh->key.word[1])};
+    const uint64_t words[2] = {htole64(memh->key.word[0]), htole64(memh->key.word[1])};
 
     cw_bytes_copy_any(part, &words[0], domain->key_length);
     cw_bytes_copy_any(part + domain->key_length, &words[1], domain->super.attr.part_length - domain->key_length);
@@ -337,7 +337,7 @@ static ucs_status_t domain_read_part(const struct cw_domain *super, const uint8_
                                      const struct cw_domain_range *range, struct cw_remote_key *key)
 {
     const struct ofi_domain *domain = cw_container_of(super, const struct ofi_domain, super);
-    uint64_t words[2]               = {0, 0};
+    uint64_t words[2] = {0, 0};
 
     (void)range;
     if (length != domain->super.attr.part_length) {
@@ -350,11 +350,11 @@ static ucs_status_t domain_read_part(const struct cw_domain *super, const uint8_
 }
 
 const struct cw_domain_kind cw_ofi_domain_kind = {
-    .name       = "ofi",
-    .open       = domain_open,
-    .close      = cw_ofi_domain_close,
-    .reg        = domain_reg,
-    .dereg      = domain_dereg,
+    .name = "ofi",
+    .open = domain_open,
+    .close = cw_ofi_domain_close,
+    .reg = domain_reg,
+    .dereg = domain_dereg,
     .write_part = domain_write_part,
-    .read_part  = domain_read_part,
+    .read_part = domain_read_part,
 };

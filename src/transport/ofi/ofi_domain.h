@@ -30,22 +30,22 @@ enum ofi_delivery {
 
 /* A provider does this otherwise than its fi_info says (transport/ofi/ofi_quirk.c). */
 enum cw_ofi_quirk {
-    CW_OFI_HIDES_REFUSALS   = 1u << 0, /* an access with a wrong key never ends at its origin */
-    CW_OFI_DELIVERS_LATE    = 1u << 1, /* FI_DELIVERY_COMPLETE is taken and not kept */
-    CW_OFI_SHARES_BREAK     = 1u << 2, /* a refused access also loses packets of other connections to that peer */
-    CW_OFI_EAGER_16K        = 1u << 3, /* the receiver fetches longer packets, and the sender would have to call the
-                                        * provider until that ends */
-    CW_OFI_SHORT_PACKETS    = 1u << 4, /* packets longer than the inject size wait for an answer: a lost one stops all
-                                        * packets to an endpoint (ofi_rxd), and the answer of an endpoint of this
-                                        * process that was closed meanwhile ends the process (shm) */
-    CW_OFI_NAMELESS_INJECT  = 1u << 5, /* injected packets complete without a context */
-    CW_OFI_LOSES_EXCESS     = 1u << 6, /* packets beyond the length of its queue are taken and never sent */
+    CW_OFI_HIDES_REFUSALS = 1u << 0, /* an access with a wrong key never ends at its origin */
+    CW_OFI_DELIVERS_LATE = 1u << 1, /* FI_DELIVERY_COMPLETE is taken and not kept */
+    CW_OFI_SHARES_BREAK = 1u << 2, /* a refused access also loses packets of other connections to that peer */
+    CW_OFI_EAGER_16K = 1u << 3, /* the receiver fetches longer packets, and the sender would have to call the
+                                      * provider until that ends */
+    CW_OFI_SHORT_PACKETS = 1u << 4, /* packets longer than the inject size wait for an answer: a lost one stops all
+                                      * packets to an endpoint (ofi_rxd), and the answer of an endpoint of this
+                                      * process that was closed meanwhile ends the process (shm) */
+    CW_OFI_NAMELESS_INJECT = 1u << 5, /* injected packets complete without a context */
+    CW_OFI_LOSES_EXCESS = 1u << 6, /* packets beyond the length of its queue are taken and never sent */
     CW_OFI_FEARS_THE_CLOSED = 1u << 7, /* a packet to a closed endpoint of this process ends the process */
-    CW_OFI_LEAVES_RECEIVES  = 1u << 8, /* its queue of receives is all that an interface leaves behind at its end */
-    CW_OFI_LOSES_UNPOSTED   = 1u << 9, /* at the end of a connection, packets without a posted receive are lost */
-    CW_OFI_FREES_TWICE      = 1u << 10, /* a read whose answer has begun to come is freed twice when its endpoint is
-                                        * closed, which ends the process */
-    CW_OFI_MISNAMES_SOURCE  = 1u << 11 /* FI_SOURCE names another entry of the address vector */
+    CW_OFI_LEAVES_RECEIVES = 1u << 8, /* its queue of receives is all that an interface leaves behind at its end */
+    CW_OFI_LOSES_UNPOSTED = 1u << 9, /* at the end of a connection, packets without a posted receive are lost */
+    CW_OFI_FREES_TWICE = 1u << 10, /* a read whose answer has begun to come is freed twice when its endpoint is
+                                      * closed, which ends the process */
+    CW_OFI_MISNAMES_SOURCE = 1u << 11 /* FI_SOURCE names another entry of the address vector */
 };
 
 /* Fabric and domain of libfabric. The domain of a context (mem/domain.h) is shared by its workers' interfaces; an

@@ -72,7 +72,7 @@ static CW_APART unsigned tidy(struct ofi_iface *iface, unsigned events)
 static unsigned ofi_progress(struct cw_iface *super)
 {
     struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
-    const unsigned count    = cw_ofi_poll(iface);
+    const unsigned count = cw_ofi_poll(iface);
 
     return cw_unlikely(iface->has_work) ? count + tidy(iface, count) : count;
 }
@@ -88,7 +88,7 @@ static int must_look(const struct ofi_iface *iface)
 static ucs_status_t ofi_arm(struct cw_iface *super)
 {
     struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
-    struct fid *fid         = &iface->cq->fid;
+    struct fid *fid = &iface->cq->fid;
 
     if (must_look(iface)) {
         return UCS_ERR_BUSY;
@@ -108,32 +108,32 @@ static ucs_status_t ofi_arm(struct cw_iface *super)
 }
 
 static const struct cw_transport_connect ofi_connect = {
-    .dial       = cw_ofi_dial,
+    .dial = cw_ofi_dial,
     .close_conn = cw_ofi_close_conn,
-    .watch      = cw_ofi_watch,
-    .abandon    = cw_ofi_abandon,
+    .watch = cw_ofi_watch,
+    .abandon = cw_ofi_abandon,
 };
 
 static const struct cw_transport_packets ofi_packets = {
     .send_short = cw_ofi_send_short,
     .send_bcopy = cw_ofi_send_bcopy,
-    .flush      = cw_ofi_flush,
-    .owes       = cw_ofi_owes,
+    .flush = cw_ofi_flush,
+    .owes = cw_ofi_owes,
 };
 
 const struct cw_transport cw_ofi_transport = {
-    .name          = "ofi",
-    .wire_id       = CW_OFI_WIRE_ID,
-    .device_class  = CW_DEVICE_NET,
-    .connect       = &ofi_connect,
-    .packets       = &ofi_packets,
-    .access        = &cw_ofi_access,
+    .name = "ofi",
+    .wire_id = CW_OFI_WIRE_ID,
+    .device_class = CW_DEVICE_NET,
+    .connect = &ofi_connect,
+    .packets = &ofi_packets,
+    .access = &cw_ofi_access,
     .query_devices = cw_ofi_query_devices,
-    .explain       = cw_ofi_explain,
-    .open          = cw_ofi_open,
-    .close         = cw_ofi_close,
-    .address       = ofi_address,
-    .reachable     = ofi_reachable,
-    .progress      = ofi_progress,
-    .arm           = ofi_arm,
+    .explain = cw_ofi_explain,
+    .open = cw_ofi_open,
+    .close = cw_ofi_close,
+    .address = ofi_address,
+    .reachable = ofi_reachable,
+    .progress = ofi_progress,
+    .arm = ofi_arm,
 };

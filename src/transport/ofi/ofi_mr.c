@@ -50,17 +50,17 @@ static uint64_t random_key(const struct ofi_domain *domain)
 int cw_ofi_mr_new(const struct ofi_domain *domain, struct fid_ep *ep, void *memory, size_t length, uint64_t access,
                   struct fid_mr **mr)
 {
-    const int mode         = domain->info->domain_attr->mr_mode;
+    const int mode = domain->info->domain_attr->mr_mode;
     const struct iovec iov = {.iov_base = memory, .iov_len = length};
     struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = access};
-    unsigned attempt       = 0;
+    unsigned attempt = 0;
     int error;
 
     attr.iface = FI_HMEM_SYSTEM;
     do {
         attr.requested_key = (mode & FI_MR_PROV_KEY) ? 0 : random_key(domain);
-        *mr                = NULL;
-        error              = fi_mr_regattr(domain->domain, &attr, 0, mr);
+        *mr = NULL;
+        error = fi_mr_regattr(domain->domain, &attr, 0, mr);
     } while (error == -FI_ENOKEY && !(mode & FI_MR_PROV_KEY) && ++attempt < KEY_ATTEMPTS);
     if (error != 0) {
         *mr = NULL;
@@ -80,8 +80,8 @@ int cw_ofi_mr_new(const struct ofi_domain *domain, struct fid_ep *ep, void *memo
 int cw_ofi_mr_key(const struct ofi_domain *domain, struct fid_mr *mr, struct cw_remote_key *key)
 {
     uint8_t bytes[sizeof(uint64_t)] = {0};
-    size_t size                     = sizeof(bytes);
-    int error                       = 0;
+    size_t size = sizeof(bytes);
+    int error = 0;
 
     if (domain->info->domain_attr->mr_mode & FI_MR_RAW) {
         error = fi_mr_raw_attr(mr, &key->word[1], bytes, &size, 0);
@@ -97,11 +97,11 @@ int cw_ofi_mr_key(const struct ofi_domain *domain, struct fid_mr *mr, struct cw_
 
 ucs_status_t cw_ofi_register(struct ofi_iface *iface, void *memory, size_t length, struct fid_mr **mr, void **desc)
 {
-    const int mode        = iface->info->domain_attr->mr_mode;
+    const int mode = iface->info->domain_attr->mr_mode;
     const uint64_t access = FI_SEND | FI_RECV | (iface->objects->reaches ? FI_READ | FI_WRITE : 0);
     int error;
 
-    *mr   = NULL;
+    *mr = NULL;
     *desc = NULL;
     if (!(mode & FI_MR_LOCAL)) {
         return UCS_OK;

@@ -48,14 +48,14 @@ static unsigned look(struct cw_alarm *alarm)
 /* Opens the completion queue, with a descriptor if the worker sleeps and the provider has one. */
 static int open_queue(struct ofi_iface *iface)
 {
-    struct fi_cq_attr attr = {.size     = iface->info->tx_attr->size + iface->info->rx_attr->size,
-                              .format   = FI_CQ_FORMAT_MSG,
-                              .wait_obj = iface->wakeup ? FI_WAIT_FD : FI_WAIT_NONE};
-    int error              = fi_cq_open(iface->domain, &attr, &iface->cq, NULL);
+    struct fi_cq_attr attr = {.size = iface->info->tx_attr->size + iface->info->rx_attr->size,
+                          .format = FI_CQ_FORMAT_MSG,
+                          .wait_obj = iface->wakeup ? FI_WAIT_FD : FI_WAIT_NONE};
+    int error = fi_cq_open(iface->domain, &attr, &iface->cq, NULL);
 
     if (error != 0 && iface->wakeup) {
         attr.wait_obj = FI_WAIT_NONE;
-        error         = fi_cq_open(iface->domain, &attr, &iface->cq, NULL);
+        error = fi_cq_open(iface->domain, &attr, &iface->cq, NULL);
     }
     if (fails(iface, "a completion queue", error)) {
         return 0;
@@ -105,15 +105,15 @@ static int name_ourselves(struct ofi_iface *iface)
                  CW_OFI_MAX_ADDRESS);
         return 0;
     }
-    iface->entry.head   = (struct cw_ofi_entry){.life     = cw_random_u64(),
-                                                .pidns    = cw_host_pidns_id(),
-                                                .process  = cw_memory_process(),
-                                                .provider = cw_ofi_provider_sum(iface->info),
-                                                .format   = iface->info->addr_format,
-                                                .version  = CW_OFI_VERSION,
-                                                .local    = (uint8_t)cw_ofi_is_local(iface->info),
-                                                .length   = (uint16_t)length,
-                                                .boot     = cw_host_boot_id()};
+    iface->entry.head = (struct cw_ofi_entry){.life = cw_random_u64(),
+                                          .pidns = cw_host_pidns_id(),
+                                          .process = cw_memory_process(),
+                                          .provider = cw_ofi_provider_sum(iface->info),
+                                          .format = iface->info->addr_format,
+                                          .version = CW_OFI_VERSION,
+                                          .local = (uint8_t)cw_ofi_is_local(iface->info),
+                                          .length = (uint16_t)length,
+                                          .boot = cw_host_boot_id()};
     iface->entry_length = sizeof(iface->entry.head) + length;
     cw_ofi_life_begin(iface->entry.head.life);
     return 1;
@@ -128,7 +128,7 @@ static size_t least(size_t a, size_t b)
 static void take_sizes(struct ofi_iface *iface)
 {
     const struct fi_info *info = iface->info;
-    const unsigned quirks      = iface->objects->quirks;
+    const unsigned quirks = iface->objects->quirks;
 
     iface->max_packet = least(info->ep_attr->max_msg_size, CW_OFI_LARGE);
     if (quirks & CW_OFI_EAGER_16K) {
@@ -136,13 +136,13 @@ static void take_sizes(struct ofi_iface *iface)
     } else if (quirks & CW_OFI_SHORT_PACKETS) {
         iface->max_packet = least(iface->max_packet, info->tx_attr->inject_size);
     }
-    iface->is_fragile  = (quirks & CW_OFI_FEARS_THE_CLOSED) != 0;
+    iface->is_fragile = (quirks & CW_OFI_FEARS_THE_CLOSED) != 0;
     iface->most_posted = (quirks & CW_OFI_LOSES_EXCESS) ? MOST_POSTED : UINT_MAX;
-    iface->window      = (quirks & CW_OFI_LOSES_UNPOSTED) ? CW_OFI_WINDOW_S : CW_OFI_WINDOW;
-    iface->inject      = (quirks & CW_OFI_NAMELESS_INJECT) ? 0 : info->tx_attr->inject_size;
+    iface->window = (quirks & CW_OFI_LOSES_UNPOSTED) ? CW_OFI_WINDOW_S : CW_OFI_WINDOW;
+    iface->inject = (quirks & CW_OFI_NAMELESS_INJECT) ? 0 : info->tx_attr->inject_size;
     if (iface->inject >= CW_OFI_INJECT_LEAST && !iface->is_fragile &&
         (info->tx_attr->msg_order & info->rx_attr->msg_order & FI_ORDER_SAS)) {
-        iface->injects      = 1;
+        iface->injects = 1;
         iface->inject_short = least(iface->inject, CW_OFI_INJECT_MOST) - sizeof(struct cw_ofi_header);
     }
     iface->has_work = iface->objects->end != NULL;
@@ -162,8 +162,8 @@ static ucs_status_t take_objects(struct ofi_iface *iface, const struct cw_iface_
         }
         iface->own_objects = 1;
     }
-    iface->fi     = iface->objects->fi;
-    iface->info   = iface->objects->info;
+    iface->fi = iface->objects->fi;
+    iface->info = iface->objects->info;
     iface->fabric = iface->objects->fabric;
     iface->domain = iface->objects->domain;
     return UCS_OK;
@@ -173,25 +173,25 @@ static ucs_status_t take_objects(struct ofi_iface *iface, const struct cw_iface_
 static void set_limits(struct ofi_iface *iface)
 {
     const struct fid_nic *nic = iface->info->nic;
-    const int is_card         = nic != NULL && nic->link_attr != NULL && nic->link_attr->speed > 0;
+    const int is_card = nic != NULL && nic->link_attr != NULL && nic->link_attr->speed > 0;
 
-    iface->super.limits = (struct cw_limits){.max_short     = CW_OFI_MAX_SHORT,
-                                             .max_bcopy     = iface->max_packet - sizeof(struct cw_ofi_header),
-                                             .latency_ns    = is_card ? 2000 : 40000,
-                                             .bandwidth_bps = is_card ? (double)nic->link_attr->speed / 8 : 1e9,
-                                             .overhead_ns   = is_card ? 300 : 5000};
+    iface->super.limits = (struct cw_limits){.max_short = CW_OFI_MAX_SHORT,
+                                         .max_bcopy = iface->max_packet - sizeof(struct cw_ofi_header),
+                                         .latency_ns = is_card ? 2000 : 40000,
+                                         .bandwidth_bps = is_card ? (double)nic->link_attr->speed / 8 : 1e9,
+                                         .overhead_ns = is_card ? 300 : 5000};
 }
 
 static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
 {
     iface->super.transport = &cw_ofi_transport;
-    iface->super.upcalls   = params->upcalls;
-    iface->super.owner     = params->owner;
-    iface->config          = params->config;
-    iface->poller          = params->poller;
-    iface->wakeup          = (uint8_t)params->wakeup;
-    iface->item            = (struct cw_poll_item){.fd = -1, .ready = queue_ready};
-    iface->look            = (struct cw_alarm){.fire = look};
+    iface->super.upcalls = params->upcalls;
+    iface->super.owner = params->owner;
+    iface->config = params->config;
+    iface->poller = params->poller;
+    iface->wakeup = (uint8_t)params->wakeup;
+    iface->item = (struct cw_poll_item){.fd = -1, .ready = queue_ready};
+    iface->look = (struct cw_alarm){.fire = look};
     cw_idmap_init(&iface->numbers);
     cw_hash_init(&iface->routes, cw_random_u64());
     cw_hash_init(&iface->peers, cw_random_u64());
@@ -308,8 +308,8 @@ ucs_status_t cw_ofi_open(const struct cw_iface_params *params, struct cw_iface *
 static void let_leave(struct ofi_iface *iface)
 {
     const uint64_t end = cw_clock_ns() + LEAVING_NS;
-    uint64_t moved     = cw_clock_ns(), now;
-    unsigned flying    = iface->flying;
+    uint64_t moved = cw_clock_ns(), now;
+    unsigned flying = iface->flying;
 
     for (now = moved; !iface->broken && iface->flying > 0 && now < end && now < moved + LEAVING_IDLE_NS;
          now = cw_clock_ns()) {
@@ -318,7 +318,7 @@ static void let_leave(struct ofi_iface *iface)
         (void)cw_ofi_poll(iface);
         if (iface->flying < flying) {
             flying = iface->flying;
-            moved  = cw_clock_ns();
+            moved = cw_clock_ns();
         }
     }
 }
@@ -335,7 +335,7 @@ void cw_ofi_close(struct cw_iface *super)
         cw_diag("an endpoint of %s stays open, because a peer owes a part of what was read and this release of "
                 "libfabric could not close it",
                 iface->info->fabric_attr->prov_name);
-        iface->stays  = 1;
+        iface->stays = 1;
         iface->broken = 1;
     }
     cw_list_for_each_safe(slot, next, &iface->orphans, struct ofi_slot, link)

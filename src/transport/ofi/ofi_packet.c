@@ -42,7 +42,7 @@ static int parse_control(struct arrived *arrived)
     memcpy(&arrived->control, arrived->data, sizeof(arrived->control));
     arrived->entry = arrived->data + sizeof(arrived->control);
     arrived->reach = arrived->entry + arrived->control.entry_length;
-    arrived->core  = arrived->reach + arrived->control.reach_length;
+    arrived->core = arrived->reach + arrived->control.reach_length;
     return arrived->control.version == CW_OFI_VERSION && arrived->control.length <= CW_HELLO_MAX &&
            arrived->length == sizeof(arrived->control) + arrived->control.entry_length + arrived->control.reach_length +
                                   arrived->control.length;
@@ -97,7 +97,7 @@ static void answer(struct ofi_iface *iface, struct ofi_peer *peer, const struct 
 {
     struct cw_ofi_told told = *what;
 
-    told.to    = arrived->control.number;
+    told.to = arrived->control.number;
     told.token = arrived->control.token;
     (void)cw_ofi_tell(iface, peer, NULL, &told, NULL);
 }
@@ -172,23 +172,23 @@ static unsigned take_hello(struct ofi_iface *iface, const struct arrived *arrive
         return 0;
     }
     conn->peer_number = arrived->control.number;
-    conn->peer_token  = arrived->control.token;
-    conn->watch_port  = arrived->control.watch_port;
-    conn->next_out    = (conn->next_out + 1) % CW_OFI_SEQUENCES; /* the reply is the first packet */
+    conn->peer_token = arrived->control.token;
+    conn->watch_port = arrived->control.watch_port;
+    conn->next_out = (conn->next_out + 1) % CW_OFI_SEQUENCES; /* the reply is the first packet */
     conn->is_acceptor = 1;
-    conn->state       = OFI_OPEN;
+    conn->state = OFI_OPEN;
     cw_ofi_reach_read(conn, arrived->reach, arrived->control.reach_length);
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, arrived->core, arrived->control.length,
                                           reply, &length);
     if (status == UCS_OK) {
-        const struct cw_ofi_told told = {.kind       = CW_OFI_REPLY,
-                                         .to         = conn->peer_number,
-                                         .token      = conn->peer_token,
-                                         .number     = (uint32_t)cw_counter_start % CW_OFI_SEQUENCES,
-                                         .with_entry = 1,
-                                         .with_reach = 1,
-                                         .bytes      = reply,
-                                         .length     = length};
+        const struct cw_ofi_told told = {.kind = CW_OFI_REPLY,
+                                   .to = conn->peer_number,
+                                   .token = conn->peer_token,
+                                   .number = (uint32_t)cw_counter_start % CW_OFI_SEQUENCES,
+                                   .with_entry = 1,
+                                   .with_reach = 1,
+                                   .bytes = reply,
+                                   .length = length};
 
         if (cw_ofi_tell(iface, peer, conn, &told, NULL) == NULL) {
             cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "no memory for the reply");
@@ -226,9 +226,9 @@ static void take_refusal(struct ofi_conn *conn, const struct arrived *arrived)
     if (conn->state != OFI_DIALLING) {
         return;
     }
-    conn->state       = OFI_BROKEN;
-    conn->status      = UCS_ERR_REJECTED;
-    conn->said_bye    = 1;
+    conn->state = OFI_BROKEN;
+    conn->status = UCS_ERR_REJECTED;
+    conn->said_bye = 1;
     conn->is_dialling = 0;
     cw_poller_alarm_cancel(cw_ofi_iface_of(&conn->super)->poller, &conn->deadline);
     conn->super.iface->upcalls->opened(&conn->super, UCS_ERR_REJECTED, arrived->core, arrived->control.length);
@@ -244,8 +244,8 @@ static void take_ordered(struct ofi_conn *conn, const struct arrived *arrived)
 {
     if (arrived->control.kind == CW_OFI_REPLY && conn->state == OFI_DIALLING) {
         conn->peer_number = arrived->control.number;
-        conn->peer_token  = arrived->control.token;
-        conn->watch_port  = arrived->control.watch_port;
+        conn->peer_token = arrived->control.token;
+        conn->watch_port = arrived->control.watch_port;
         cw_ofi_reach_read(conn, arrived->reach, arrived->control.reach_length);
         cw_ofi_open_now(conn, arrived->core, arrived->control.length);
     } else if (arrived->control.kind == CW_OFI_BYE && conn->state == OFI_OPEN) {
@@ -414,12 +414,12 @@ static CW_APART unsigned take_any(struct ofi_iface *iface, const char *bytes, si
     uint8_t id;
 
     memcpy(&arrived.header, bytes, sizeof(arrived.header));
-    arrived.data   = bytes + sizeof(arrived.header);
+    arrived.data = bytes + sizeof(arrived.header);
     arrived.length = length - sizeof(arrived.header);
-    id             = (uint8_t)arrived.header.sequence;
-    number         = arrived.header.sequence >> 8;
-    conn           = (arrived.header.to != 0) ? cw_idmap_get(&iface->numbers, arrived.header.to) : NULL;
-    conn           = (conn != NULL && conn->token == arrived.header.token) ? conn : NULL;
+    id = (uint8_t)arrived.header.sequence;
+    number = arrived.header.sequence >> 8;
+    conn = (arrived.header.to != 0) ? cw_idmap_get(&iface->numbers, arrived.header.to) : NULL;
+    conn = (conn != NULL && conn->token == arrived.header.token) ? conn : NULL;
     if (arrived.header.length != arrived.length) {
         drop(iface, "its length is not what its sender says");
         if (conn != NULL) {
@@ -457,7 +457,7 @@ static CW_APART unsigned take_any(struct ofi_iface *iface, const char *bytes, si
 /* As cw_ofi_peer_handled(), for a connection on which nothing waits for that. */
 static inline int note_handled(struct ofi_conn *conn, uint32_t handled)
 {
-    const uint32_t more  = (handled - conn->handled) % CW_OFI_SEQUENCES;
+    const uint32_t more = (handled - conn->handled) % CW_OFI_SEQUENCES;
     const uint32_t ahead = (conn->next_out - conn->handled) % CW_OFI_SEQUENCES;
 
     if (cw_likely(handled < CW_OFI_SEQUENCES && more <= ahead && conn->injects && !conn->is_ahead)) {
@@ -484,7 +484,7 @@ unsigned cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t lengt
                     header.length != length - sizeof(header) || !note_handled(conn, header.handled))) {
         return take_any(iface, bytes, length, source);
     }
-    conn->heard   = 1;
+    conn->heard = 1;
     conn->next_in = (conn->next_in + 1) % CW_OFI_SEQUENCES;
     conn->super.iface->upcalls->packet(&conn->super, (uint8_t)header.sequence, bytes + sizeof(header), header.length);
     if (cw_unlikely(!cw_list_empty(&conn->kept))) {

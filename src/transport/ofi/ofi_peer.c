@@ -78,7 +78,7 @@ int cw_ofi_peer_is_dead(struct ofi_peer *peer)
 static uint64_t sum(const void *bytes, size_t length)
 {
     const uint8_t *byte = bytes;
-    uint64_t value      = length;
+    uint64_t value = length;
     size_t i;
 
     for (i = 0; i < length; i++) {
@@ -138,7 +138,7 @@ static struct ofi_route *find_route(const struct ofi_iface *iface, const uint8_t
 
 struct ofi_route *cw_ofi_route_get(struct ofi_iface *iface, const uint8_t *bytes, size_t length)
 {
-    const uint64_t key      = sum(bytes, length);
+    const uint64_t key = sum(bytes, length);
     struct ofi_route *route = find_route(iface, bytes, length, key);
 
     if (route == NULL) {
@@ -147,7 +147,7 @@ struct ofi_route *cw_ofi_route_get(struct ofi_iface *iface, const uint8_t *bytes
             return NULL;
         }
         cw_bytes_copy_any(route->bytes, bytes, length);
-        route->length  = length;
+        route->length = length;
         route->address = FI_ADDR_NOTAVAIL;
         if (fi_av_insert(iface->av, route->bytes, 1, &route->address, 0, NULL) != 1 ||
             route->address == FI_ADDR_NOTAVAIL) {
@@ -196,7 +196,7 @@ static unsigned process_ended(struct cw_poll_item *item, unsigned events)
 /* For a process on this machine the system reports its end. */
 static void watch_process(struct ofi_peer *peer)
 {
-    struct ofi_iface *iface         = peer->iface;
+    struct ofi_iface *iface = peer->iface;
     const struct cw_ofi_entry *ours = &iface->entry.head;
 
     peer->process = (struct cw_poll_item){.fd = -1, .ready = process_ended};
@@ -241,9 +241,9 @@ static struct ofi_peer *peer_new(struct ofi_iface *iface, const void *bytes, siz
         return NULL;
     }
     memcpy(&peer->entry, bytes, sizeof(peer->entry));
-    peer->iface       = iface;
-    peer->references  = 1;
-    peer->process     = (struct cw_poll_item){.fd = -1};
+    peer->iface = iface;
+    peer->references = 1;
+    peer->process = (struct cw_poll_item){.fd = -1};
     peer->watch.ended = cw_ofi_watch_ended;
     cw_watch_init(&peer->watch, iface->poller);
     peer->route = cw_ofi_route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
@@ -341,7 +341,7 @@ static void set_alarm(struct ofi_iface *iface)
 static unsigned strangers_over(struct cw_alarm *alarm)
 {
     struct ofi_iface *iface = cw_container_of(alarm, struct ofi_iface, strangers.over);
-    const uint64_t now_ns   = cw_clock_ns();
+    const uint64_t now_ns = cw_clock_ns();
     struct ofi_peer *peer;
     unsigned why;
 
@@ -395,7 +395,7 @@ void cw_ofi_peer_is_strange(struct ofi_peer *peer, enum ofi_strange why)
     if (why == OFI_UNANSWERED && iface->strangers.counts[why] >= CW_OFI_STRANGERS) {
         unlist(oldest(iface, why));
     }
-    peer->why      = why;
+    peer->why = why;
     peer->since_ns = cw_clock_ns();
     cw_list_add_tail(&iface->strangers.lists[why], &peer->strange);
     iface->strangers.counts[why]++;

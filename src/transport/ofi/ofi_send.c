@@ -35,16 +35,16 @@ static void not_reached(const struct ofi_iface *iface, struct ofi_peer *peer)
 static int post_packet(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     const struct ofi_route *route = slot->peer->route;
-    struct iovec iov              = {.iov_base = slot->bytes, .iov_len = slot->length};
-    struct fi_msg message         = {.msg_iov = &iov, .iov_count = 1, .addr = route->address};
+    struct iovec iov = {.iov_base = slot->bytes, .iov_len = slot->length};
+    struct fi_msg message = {.msg_iov = &iov, .iov_count = 1, .addr = route->address};
     ssize_t error;
 
     if (cw_unlikely(iface->posted >= iface->most_posted)) {
         return 0;
     }
-    message.desc    = &slot->block->desc;
+    message.desc = &slot->block->desc;
     message.context = &slot->context;
-    slot->state     = OFI_FLYING;
+    slot->state = OFI_FLYING;
     if (cw_unlikely(iface->is_fragile) && cw_ofi_peer_is_dead(slot->peer)) {
         error = -FI_EHOSTUNREACH;
     } else if (slot->length <= iface->inject) {
@@ -117,7 +117,7 @@ static CW_INLINE void set_header(char *bytes, struct ofi_conn *conn, uint64_t to
 
     if (conn != NULL) {
         header.handled = conn->next_in;
-        conn->told     = conn->next_in;
+        conn->told = conn->next_in;
     }
     memcpy(bytes, &header, sizeof(header));
 }
@@ -157,9 +157,9 @@ static ucs_status_t take_slot(struct ofi_iface *iface, struct ofi_conn *conn, en
     if (cw_unlikely(conn->state != OFI_OPEN)) {
         return conn->status;
     }
-    conn->wants_large   = kind == OFI_BLOCK_LARGE;
-    conn->wants_access  = 0;
-    conn->wants_long    = 0;
+    conn->wants_large = kind == OFI_BLOCK_LARGE;
+    conn->wants_access = 0;
+    conn->wants_long = 0;
     conn->wants_fetched = 0;
     if (cw_unlikely(!cw_ofi_has_room(conn) || ahead_of(conn) >= window_of(conn))) {
         return cw_ofi_again(iface, conn);
@@ -214,7 +214,7 @@ static CW_APART ucs_status_t send_short(struct ofi_iface *iface, struct ofi_conn
                                         const void *payload, size_t length)
 {
     struct ofi_slot *slot = NULL;
-    ucs_status_t status   = take_slot(iface, conn, OFI_BLOCK_SMALL, &slot);
+    ucs_status_t status = take_slot(iface, conn, OFI_BLOCK_SMALL, &slot);
     char *bytes;
 
     CW_PROBE(send_short, CW_OFI_WIRE_ID, sizeof(header) + length, (int)status);
@@ -229,7 +229,7 @@ static CW_APART ucs_status_t send_short(struct ofi_iface *iface, struct ofi_conn
 
 ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
-    struct ofi_conn *conn   = cw_ofi_conn_of(super);
+    struct ofi_conn *conn = cw_ofi_conn_of(super);
     struct ofi_iface *iface = cw_ofi_iface_of(super);
     ucs_status_t status;
 
@@ -246,11 +246,11 @@ ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
 
 ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
-    struct ofi_conn *conn   = cw_ofi_conn_of(super);
+    struct ofi_conn *conn = cw_ofi_conn_of(super);
     struct ofi_iface *iface = cw_ofi_iface_of(super);
-    const int is_small      = max <= CW_OFI_SMALL - sizeof(struct cw_ofi_header);
-    struct ofi_slot *slot   = NULL;
-    ucs_status_t status     = take_slot(iface, conn, is_small ? OFI_BLOCK_SMALL : OFI_BLOCK_LARGE, &slot);
+    const int is_small = max <= CW_OFI_SMALL - sizeof(struct cw_ofi_header);
+    struct ofi_slot *slot = NULL;
+    ucs_status_t status = take_slot(iface, conn, is_small ? OFI_BLOCK_SMALL : OFI_BLOCK_LARGE, &slot);
 
     CW_PROBE(send_bcopy, CW_OFI_WIRE_ID, max, (int)status);
     if (slot == NULL) {
@@ -274,14 +274,14 @@ struct ofi_slot *cw_ofi_write_told(struct ofi_iface *iface, struct ofi_conn *con
     }
     if (conn != NULL) {
         control.number = conn->number;
-        control.token  = conn->token;
+        control.token = conn->token;
     }
     bytes = slot->bytes + sizeof(struct cw_ofi_header);
-    at    = bytes + sizeof(control);
+    at = bytes + sizeof(control);
     if (told->with_entry) {
         cw_bytes_copy_any(at, &iface->entry, iface->entry_length);
         control.entry_length = (uint8_t)iface->entry_length;
-        control.watch_port   = iface->watch.port;
+        control.watch_port = iface->watch.port;
         at += iface->entry_length;
     }
     if (told->with_reach) {
@@ -539,7 +539,7 @@ ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completio
         return cw_ofi_again(cw_ofi_iface_of(super), conn);
     }
     flush->completion = completion;
-    flush->number     = conn->next_out;
+    flush->number = conn->next_out;
     cw_list_add_tail(&conn->flushes, &flush->link);
     return UCS_INPROGRESS;
 }

@@ -17,7 +17,7 @@
 static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind kind, unsigned count, size_t room)
 {
     const struct cw_memory_wish wish = {.length = count * room, .huge = CW_MEMORY_TRANSPARENT};
-    struct ofi_block *block          = calloc(1, sizeof(*block) + count * sizeof(block->slots[0]));
+    struct ofi_block *block = calloc(1, sizeof(*block) + count * sizeof(block->slots[0]));
     unsigned i;
 
     if (block == NULL || cw_memory_allocate(&wish, &block->memory) != UCS_OK) {
@@ -29,15 +29,15 @@ static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind 
         free(block);
         return NULL;
     }
-    block->kind  = kind;
+    block->kind = kind;
     block->count = count;
-    block->room  = room;
+    block->room = room;
     for (i = 0; i < count; i++) {
         block->slots[i] = (struct ofi_slot){.block = block, .bytes = block->memory.ptr + i * room};
         cw_list_init(&block->slots[i].link);
         cw_list_init(&block->slots[i].waiting);
     }
-    block->next   = iface->blocks;
+    block->next = iface->blocks;
     iface->blocks = block;
     return block;
 }
@@ -51,7 +51,7 @@ static int more(struct ofi_iface *iface, enum ofi_block_kind kind)
         size_t room;
     } kinds[] = {[OFI_BLOCK_SMALL] = {UINT_MAX, 64, CW_OFI_SMALL},
                  [OFI_BLOCK_LARGE] = {128, 16, large},
-                 [OFI_BLOCK_LONG]  = {64, 2, CW_OFI_PIECE}};
+                 [OFI_BLOCK_LONG] = {64, 2, CW_OFI_PIECE}};
     struct ofi_block *block;
     unsigned i;
 
@@ -81,10 +81,10 @@ void cw_ofi_slot_free(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     cw_list_remove(&slot->link);
     cw_list_remove(&slot->waiting);
-    slot->state      = OFI_FREE;
-    slot->conn       = NULL;
-    slot->peer       = NULL;
-    slot->route      = NULL;
+    slot->state = OFI_FREE;
+    slot->conn = NULL;
+    slot->peer = NULL;
+    slot->route = NULL;
     slot->access.use = OFI_USE_PACKET;
     cw_list_add_head(&iface->free_slots[slot->block->kind], &slot->link);
 }

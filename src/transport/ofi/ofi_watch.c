@@ -16,7 +16,7 @@
 static int is_software(const struct fi_info *info)
 {
     static const char *const names[] = {"tcp", "net", "udp", "sockets"};
-    const size_t length              = strcspn(info->fabric_attr->prov_name, ";");
+    const size_t length = strcspn(info->fabric_attr->prov_name, ";");
     size_t i;
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -33,7 +33,7 @@ static int read_address(const struct ofi_iface *iface, const uint8_t *bytes, siz
 {
     _Alignas(uint64_t) uint8_t aligned[CW_OFI_MAX_ADDRESS];
     const struct sockaddr *from = (const struct sockaddr *)(const void *)aligned;
-    const uint32_t format       = iface->info->addr_format;
+    const uint32_t format = iface->info->addr_format;
 
     if ((format != FI_SOCKADDR_IN && format != FI_SOCKADDR_IN6) || length > sizeof(aligned)) {
         return 0;
@@ -68,7 +68,7 @@ void cw_ofi_watch_ended(struct cw_watch *watch, ucs_status_t status, const char 
 void cw_ofi_watch_begin(struct ofi_conn *conn)
 {
     struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
-    struct ofi_peer *peer   = conn->peer;
+    struct ofi_peer *peer = conn->peer;
     struct cw_net_address address;
 
     if (conn->watch_port == 0 || !conn->is_proved || peer->is_tried || iface->watch.num_sockets == 0 || !peer->route ||
@@ -76,6 +76,6 @@ void cw_ofi_watch_begin(struct ofi_conn *conn)
         return;
     }
     peer->is_tried = 1;
-    address.port   = conn->watch_port;
+    address.port = conn->watch_port;
     cw_watch_begin(&peer->watch, &address, NULL, iface->config->keepalive_interval_ns);
 }

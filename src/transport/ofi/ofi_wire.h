@@ -26,16 +26,16 @@ _Static_assert(sizeof(struct cw_ofi_header) == 24, "part of the wire");
 #define CW_OFI_SEQUENCES (1u << 24)
 
 enum cw_ofi_kind {
-    CW_OFI_HELLO   = 1, /* to 0: a dial; then the dialler's address entry and reach, and the hello of its core */
-    CW_OFI_REPLY   = 2, /* in order, the first: accepted; then the acceptor's entry and reach, and the core's reply */
+    CW_OFI_HELLO = 1, /* to 0: a dial; then the dialler's address entry and reach, and the hello of its core */
+    CW_OFI_REPLY = 2, /* in order, the first: accepted; then the acceptor's entry and reach, and the core's reply */
     CW_OFI_REFUSED = 3, /* to a dial: refused; then the reply of the core */
-    CW_OFI_GONE    = 4, /* to a dial, a packet or a PING: there is no such connection or listener */
-    CW_OFI_BYE     = 5, /* in order, the last: the sender closed its end */
-    CW_OFI_LEAVE   = 6, /* to 0: the dial with that number and token was given up */
-    CW_OFI_PING    = 7, /* asks whether that connection exists; then the address entry of the sender */
-    CW_OFI_PONG    = 8,
+    CW_OFI_GONE = 4, /* to a dial, a packet or a PING: there is no such connection or listener */
+    CW_OFI_BYE = 5, /* in order, the last: the sender closed its end */
+    CW_OFI_LEAVE = 6, /* to 0: the dial with that number and token was given up */
+    CW_OFI_PING = 7, /* asks whether that connection exists; then the address entry of the sender */
+    CW_OFI_PONG = 8,
     CW_OFI_HANDLED = 9 /* its header alone: the sender has handled many packets and has no other packet to tell it, or
-                        * wants a completion behind packets that have none */
+                      * wants a completion behind packets that have none */
 };
 
 struct cw_ofi_control {

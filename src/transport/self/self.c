@@ -92,11 +92,11 @@ static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_if
         return UCS_ERR_NO_MEMORY;
     }
     *iface = (struct self_iface){
-        .super.limits = {.max_short     = MAX_SHORT,
-                         .max_bcopy     = MAX_BCOPY,
-                         .latency_ns    = 20,
-                         .bandwidth_bps = 10e9,
-                         .overhead_ns   = 20}};
+        .super.limits = {.max_short = MAX_SHORT,
+                     .max_bcopy = MAX_BCOPY,
+                     .latency_ns = 20,
+                     .bandwidth_bps = 10e9,
+                     .overhead_ns = 20}};
     cw_list_init(&iface->queue);
     cw_list_init(&iface->conns);
     *iface_p = &iface->super;
@@ -135,11 +135,11 @@ static void self_close(struct cw_iface *super)
  * become as long as the data needs. */
 static CW_APART struct event *event_make(struct self_iface *iface, size_t max)
 {
-    const size_t room   = (max <= SMALL) ? SMALL : max;
+    const size_t room = (max <= SMALL) ? SMALL : max;
     struct event *event = (max <= SMALL) ? NULL : iface->spare_long;
 
     if (event != NULL) {
-        iface->spare_long   = next_spare(event);
+        iface->spare_long = next_spare(event);
         iface->spare_bytes -= event->room;
         if (event->room >= max) {
             return event;
@@ -171,8 +171,8 @@ static CW_APART void event_put_long(struct self_iface *iface, struct event *even
         free(event);
         return;
     }
-    event->link.next    = (void *)iface->spare_long;
-    iface->spare_long   = event;
+    event->link.next = (void *)iface->spare_long;
+    iface->spare_long = event;
     iface->spare_bytes += event->room;
 }
 
@@ -184,7 +184,7 @@ static void event_put(struct self_iface *iface, struct event *event)
         free(event);
     } else {
         event->link.next = (void *)iface->spare;
-        iface->spare     = event;
+        iface->spare = event;
         iface->num_spare++;
     }
 }
@@ -202,7 +202,7 @@ static struct event *event_new(struct self_iface *iface, struct self_conn *targe
 
     if (event != NULL) {
         event->target = target;
-        event->kind   = (uint8_t)kind;
+        event->kind = (uint8_t)kind;
         event->length = 0;
         queue_add(iface, event);
     }
@@ -233,8 +233,8 @@ static void pairs_put(struct pairs *pairs)
 static struct self_conn *conn_new(struct self_iface *iface, void *user, struct self_conn *peer)
 {
     struct self_conn *conn = malloc(sizeof(*conn));
-    struct event *event    = malloc(sizeof(*event));
-    struct pairs *pairs    = pairs_get(peer);
+    struct event *event = malloc(sizeof(*event));
+    struct pairs *pairs = pairs_get(peer);
 
     if (conn == NULL || event == NULL || pairs == NULL) {
         free(conn);
@@ -243,11 +243,11 @@ static struct self_conn *conn_new(struct self_iface *iface, void *user, struct s
         return NULL;
     }
     *event = (struct event){.target = conn, .kind = EVENT_CLOSED};
-    *conn  = (struct self_conn){.super      = {.iface = &iface->super, .user = user, .max_whole = MAX_WHOLE},
-                                .peer       = peer,
-                                .last_event = event,
-                                .pairs      = pairs,
-                                .is_dialler = (peer == NULL)};
+    *conn = (struct self_conn){.super = {.iface = &iface->super, .user = user, .max_whole = MAX_WHOLE},
+                          .peer = peer,
+                          .last_event = event,
+                          .pairs = pairs,
+                          .is_dialler = (peer == NULL)};
     cw_list_add_tail(&iface->conns, &conn->link);
     return conn;
 }
@@ -281,7 +281,7 @@ static ucs_status_t self_dial(struct cw_iface *super, const void *address, size_
     }
     memcpy(event->data, hello, hello_length);
     event->length = hello_length;
-    *conn_p       = &conn->super;
+    *conn_p = &conn->super;
     return UCS_OK;
 }
 
@@ -292,7 +292,7 @@ static int self_is_there(const struct cw_conn *super CW_UNUSED)
 
 static void self_close_conn(struct cw_conn *super)
 {
-    struct self_conn *conn   = self_conn_of(super);
+    struct self_conn *conn = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
     struct event *event, *next;
 
@@ -313,7 +313,7 @@ static void self_close_conn(struct cw_conn *super)
 
 static ucs_status_t again(struct self_conn *conn, struct self_iface *iface)
 {
-    conn->blocked  = 1;
+    conn->blocked = 1;
     iface->blocked = 1;
     cw_iface_stir(&iface->super);
     return CW_AGAIN;
@@ -329,9 +329,9 @@ static ucs_status_t can_send(struct self_conn *conn, struct self_iface *iface)
 
 static ucs_status_t queue_packed(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
-    struct self_conn *conn   = self_conn_of(super);
+    struct self_conn *conn = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
-    ucs_status_t status      = can_send(conn, iface);
+    ucs_status_t status = can_send(conn, iface);
     struct event *event;
 
     if (status != UCS_OK) {
@@ -341,8 +341,8 @@ static ucs_status_t queue_packed(struct cw_conn *super, uint8_t id, size_t max, 
     if (event == NULL) {
         return again(conn, iface);
     }
-    event->id            = id;
-    event->length        = pack(event->data, max, arg);
+    event->id = id;
+    event->length = pack(event->data, max, arg);
     iface->queued_bytes += event->length;
     return UCS_OK;
 }
@@ -379,7 +379,7 @@ static inline bool offer(const struct self_conn *conn, struct self_iface *iface,
 static bool self_hand_over(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     const struct self_conn *conn = self_conn_of(super);
-    struct self_iface *iface     = iface_of(super);
+    struct self_iface *iface = iface_of(super);
 
     return may_offer(conn, iface, id) && offer(conn, iface, header, payload, length);
 }
@@ -387,20 +387,20 @@ static bool self_hand_over(struct cw_conn *super, uint8_t id, uint64_t header, c
 static CW_APART ucs_status_t queue_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
                                          size_t length)
 {
-    struct self_conn *conn   = self_conn_of(super);
+    struct self_conn *conn = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
-    ucs_status_t status      = can_send(conn, iface);
-    struct event *event      = NULL;
+    ucs_status_t status = can_send(conn, iface);
+    struct event *event = NULL;
 
     if (status == UCS_OK) {
-        event  = event_new(iface, conn->peer, EVENT_PACKET, sizeof(header) + length);
+        event = event_new(iface, conn->peer, EVENT_PACKET, sizeof(header) + length);
         status = (event != NULL) ? UCS_OK : again(conn, iface);
     }
     CW_PROBE(send_short, SELF_WIRE_ID, sizeof(header) + length, (int)status);
     if (status != UCS_OK) {
         return status;
     }
-    event->id     = id;
+    event->id = id;
     event->length = sizeof(header) + length;
     memcpy(event->data, &header, sizeof(header));
     cw_bytes_copy_short(event->data + sizeof(header), payload, length);
@@ -479,9 +479,9 @@ static struct cw_claim_pair *self_pair(struct cw_conn *super, int ours, unsigned
 
 static void take_hello(struct self_iface *iface, struct event *event)
 {
-    struct self_conn *dialler  = event->target;
+    struct self_conn *dialler = event->target;
     struct self_conn *acceptor = conn_new(iface, NULL, dialler);
-    struct cw_conn *super      = (acceptor != NULL) ? &acceptor->super : NULL;
+    struct cw_conn *super = (acceptor != NULL) ? &acceptor->super : NULL;
 
     dialler->peer = acceptor;
     if (cw_conn_introduce(&dialler->super, super, event->data, event->length) != UCS_OK && acceptor != NULL) {
@@ -508,15 +508,15 @@ static void give_room(struct self_iface *iface)
 static CW_APART unsigned deliver(struct self_iface *iface)
 {
     struct cw_iface *super = &iface->super;
-    struct cw_list *last   = iface->queue.prev;
+    struct cw_list *last = iface->queue.prev;
     struct event *event;
     unsigned count = 0;
-    int end        = cw_list_empty(&iface->queue);
+    int end = cw_list_empty(&iface->queue);
 
     super->stirred = iface->has_taken;
     while (!end) {
         event = cw_list_head(&iface->queue, struct event, link);
-        end   = (&event->link == last);
+        end = (&event->link == last);
         cw_list_remove(&event->link);
         switch (event->kind) {
         case EVENT_PACKET:
@@ -566,14 +566,14 @@ static unsigned self_progress(struct cw_iface *super)
 }
 
 static const struct cw_transport_connect self_connect = {
-    .dial       = self_dial,
-    .is_there   = self_is_there,
+    .dial = self_dial,
+    .is_there = self_is_there,
     .close_conn = self_close_conn,
 };
 
 static const struct cw_transport_packets self_packets = {
     .send_short = self_send_short,
-    .hand_over  = self_hand_over,
+    .hand_over = self_hand_over,
     .send_bcopy = self_send_bcopy,
 };
 
@@ -583,21 +583,21 @@ static uint32_t self_process(struct cw_conn *super CW_UNUSED)
 }
 
 static const struct cw_transport_copies self_copies = {
-    .ready   = self_peer_ready,
-    .read    = self_peer_read,
-    .write   = self_peer_write,
-    .pair    = self_pair,
+    .ready = self_peer_ready,
+    .read = self_peer_read,
+    .write = self_peer_write,
+    .pair = self_pair,
     .process = self_process,
 };
 
 const struct cw_transport cw_self_transport = {
-    .name          = "self",
-    .wire_id       = SELF_WIRE_ID,
-    .device_class  = CW_DEVICE_SELF,
-    .connect       = &self_connect,
-    .packets       = &self_packets,
-    .copies        = &self_copies,
-    .open          = self_open,
-    .close         = self_close,
-    .progress      = self_progress,
+    .name = "self",
+    .wire_id = SELF_WIRE_ID,
+    .device_class = CW_DEVICE_SELF,
+    .connect = &self_connect,
+    .packets = &self_packets,
+    .copies = &self_copies,
+    .open = self_open,
+    .close = self_close,
+    .progress = self_progress,
 };

@@ -41,10 +41,10 @@ static ucs_status_t send_reply(struct shm_iface *iface, struct shm_conn *conn, i
                                size_t length)
 {
     char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
-    struct shm_greeting greeting = {.version      = SHM_VERSION,
-                                    .hello_length = (uint16_t)length,
-                                    .sleeps       = (uint8_t)(accepted && iface->wakeup),
-                                    .accepted     = (uint8_t)accepted};
+    struct shm_greeting greeting = {.version = SHM_VERSION,
+                               .hello_length = (uint16_t)length,
+                               .sleeps = (uint8_t)(accepted && iface->wakeup),
+                               .accepted = (uint8_t)accepted};
 
     memcpy(greeting.magic, SHM_MAGIC, sizeof(greeting.magic));
     if (accepted) {
@@ -125,7 +125,7 @@ static unsigned welcome(struct shm_iface *iface, struct shm_conn *conn, const vo
     iface->num_greeting--;
     cw_shm_forget_alarms(iface);
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, hello, length, reply, &reply_length);
-    sent   = send_reply(iface, conn, status == UCS_OK, reply, reply_length);
+    sent = send_reply(iface, conn, status == UCS_OK, reply, reply_length);
     if (status != UCS_OK) {
         cw_shm_dispose(conn);
         return 0;
@@ -156,7 +156,7 @@ unsigned cw_shm_take_greeting(struct shm_iface *iface, struct shm_conn *conn)
     }
     memcpy(&greeting, message, sizeof(greeting));
     length -= sizeof(greeting);
-    wrong   = take_memory(iface, conn, &greeting, length, fd);
+    wrong = take_memory(iface, conn, &greeting, length, fd);
     if (wrong != NULL) {
         cw_unix_discard(&fd);
         drop_stranger(conn, CW_LOG_WARN, wrong);
@@ -181,10 +181,10 @@ static void drop_oldest_greeting(struct shm_iface *iface)
 /* Returns the number of connections that were accepted: 0 or 1. */
 static unsigned await_greeting(struct shm_iface *iface, struct shm_conn *conn)
 {
-    const uint64_t end_ns  = cw_clock_ns() + GREETING_SOON_NS;
+    const uint64_t end_ns = cw_clock_ns() + GREETING_SOON_NS;
     const unsigned waiting = iface->num_greeting; /* fewer later: the greeting was taken, or conn was dropped */
-    unsigned accepted      = cw_shm_take_greeting(iface, conn);
-    int is_last            = 0;
+    unsigned accepted = cw_shm_take_greeting(iface, conn);
+    int is_last = 0;
 
     while (iface->num_greeting == waiting && !is_last) {
         is_last = cw_clock_ns() >= end_ns; /* a thread that lost the processor meanwhile looks once more */
@@ -215,7 +215,7 @@ static unsigned accept_one(struct shm_iface *iface, int fd)
         return 0;
     }
     conn->deadline_ns = cw_clock_ns() + GREETING_NS;
-    accepted          = await_greeting(iface, conn);
+    accepted = await_greeting(iface, conn);
     if (iface->num_greeting > 0 && !cw_alarm_is_set(&iface->greet_deadline)) {
         cw_poller_alarm_set(iface->poller, &iface->greet_deadline, cw_clock_ns() + GREETING_NS);
     }
@@ -244,7 +244,7 @@ unsigned cw_shm_accept_again(struct cw_alarm *alarm)
 unsigned cw_shm_drop_silent(struct cw_alarm *alarm)
 {
     struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, greet_deadline);
-    const uint64_t now_ns   = cw_clock_ns();
+    const uint64_t now_ns = cw_clock_ns();
     struct shm_conn *conn, *next;
 
     cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
@@ -282,14 +282,14 @@ static void accept_pause(struct shm_iface *iface)
     }
     cw_poller_remove(iface->poller, &iface->listener);
     iface->shortage_told = 1;
-    iface->paused        = 1;
+    iface->paused = 1;
     cw_poller_alarm_set(iface->poller, &iface->accept_again, cw_clock_ns() + PAUSE_NS);
 }
 
 unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events CW_UNUSED)
 {
     struct shm_iface *iface = cw_container_of(item, struct shm_iface, listener);
-    unsigned accepted       = 0, i;
+    unsigned accepted = 0, i;
     ucs_status_t status;
     int fd;
 

@@ -55,13 +55,13 @@ static uint32_t find_bell(struct shm_iface *iface)
         return 0;
     }
     if (bell >= iface->num_bells) {
-        max    = (iface->num_bells == 0) ? GROUP : iface->num_bells * 2;
+        max = (iface->num_bells == 0) ? GROUP : iface->num_bells * 2;
         belled = realloc(iface->belled, max * sizeof(struct shm_conn *));
         if (belled == NULL) {
             return 0;
         }
         memset(belled + iface->num_bells, 0, (max - iface->num_bells) * sizeof(struct shm_conn *));
-        iface->belled    = belled;
+        iface->belled = belled;
         iface->num_bells = max;
     }
     return bell;
@@ -75,13 +75,13 @@ bool cw_shm_bell_offer(struct shm_conn *conn)
     if (conn->bell != 0 || conn->bell_refused) {
         return conn->bell != 0;
     }
-    offer.bell         = make_page(iface) ? find_bell(iface) : 0;
+    offer.bell = make_page(iface) ? find_bell(iface) : 0;
     conn->bell_refused = offer.bell == 0 ||
                          cw_unix_send(conn->item.fd, &offer, sizeof(offer), iface->arrivals_fd) != UCS_OK;
     if (conn->bell_refused) {
         return false;
     }
-    conn->bell                = offer.bell;
+    conn->bell = offer.bell;
     iface->belled[offer.bell] = conn;
     return true;
 }
@@ -98,7 +98,7 @@ bool cw_shm_bell_take(struct shm_conn *conn, const void *message, size_t length,
     if (conn->peer_arrivals == NULL && offer.bell > 0 && offer.bell < GROUPS * GROUP &&
         cw_shm_attach(fd, SHM_PAGE, SHM_PAGE, &page) == UCS_OK) {
         conn->peer_arrivals = page;
-        conn->peer_bell     = offer.bell;
+        conn->peer_bell = offer.bell;
     }
     return true;
 }
@@ -156,7 +156,7 @@ void cw_shm_bell_end(struct shm_conn *conn)
 
     if (conn->bell != 0) {
         iface->belled[conn->bell] = NULL;
-        conn->bell                = 0;
+        conn->bell = 0;
     }
     if (conn->peer_arrivals != NULL) {
         cw_shm_unmap(conn->peer_arrivals, SHM_PAGE);

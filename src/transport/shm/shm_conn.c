@@ -18,38 +18,38 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events);
 
 void cw_shm_lay_out(struct shm_conn *conn, uint32_t first_bytes, uint32_t ring_bytes, int dialler)
 {
-    struct shm_shared *shared        = conn->memory;
+    struct shm_shared *shared = conn->memory;
     struct shm_ring_control *control = shared->rings;
-    const uint32_t lap               = (uint32_t)(uint16_t)cw_counter_start + 1; /* words have 16 bits of it */
-    const uint32_t small             = shm_iface_of(&conn->super)->small_bytes;
-    const unsigned tx                = dialler ? 0 : 1, rx = 1 - tx;
+    const uint32_t lap = (uint32_t)(uint16_t)cw_counter_start + 1; /* words have 16 bits of it */
+    const uint32_t small = shm_iface_of(&conn->super)->small_bytes;
+    const unsigned tx = dialler ? 0 : 1, rx = 1 - tx;
 
     if (dialler) { /* the peer does not have the memory yet */
         control[0].done = control[1].done = shm_position(lap, 0);
     }
-    conn->is_dialler  = (uint8_t)dialler;
+    conn->is_dialler = (uint8_t)dialler;
     conn->first_bytes = first_bytes;
     cw_shm_tx_init(&conn->tx, shm_ring_memory(shared, ring_bytes, tx), first_bytes, ring_bytes, control + tx, lap);
     cw_shm_rx_init(&conn->rx, shm_ring_memory(shared, ring_bytes, rx), first_bytes, ring_bytes, control + rx, lap);
-    conn->small_bytes     = (small < ring_bytes) ? small : ring_bytes;
+    conn->small_bytes = (small < ring_bytes) ? small : ring_bytes;
     conn->super.max_whole = shm_max_whole(conn->small_bytes);
-    conn->rx.fast.conn    = &conn->super;
+    conn->rx.fast.conn = &conn->super;
     conn->rx.fast.answers = &conn->tx.fast;
-    conn->super.nt        = &conn->tx.nt;
-    conn->tx.nt.off       = !shm_iface_of(&conn->super)->nt_copies;
+    conn->super.nt = &conn->tx.nt;
+    conn->tx.nt.off = !shm_iface_of(&conn->super)->nt_copies;
     conn->rx.control->attention = shm_iface_of(&conn->super)->wakeup ? SHM_ATTENTION_SLEEPS : 0;
     cw_shm_trim_begin(conn);
 }
 
 struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_room, enum shm_conn_state state)
 {
-    size_t size           = (sizeof(struct shm_conn) + hello_room + CW_CACHE_LINE - 1) & ~(size_t)(CW_CACHE_LINE - 1);
+    size_t size = (sizeof(struct shm_conn) + hello_room + CW_CACHE_LINE - 1) & ~(size_t)(CW_CACHE_LINE - 1);
     struct shm_conn *conn = malloc(size);
 
     if (conn != NULL) {
         *conn = (struct shm_conn){.super = {.iface = &iface->super},
                                   .state = (uint8_t)state,
-                                  .item  = {.fd = -1, .ready = socket_ready}};
+                                  .item = {.fd = -1, .ready = socket_ready}};
         cw_list_add_tail(&iface->others, &conn->link);
     }
     return conn;
@@ -61,12 +61,12 @@ ucs_status_t cw_shm_make_open(struct shm_iface *iface, struct shm_conn *conn)
     unsigned max;
 
     if (iface->num_open == iface->max_open) {
-        max  = (iface->max_open == 0) ? 4 : iface->max_open * 2;
+        max = (iface->max_open == 0) ? 4 : iface->max_open * 2;
         open = realloc(iface->open, max * sizeof(struct shm_conn *));
         if (open == NULL) {
             return UCS_ERR_NO_MEMORY;
         }
-        iface->open     = open;
+        iface->open = open;
         iface->max_open = max;
     }
     cw_list_remove(&conn->link);
@@ -153,7 +153,7 @@ void cw_shm_dispose(struct shm_conn *conn)
     if (conn->state == SHM_CONN_OPEN) {
         leave_open(iface, conn);
     }
-    iface->num_waiting  -= (conn->state == SHM_CONN_WAITING);
+    iface->num_waiting -= (conn->state == SHM_CONN_WAITING);
     iface->num_greeting -= (conn->state == SHM_CONN_GREETING);
     cw_shm_forget_alarms(iface);
     cw_list_remove(&conn->link);
@@ -178,7 +178,7 @@ void cw_shm_close_conn(struct cw_conn *super)
 
 static unsigned socket_ready(struct cw_poll_item *item, unsigned events CW_UNUSED)
 {
-    struct shm_conn *conn   = cw_container_of(item, struct shm_conn, item);
+    struct shm_conn *conn = cw_container_of(item, struct shm_conn, item);
     struct shm_iface *iface = shm_iface_of(&conn->super);
     unsigned count;
 

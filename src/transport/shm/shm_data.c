@@ -23,9 +23,9 @@ static inline uint32_t wants_attention(const struct shm_conn *conn)
  * full fence between both steps, so at least one of them sees the other's store. */
 static CW_COLD void ring_doorbell(struct cw_tx *tx)
 {
-    struct shm_conn *conn    = cw_container_of(tx, struct shm_conn, tx.fast);
+    struct shm_conn *conn = cw_container_of(tx, struct shm_conn, tx.fast);
     const uint32_t attention = wants_attention(conn);
-    uint32_t *flag           = &conn->tx.control->consumer_sleeps;
+    uint32_t *flag = &conn->tx.control->consumer_sleeps;
 
     if (attention & SHM_ATTENTION_COLD) {
         cw_shm_ring(conn);
@@ -42,9 +42,9 @@ static CW_COLD void ring_doorbell(struct cw_tx *tx)
 
 void cw_shm_inbox(struct shm_iface *iface)
 {
-    const bool rung  = iface->arrivals != NULL; /* then cw_shm_progress looks at the doorbells */
+    const bool rung = iface->arrivals != NULL; /* then cw_shm_progress looks at the doorbells */
     const bool alone = iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0 && !iface->open[0]->hangup &&
-                       !rung;
+                      !rung;
     const bool quiet = iface->num_hot == 0 && !iface->armed && !rung; /* then cw_shm_progress has no work */
 
     iface->super.inbox = alone ? &iface->open[0]->rx.fast : quiet ? &iface->quiet : &cw_no_rx;
@@ -55,7 +55,7 @@ struct cw_tx *cw_shm_tx(struct cw_conn *super)
     struct shm_conn *conn = shm_conn_of(super);
 
     conn->tx.fast.attention = &conn->tx.control->attention;
-    conn->tx.fast.bell      = ring_doorbell;
+    conn->tx.fast.bell = ring_doorbell;
     return &conn->tx.fast;
 }
 
@@ -69,7 +69,7 @@ static CW_COLD ucs_status_t no_room(struct shm_conn *conn, size_t length)
     }
     if (!conn->blocked) {
         cw_shm_warm(conn);
-        conn->blocked    = 1;
+        conn->blocked = 1;
         conn->blocked_ns = cw_clock_ns();
         cw_poller_stir(shm_iface_of(&conn->super)->poller); /* arming again asks the consumer to tell its position */
         shm_iface_of(&conn->super)->num_blocked++;
@@ -178,9 +178,9 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
         CW_PROBE(send_bcopy, SHM_WIRE_ID, max, (int)status);
         return status;
     }
-    data   = shm_reserve(&conn->tx, max);
+    data = shm_reserve(&conn->tx, max);
     length = pack(data, max, arg);
-    place  = shm_reserve(&conn->tx, length);
+    place = shm_reserve(&conn->tx, length);
     if (cw_unlikely(place != data)) {
         cw_bytes_move(place, data, length); /* the packet became shorter than its estimate, and the peer looks for it at
                                              * another place */
@@ -270,7 +270,7 @@ static unsigned give_room(struct shm_iface *iface)
         conn = iface->open[i];
         if (conn->blocked && has_wanted_room(conn)) {
             conn->blocked = 0;
-            conn->wanted  = 0;
+            conn->wanted = 0;
             cw_shm_unblocked(conn);
             iface->num_blocked--;
             cw_shm_inbox(iface);

@@ -18,12 +18,12 @@
 static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, int memory_fd)
 {
     char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
-    struct shm_greeting greeting = {.version      = SHM_VERSION,
-                                    .hello_length = (uint16_t)conn->hello_length,
-                                    .first_bytes  = iface->first_bytes,
-                                    .ring_bytes   = iface->ring_bytes,
-                                    .memory_size  = conn->memory_size,
-                                    .sleeps       = (uint8_t)iface->wakeup};
+    struct shm_greeting greeting = {.version = SHM_VERSION,
+                               .hello_length = (uint16_t)conn->hello_length,
+                               .first_bytes = iface->first_bytes,
+                               .ring_bytes = iface->ring_bytes,
+                               .memory_size = conn->memory_size,
+                               .sleeps = (uint8_t)iface->wakeup};
 
     memcpy(greeting.magic, SHM_MAGIC, sizeof(greeting.magic));
     cw_shm_peer_offer(conn, &greeting);
@@ -49,7 +49,7 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
         return status;
     }
     conn->memory_size = shm_memory_size(iface->ring_bytes);
-    status            = cw_shm_create(conn->memory_size, SHM_PAGE, &memory_fd, &conn->memory);
+    status = cw_shm_create(conn->memory_size, SHM_PAGE, &memory_fd, &conn->memory);
     if (status == UCS_OK) {
         cw_shm_lay_out(conn, iface->first_bytes, iface->ring_bytes, 1);
         status = send_hello(iface, conn, memory_fd);
@@ -79,7 +79,7 @@ ucs_status_t cw_shm_dial(struct cw_iface *super, const void *address, size_t add
     if (conn == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    conn->super.user   = user;
+    conn->super.user = user;
     conn->hello_length = (uint32_t)hello_length;
     memcpy(&conn->token, (const char *)address + sizeof(uint64_t), sizeof(conn->token));
     memcpy(conn->hello, hello, hello_length);
@@ -154,7 +154,7 @@ unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn)
 {
     char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
     struct shm_greeting greeting = {.version = 0};
-    size_t length                = sizeof(message);
+    size_t length = sizeof(message);
     ucs_status_t status;
     int fd;
 

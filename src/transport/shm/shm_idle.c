@@ -33,9 +33,9 @@ static void swap(struct shm_iface *iface, struct shm_conn *conn, unsigned index)
     struct shm_conn *other = iface->open[index];
 
     iface->open[conn->index] = other;
-    other->index             = conn->index;
-    iface->open[index]       = conn;
-    conn->index              = index;
+    other->index = conn->index;
+    iface->open[index] = conn;
+    conn->index = index;
 }
 
 static void set_flag(struct shm_conn *conn)
@@ -78,8 +78,8 @@ void cw_shm_warm(struct shm_conn *conn)
 
 void cw_shm_open_add(struct shm_iface *iface, struct shm_conn *conn)
 {
-    conn->heat                   = SHM_COLD;
-    conn->index                  = iface->num_open;
+    conn->heat = SHM_COLD;
+    conn->index = iface->num_open;
     iface->open[iface->num_open] = conn;
     iface->num_open++;
     cw_shm_warm(conn);
@@ -177,7 +177,7 @@ static void sweep(struct shm_iface *iface)
 unsigned cw_shm_cool(struct cw_alarm *alarm)
 {
     struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, cool);
-    unsigned offers         = OFFERS_PER_ROUND, i;
+    unsigned offers = OFFERS_PER_ROUND, i;
 
     for (i = iface->num_hot; iface->num_open > FEW && i > 0; i--) { /* a connection that leaves is replaced by one that
                                                                      * was handled already */

@@ -42,18 +42,18 @@ static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
 {
     size_t segment = config->posix_seg_size;
 
-    segment           = (segment < 256) ? 256 : (segment > SHM_MAX_BYTES / 8) ? SHM_MAX_BYTES / 8 : segment;
+    segment = (segment < 256) ? 256 : (segment > SHM_MAX_BYTES / 8) ? SHM_MAX_BYTES / 8 : segment;
     iface->first_bytes = round_up_power((uint64_t)config->posix_fifo_size * SHM_LINE, SHM_MIN_BYTES, SHM_MAX_BYTES);
     iface->small_bytes = round_up_power(segment * 14, iface->first_bytes, SHM_MAX_BYTES);
-    iface->ring_bytes  = cw_shm_is_strict() ? iface->small_bytes :
-                         round_up_power(iface->small_bytes, SHM_LARGE_BYTES, SHM_MAX_BYTES);
-    iface->super.limits = (struct cw_limits){.max_short     = segment - sizeof(uint64_t),
-                                             .max_bcopy     = segment,
-                                             .latency_ns    = 80,
-                                             .distance_ns   = SHM_DISTANCE_NS,
-                                             .line_ns       = SHM_LINE_NS,
-                                             .bandwidth_bps = config->posix_bw_bps,
-                                             .overhead_ns   = 10};
+    iface->ring_bytes = cw_shm_is_strict() ? iface->small_bytes :
+                        round_up_power(iface->small_bytes, SHM_LARGE_BYTES, SHM_MAX_BYTES);
+    iface->super.limits = (struct cw_limits){.max_short = segment - sizeof(uint64_t),
+                                         .max_bcopy = segment,
+                                         .latency_ns = 80,
+                                         .distance_ns = SHM_DISTANCE_NS,
+                                         .line_ns = SHM_LINE_NS,
+                                         .bandwidth_bps = config->posix_bw_bps,
+                                         .overhead_ns = 10};
 }
 
 static void shm_close(struct cw_iface *super)
@@ -84,40 +84,40 @@ static void shm_close(struct cw_iface *super)
 
 static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
 {
-    const char *directory    = (params->config->posix_dir == NULL) ? "" : params->config->posix_dir;
-    struct shm_iface *iface  = calloc(1, sizeof(*iface));
-    ucs_status_t status      = UCS_ERR_NO_MEMORY;
+    const char *directory = (params->config->posix_dir == NULL) ? "" : params->config->posix_dir;
+    struct shm_iface *iface = calloc(1, sizeof(*iface));
+    ucs_status_t status = UCS_ERR_NO_MEMORY;
 
     if (iface == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     iface->super.transport = &cw_shm_transport;
-    iface->super.upcalls   = params->upcalls;
-    iface->super.owner     = params->owner;
-    iface->poller          = params->poller;
-    iface->wakeup          = params->wakeup;
-    iface->peer_memory     = params->peer_memory;
-    iface->nt_copies       = cw_tuning_follows(&params->config->tuning, CW_TUNING_NT_COPY);
-    iface->stalls          = cw_tuning_follows(&params->config->tuning, CW_TUNING_STALLS);
-    iface->quiet_conn      = (struct cw_conn){.iface = &iface->super};
-    iface->quiet           = (struct cw_rx){.line = &iface->quiet_line, .most = CW_LINE_MOST,
-                                                  .conn = &iface->quiet_conn,
-                                                  .answers = &cw_no_tx};
+    iface->super.upcalls = params->upcalls;
+    iface->super.owner = params->owner;
+    iface->poller = params->poller;
+    iface->wakeup = params->wakeup;
+    iface->peer_memory = params->peer_memory;
+    iface->nt_copies = cw_tuning_follows(&params->config->tuning, CW_TUNING_NT_COPY);
+    iface->stalls = cw_tuning_follows(&params->config->tuning, CW_TUNING_STALLS);
+    iface->quiet_conn = (struct cw_conn){.iface = &iface->super};
+    iface->quiet = (struct cw_rx){.line = &iface->quiet_line, .most = CW_LINE_MOST,
+                                        .conn = &iface->quiet_conn,
+                                        .answers = &cw_no_tx};
     cw_shm_inbox(iface);
-    iface->listener.fd     = -1;
-    iface->listener.ready  = cw_shm_accept_ready;
-    iface->accept_again    = (struct cw_alarm){.fire = cw_shm_accept_again};
-    iface->dial_again      = (struct cw_alarm){.fire = cw_shm_dial_waiting};
-    iface->greet_deadline  = (struct cw_alarm){.fire = cw_shm_drop_silent};
-    iface->trim            = (struct cw_alarm){.fire = cw_shm_trim};
-    iface->cool            = (struct cw_alarm){.fire = cw_shm_cool};
-    iface->directory       = strdup(directory);
+    iface->listener.fd = -1;
+    iface->listener.ready = cw_shm_accept_ready;
+    iface->accept_again = (struct cw_alarm){.fire = cw_shm_accept_again};
+    iface->dial_again = (struct cw_alarm){.fire = cw_shm_dial_waiting};
+    iface->greet_deadline = (struct cw_alarm){.fire = cw_shm_drop_silent};
+    iface->trim = (struct cw_alarm){.fire = cw_shm_trim};
+    iface->cool = (struct cw_alarm){.fire = cw_shm_cool};
+    iface->directory = strdup(directory);
     cw_list_init(&iface->others);
     if (iface->directory == NULL) {
         goto fail;
     }
     set_sizes(iface, params->config);
-    iface->token    = cw_random_u64();
+    iface->token = cw_random_u64();
     iface->place_id = cw_unix_directory_id(directory);
     if (iface->place_id == 0) {
         status = UCS_ERR_NO_DEVICE;
@@ -176,25 +176,25 @@ static int shm_reachable(struct cw_iface *super, const void *address, size_t len
 }
 
 static const struct cw_transport_connect shm_connect = {
-    .dial       = cw_shm_dial,
-    .is_there   = cw_shm_is_there,
+    .dial = cw_shm_dial,
+    .is_there = cw_shm_is_there,
     .close_conn = cw_shm_close_conn,
 };
 
 static const struct cw_transport_packets shm_packets = {
     .send_short = cw_shm_send_short,
     .send_bcopy = cw_shm_send_bcopy,
-    .grow       = cw_shm_grow,
+    .grow = cw_shm_grow,
 };
 
 static const struct cw_transport_copies shm_copies = {
-    .ready   = cw_shm_peer_ready,
-    .read    = cw_shm_peer_read,
-    .write   = cw_shm_peer_write,
-    .pair    = cw_shm_pair,
+    .ready = cw_shm_peer_ready,
+    .read = cw_shm_peer_read,
+    .write = cw_shm_peer_write,
+    .pair = cw_shm_pair,
     .process = cw_shm_peer_process,
-    .pass    = cw_shm_pass,
-    .take    = cw_shm_take,
+    .pass = cw_shm_pass,
+    .take = cw_shm_take,
 };
 
 static const struct cw_transport_fastpath shm_fastpath = {
@@ -202,17 +202,17 @@ static const struct cw_transport_fastpath shm_fastpath = {
 };
 
 const struct cw_transport cw_shm_transport = {
-    .name          = "posix",
-    .wire_id       = SHM_WIRE_ID,
-    .device_class  = CW_DEVICE_SHM,
-    .connect       = &shm_connect,
-    .packets       = &shm_packets,
-    .copies        = &shm_copies,
-    .fastpath      = &shm_fastpath,
-    .open          = shm_open,
-    .close         = shm_close,
-    .address       = shm_address,
-    .reachable     = shm_reachable,
-    .progress      = cw_shm_progress,
-    .arm           = cw_shm_arm,
+    .name = "posix",
+    .wire_id = SHM_WIRE_ID,
+    .device_class = CW_DEVICE_SHM,
+    .connect = &shm_connect,
+    .packets = &shm_packets,
+    .copies = &shm_copies,
+    .fastpath = &shm_fastpath,
+    .open = shm_open,
+    .close = shm_close,
+    .address = shm_address,
+    .reachable = shm_reachable,
+    .progress = cw_shm_progress,
+    .arm = cw_shm_arm,
 };

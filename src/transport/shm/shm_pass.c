@@ -35,14 +35,14 @@ static void keep(struct shm_conn *conn, uint64_t number, int fd)
         memmove(passed->items, passed->items + 1, passed->count * sizeof(passed->items[0]));
     }
     passed->items[passed->count].number = number;
-    passed->items[passed->count].fd     = fd;
+    passed->items[passed->count].fd = fd;
     passed->count++;
 }
 
 int cw_shm_take_message(struct shm_conn *conn)
 {
     uint64_t number = 0;
-    size_t length   = sizeof(number);
+    size_t length = sizeof(number);
     ucs_status_t status;
     int fd;
 
@@ -94,7 +94,7 @@ static int find(struct shm_passed *passed, uint64_t number)
 int cw_shm_take(struct cw_conn *super, uint64_t number)
 {
     struct shm_conn *conn = shm_conn_of(super);
-    int fd                = find(conn->passed, number);
+    int fd = find(conn->passed, number);
     unsigned looks;
 
     for (looks = 0; fd < 0 && looks < 4 * CW_MOST_PASSED && cw_shm_take_message(conn) > 0; looks++) {

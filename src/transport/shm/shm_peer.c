@@ -29,8 +29,8 @@ void cw_shm_peer_offer(struct shm_conn *conn, struct shm_greeting *greeting)
     greeting->passes = 1;
     if (shm_iface_of(&conn->super)->peer_memory) {
         __atomic_store_n(&conn->probe, cw_random_u64() | 1, __ATOMIC_RELAXED); /* never 0 */
-        greeting->probe_address  = (uintptr_t)&conn->probe;
-        greeting->probe          = conn->probe;
+        greeting->probe_address = (uintptr_t)&conn->probe;
+        greeting->probe = conn->probe;
         greeting->target_address = (uintptr_t)&target;
     }
 }
@@ -44,9 +44,9 @@ int cw_shm_peer_take(struct shm_conn *conn, const struct shm_greeting *greeting)
         return 0;
     }
     conn->peer.probe_address = greeting->probe_address;
-    conn->peer.probe         = greeting->probe;
-    conn->peer_target        = greeting->target_address;
-    conn->peer_passes        = greeting->passes == 1;
+    conn->peer.probe = greeting->probe;
+    conn->peer_target = greeting->target_address;
+    conn->peer_passes = greeting->passes == 1;
     return 1;
 }
 
@@ -59,7 +59,7 @@ void cw_shm_peer_end(struct shm_conn *conn)
 /* Tries both directions of copying, once. */
 static CW_COLD int copies_work(const struct shm_conn *conn)
 {
-    uint64_t word    = 0;
+    uint64_t word = 0;
     struct iovec iov = {.iov_base = &word, .iov_len = sizeof(word)};
 
     return cw_peer_memory_read(&conn->peer, &iov, 1, conn->peer.probe_address) == UCS_OK &&
@@ -108,7 +108,7 @@ static ucs_status_t copy(const struct cw_peer_process *peer, int writes, const s
 /* Whether only this memory cannot be copied, or copies have ended for the connection. */
 static CW_COLD ucs_status_t why_not(const struct shm_conn *conn)
 {
-    uint64_t word   = 0;
+    uint64_t word = 0;
     struct iovec at = {.iov_base = &word, .iov_len = sizeof(word)};
 
     return (cw_peer_memory_read(&conn->peer, &at, 1, conn->peer.probe_address) == UCS_OK) ? UCS_ERR_REJECTED :
@@ -164,9 +164,9 @@ uint32_t cw_shm_peer_process(struct cw_conn *super)
 
 struct cw_claim_pair *cw_shm_pair(struct cw_conn *super, int ours, unsigned index)
 {
-    struct shm_conn *conn     = shm_conn_of(super);
+    struct shm_conn *conn = shm_conn_of(super);
     struct shm_shared *shared = conn->memory;
-    const unsigned side       = (conn->is_dialler == !!ours) ? 0 : 1;
+    const unsigned side = (conn->is_dialler == !!ours) ? 0 : 1;
 
     assert(index < CW_CLAIM_PAIRS);
     return &shared->pairs[side][index];

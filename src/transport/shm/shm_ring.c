@@ -19,12 +19,12 @@ static void set_stop(struct shm_tx *tx)
 void cw_shm_tx_init(struct shm_tx *tx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
                     uint32_t lap)
 {
-    *tx = (struct shm_tx){.fast    = {.line = memory, .fetch_from = memory, .stamp = shm_stamp(lap) + 1},
-                          .base    = memory,
-                          .bytes   = first,
-                          .most    = most,
-                          .lap     = lap,
-                          .control = control};
+    *tx = (struct shm_tx){.fast = {.line = memory, .fetch_from = memory, .stamp = shm_stamp(lap) + 1},
+                       .base = memory,
+                       .bytes = first,
+                       .most = most,
+                       .lap = lap,
+                       .control = control};
     cw_nt_new_memory(&tx->nt);
     set_stop(tx);
 }
@@ -32,12 +32,12 @@ void cw_shm_tx_init(struct shm_tx *tx, void *memory, uint32_t first, uint32_t mo
 void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
                     uint32_t lap)
 {
-    *rx = (struct shm_rx){.fast       = {.line = memory, .stamp = shm_stamp(lap)},
-                          .base       = memory,
-                          .end        = shm_line(memory, most),
-                          .tell_after = first / TELL_PARTS,
-                          .lap        = lap,
-                          .control    = control};
+    *rx = (struct shm_rx){.fast = {.line = memory, .stamp = shm_stamp(lap)},
+                    .base = memory,
+                    .end = shm_line(memory, most),
+                    .tell_after = first / TELL_PARTS,
+                    .lap = lap,
+                    .control = control};
     cw_shm_rx_tell_after(rx, rx->tell_after);
 }
 
@@ -46,15 +46,15 @@ void cw_shm_tx_look(struct shm_tx *tx)
     /* pairs with the release in cw_shm_rx_tell: what the consumer read is read before we overwrite it */
     const uint64_t told = __atomic_load_n(&tx->control->done, __ATOMIC_ACQUIRE);
     const uint32_t done = (uint32_t)told & ~(SHM_LINE - 1), here = shm_offset(tx->base, tx->fast.line);
-    const uint32_t lap  = (uint32_t)(told >> 32);
+    const uint32_t lap = (uint32_t)(told >> 32);
 
     if (lap == tx->lap && done <= here) {
         tx->behind = 0;
-        tx->done   = done;
+        tx->done = done;
         set_stop(tx);
     } else if (lap == tx->lap - 1 && done > here && done <= tx->most) {
         tx->behind = 1;
-        tx->done   = done;
+        tx->done = done;
         set_stop(tx);
     } else {
         tx->fast.stop = tx->fast.line;
@@ -75,10 +75,10 @@ CW_APART int cw_shm_tx_turn(struct shm_tx *tx, uint64_t length)
     if (tx->behind || shm_behind(0, length) + SHM_LINE > tx->done) {
         return 0;
     }
-    tx->passed         += shm_offset(tx->base, line);
-    tx->fast.line       = tx->base;
+    tx->passed += shm_offset(tx->base, line);
+    tx->fast.line = tx->base;
     tx->fast.fetch_from = tx->base;
-    tx->behind          = 1;
+    tx->behind = 1;
     set_stop(tx);
     __atomic_store_n(&line->word, tx->fast.stamp + SHM_WRAP, __ATOMIC_RELEASE); /* pairs with cw_rx_look */
     tx->lap++;
@@ -106,7 +106,7 @@ int cw_shm_tx_grow(struct shm_tx *tx, uint64_t length, uint32_t limit)
 void cw_shm_tx_shrink(struct shm_tx *tx, uint32_t bytes)
 {
     tx->wants_more = 0;
-    tx->bytes      = bytes;
+    tx->bytes = bytes;
     set_stop(tx);
 }
 
@@ -116,7 +116,7 @@ void cw_shm_tx_shrink(struct shm_tx *tx, uint32_t bytes)
 void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length)
 {
     const uint64_t bytes = shm_behind(0, length);
-    const char *at       = (const char *)tx->fast.line, *end;
+    const char *at = (const char *)tx->fast.line, *end;
 
     if (length <= SHM_FEW) {
         if (length <= CW_LINE_DATA || at - bytes < (const char *)tx->fast.fetch_from) {
@@ -143,10 +143,10 @@ CW_APART uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen)
     }
     if (seen >= SHM_WRAP && seen < CW_LINE_LAP && rx->fast.line != rx->base) {
         rx->lap++;
-        rx->fast.line  = rx->base;
+        rx->fast.line = rx->base;
         rx->fast.stamp = shm_stamp(rx->lap);
-        rx->fast.most  = 0; /* tells */
-        seen = cw_rx_look(&rx->fast);
+        rx->fast.most = 0; /* tells */
+       seen = cw_rx_look(&rx->fast);
     }
     return seen;
 }

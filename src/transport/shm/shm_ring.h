@@ -247,7 +247,7 @@ static inline void shm_advance(struct shm_rx *rx, uint32_t length)
 {
     rx->fast.slot = 0; /* as it is, unless the peer writes nonsense */
     rx->fast.line = shm_line(rx->base, shm_behind(shm_offset(rx->base, rx->fast.line), length));
-    rx->fast.ahead     = (const char *)rx->fast.line + SHM_LINE;
+    rx->fast.ahead = (const char *)rx->fast.line + SHM_LINE;
     rx->fast.ahead_end = (length <= SHM_FEW) ? shm_ahead_end(rx->fast.line, length) : rx->fast.ahead;
     cw_rx_passed(&rx->fast);
 }

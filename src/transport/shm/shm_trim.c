@@ -80,7 +80,7 @@ static void give_back(struct shm_tx *tx)
 
 static void set_large(struct shm_conn *conn, bool large)
 {
-    conn->is_large        = large;
+    conn->is_large = large;
     conn->super.max_whole = shm_max_whole(large ? conn->tx.most : conn->small_bytes);
     conn->super.max_piece = large ? LARGE_PIECE : 0;
 }
@@ -109,7 +109,7 @@ int cw_shm_enlarge(struct shm_conn *conn, size_t length)
 {
     struct shm_tx *tx = &conn->tx;
     const uint32_t was = tx->bytes;
-    uint32_t limit     = conn->small_bytes;
+    uint32_t limit = conn->small_bytes;
 
     if (length <= CW_LINE_DATA) {
         return 0;
@@ -148,7 +148,7 @@ void cw_shm_unblocked(struct shm_conn *conn)
     uint64_t now, waited, before;
 
     if (conn->super.eager_end > 0 && shm_iface_of(&conn->super)->stalls) {
-        now    = cw_clock_ns();
+        now = cw_clock_ns();
         waited = now - conn->blocked_ns;
         before = conn->stalled;
         if (waited > STALL_NS) {
@@ -156,7 +156,7 @@ void cw_shm_unblocked(struct shm_conn *conn)
         }
         if (waited > STALL_NS && before > 0 && (conn->stalled - before) / STALL_BYTES < waited) {
             conn->super.eager_end = 0;
-            conn->eager_ns        = now + ((waited < MOST_PAUSE_NS / PAUSE) ? waited * PAUSE : MOST_PAUSE_NS);
+            conn->eager_ns = now + ((waited < MOST_PAUSE_NS / PAUSE) ? waited * PAUSE : MOST_PAUSE_NS);
         }
     }
 }
@@ -184,8 +184,8 @@ static int trim(struct shm_conn *conn)
     const uint64_t sent = shm_sent_mark(&conn->tx), received = shm_read_mark(&conn->rx);
 
     if (conn->seen[0] != sent || conn->seen[1] != received) {
-        conn->seen[0]    = sent;
-        conn->seen[1]    = received;
+        conn->seen[0] = sent;
+        conn->seen[1] = received;
         conn->trim_looks = MOST_LOOKS;
         return 1;
     }
@@ -193,8 +193,8 @@ static int trim(struct shm_conn *conn)
     if (is_drained(&conn->tx)) {
         make_small(conn);
         give_back(&conn->tx);
-        conn->rested     = shm_bytes_sent(&conn->tx);
-        conn->announced  = 0;
+        conn->rested = shm_bytes_sent(&conn->tx);
+        conn->announced = 0;
         conn->trim_looks = 0;
     } else {
         conn->trim_looks--;
@@ -208,7 +208,7 @@ static int trim(struct shm_conn *conn)
 unsigned cw_shm_trim(struct cw_alarm *alarm)
 {
     struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, trim);
-    int again               = 0;
+    int again = 0;
     unsigned i;
 
     for (i = 0; i < iface->num_open; i++) {

@@ -47,7 +47,7 @@ static struct cw_tcp_conn *oldest_stranger(struct cw_tcp_iface *iface)
 unsigned cw_tcp_strangers_expire(struct cw_alarm *alarm)
 {
     struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, hello_deadline);
-    const uint64_t now_ns      = cw_clock_ns();
+    const uint64_t now_ns = cw_clock_ns();
     struct cw_tcp_conn *conn;
 
     while ((conn = oldest_stranger(iface)) != NULL && conn->greeting->deadline_ns <= now_ns) {
@@ -142,7 +142,7 @@ static int add_stranger(struct cw_tcp_iface *iface, struct cw_listening *listeni
         cw_tcp_conn_free(conn);
         return ENOSPC;
     }
-    conn->listening             = listening;
+    conn->listening = listening;
     conn->greeting->deadline_ns = now_ns + CW_TCP_HELLO_TIMEOUT_NS;
     cw_list_add_tail(&iface->strangers, &conn->link);
     if (iface->num_strangers++ == 0) {
@@ -181,11 +181,11 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events CW_UNU
 
 static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length)
 {
-    struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
     uint8_t reply[CW_HELLO_MAX];
-    size_t reply_length              = CW_HELLO_MAX;
-    enum cw_tcp_greeting_kind kind   = CW_TCP_REFUSED;
+    size_t reply_length = CW_HELLO_MAX;
+    enum cw_tcp_greeting_kind kind = CW_TCP_REFUSED;
     ucs_status_t status;
 
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, greeting->in + CW_TCP_GREETING_SIZE,
@@ -236,9 +236,9 @@ static unsigned await_rest(struct cw_tcp_conn *conn)
 
 unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
-    const char *wrong                = NULL;
+    const char *wrong = NULL;
     struct cw_tcp_greeting_header header;
     int ret, agreed;
 
@@ -291,27 +291,27 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
 static int listen_on_port(struct cw_tcp_iface *iface, uint16_t port, uint16_t *port_p, unsigned *listens_p)
 {
     const struct cw_tcp_settings *settings = &iface->settings;
-    const struct cw_tcp_local *local       = &iface->local;
-    struct cw_net_address address          = {.family = CW_NET_IPV6, .port = port};
-    const int only_loopback                = local->num_hosts == 0;
-    int fd                                 = -EAFNOSUPPORT;
+    const struct cw_tcp_local *local = &iface->local;
+    struct cw_net_address address = {.family = CW_NET_IPV6, .port = port};
+    const int only_loopback = local->num_hosts == 0;
+    int fd = -EAFNOSUPPORT;
 
     if (only_loopback && (local->loopback & CW_TCP_LISTENS_IPV4)) {
-        address.family   = CW_NET_IPV4;
+        address.family = CW_NET_IPV4;
         address.bytes[0] = 127;
         address.bytes[3] = 1;
-        *listens_p       = CW_TCP_LISTENS_IPV4;
+        *listens_p = CW_TCP_LISTENS_IPV4;
         return cw_net_listen(&address, settings->port_first != 0, &settings->socket, port_p);
     }
     if (settings->use_ipv6) {
         address.bytes[15] = only_loopback ? 1 : 0;
-        *listens_p        = CW_TCP_LISTENS_IPV6 | ((only_loopback || !settings->use_ipv4) ? 0 : CW_TCP_LISTENS_IPV4);
-        fd                = cw_net_listen(&address, settings->port_first != 0, &settings->socket, port_p);
+        *listens_p = CW_TCP_LISTENS_IPV6 | ((only_loopback || !settings->use_ipv4) ? 0 : CW_TCP_LISTENS_IPV4);
+        fd = cw_net_listen(&address, settings->port_first != 0, &settings->socket, port_p);
     }
     if (settings->use_ipv4 && !only_loopback && fd < 0 && fd != -EADDRINUSE && fd != -EMFILE) {
-        address    = (struct cw_net_address){.family = CW_NET_IPV4, .port = port};
+        address = (struct cw_net_address){.family = CW_NET_IPV4, .port = port};
         *listens_p = CW_TCP_LISTENS_IPV4;
-        fd         = cw_net_listen(&address, settings->port_first != 0, &settings->socket, port_p);
+        fd = cw_net_listen(&address, settings->port_first != 0, &settings->socket, port_p);
     }
     return fd;
 }
@@ -350,7 +350,7 @@ ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigne
     const unsigned first = iface->settings.port_first;
     const unsigned count = (first == 0) ? 1 : iface->settings.port_last - first + 1;
     const unsigned start = (unsigned)(cw_hash_mix(iface->key ^ ((uint64_t)cw_env_pid() << 32)) % count);
-    int fd               = -EADDRINUSE;
+    int fd = -EADDRINUSE;
     ucs_status_t status;
     unsigned i;
 
@@ -361,9 +361,9 @@ ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigne
         complain(&iface->settings, -fd);
         return (fd == -EADDRINUSE && first != 0) ? UCS_ERR_BUSY : UCS_ERR_IO_ERROR;
     }
-    iface->listener.fd    = fd;
+    iface->listener.fd = fd;
     iface->listener.ready = listener_ready;
-    status                = cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ);
+    status = cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ);
     if (status != UCS_OK) {
         cw_net_close(fd);
         iface->listener.fd = -1;

@@ -36,8 +36,8 @@ static unsigned family_bit(const struct cw_net_address *address)
 size_t cw_tcp_address_encode(const struct cw_tcp_address *address, uint8_t *to)
 {
     static const enum cw_net_family families[2] = {CW_NET_IPV4, CW_NET_IPV6};
-    size_t length                               = CW_TCP_ADDRESS_HEAD;
-    unsigned counts[2]                          = {0, 0};
+    size_t length = CW_TCP_ADDRESS_HEAD;
+    unsigned counts[2] = {0, 0};
     unsigned family, i;
     size_t bytes;
 
@@ -69,11 +69,11 @@ const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp
     if (length < CW_TCP_ADDRESS_HEAD) {
         return "its TCP address is too short";
     }
-    num_v4           = bytes[15] & 15u;
-    num_v6           = bytes[15] >> 4;
-    address->port    = (uint16_t)get_number(bytes, 2);
-    address->netns   = get_number(bytes + 2, 8);
-    address->key     = (uint32_t)get_number(bytes + 10, 4);
+    num_v4 = bytes[15] & 15u;
+    num_v6 = bytes[15] >> 4;
+    address->port = (uint16_t)get_number(bytes, 2);
+    address->netns = get_number(bytes + 2, 8);
+    address->key = (uint32_t)get_number(bytes + 10, 4);
     address->listens = bytes[14];
     if (num_v4 + num_v6 > CW_TCP_ADDRESS_MAX_HOSTS || length != CW_TCP_ADDRESS_HEAD + 4u * num_v4 + 16u * num_v6) {
         return "its TCP address has another length than it says";
@@ -88,7 +88,7 @@ const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp
         size = (i < num_v4) ? 4 : 16;
         memset(host, 0, sizeof(*host));
         host->family = (i < num_v4) ? CW_NET_IPV4 : CW_NET_IPV6;
-        host->port   = address->port;
+        host->port = address->port;
         memcpy(host->bytes, bytes, size);
         bytes += size;
     }
@@ -129,7 +129,7 @@ static int distance(const struct cw_tcp_local *local, const struct cw_net_addres
     for (i = 0; i < local->num_hosts; i++) {
         if (cw_net_same_subnet(&local->hosts[i].address, host, local->hosts[i].prefix_bits)) {
             *bits_p = (local->hosts[i].prefix_bits > *bits_p) ? local->hosts[i].prefix_bits : *bits_p;
-            best    = 0;
+            best = 0;
         } else if (best < 0 && local->hosts[i].address.family == host->family) {
             best = 1;
         }
@@ -157,7 +157,7 @@ static struct rank rank_host(const struct cw_tcp_local *local, const struct cw_t
                              const struct cw_route *route)
 {
     struct rank rank = {.level = LEVEL_NEVER, .host = host};
-    const int far    = distance(local, &peer->hosts[host], &rank.bits);
+    const int far = distance(local, &peer->hosts[host], &rank.bits);
 
     if (far < 0 || !is_dialable(&peer->hosts[host]) || !(peer->listens & family_bit(&peer->hosts[host]))) {
         return rank;
@@ -168,15 +168,15 @@ static struct rank rank_host(const struct cw_tcp_local *local, const struct cw_t
         break;
     case CW_ROUTE_OWN:
         rank.level = is_same_namespace(local, peer) ? LEVEL_DIRECT : LEVEL_NEVER;
-        rank.bits  = 128;
+        rank.bits = 128;
         break;
     case CW_ROUTE_DIRECT:
         rank.level = LEVEL_DIRECT;
-        rank.bits  = route->prefix_bits;
+        rank.bits = route->prefix_bits;
         break;
     case CW_ROUTE_GATEWAY:
         rank.level = LEVEL_GATEWAY;
-        rank.bits  = route->prefix_bits;
+        rank.bits = route->prefix_bits;
         break;
     case CW_ROUTE_DOWN:
         rank.level = LEVEL_DOWN;
@@ -257,8 +257,8 @@ unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp
 {
     const enum cw_net_family families[2] = {local->ipv6_first ? CW_NET_IPV6 : CW_NET_IPV4,
                                             local->ipv6_first ? CW_NET_IPV4 : CW_NET_IPV6};
-    const unsigned loopback              = cw_tcp_shared_loopback(local, peer);
-    unsigned count                       = 0, turn = 0, num[2], at[2] = {0, 0}, family;
+    const unsigned loopback = cw_tcp_shared_loopback(local, peer);
+    unsigned count = 0, turn = 0, num[2], at[2] = {0, 0}, family;
     struct rank ranks[2][CW_TCP_ADDRESS_MAX_HOSTS];
 
     for (family = 0; family < 2; family++) {
@@ -272,7 +272,7 @@ unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp
             family = ranks[1][at[1]].level < ranks[0][at[0]].level;
         }
         candidates[count++] = peer->hosts[ranks[family][at[family]++].host];
-        turn                = 1 - family;
+        turn = 1 - family;
     }
     if (count == 0) {
         *why = why_none(local, peer, routes);
@@ -313,7 +313,7 @@ unsigned cw_tcp_ways_first(const struct cw_tcp_address *peer, const struct cw_ro
         address = candidates[i];
         memmove(&candidates[ways + 1], &candidates[ways], (i - ways) * sizeof(address));
         candidates[ways] = address;
-        devices[ways++]  = device;
+        devices[ways++] = device;
     }
     return (ways > 0) ? ways : 1;
 }

@@ -25,8 +25,8 @@ static unsigned listening_ready(struct cw_poll_item *item, unsigned events CW_UN
 ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *address, int backlog, void *user,
                               struct cw_listening **listening_p)
 {
-    struct cw_tcp_iface *iface     = cw_container_of(super, struct cw_tcp_iface, super);
-    struct cw_net_options options  = iface->settings.socket;
+    struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
+    struct cw_net_options options = iface->settings.socket;
     struct cw_listening *listening = malloc(sizeof(*listening));
     char text[CW_NET_TEXT_MAX];
     int fd;
@@ -34,7 +34,7 @@ ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *add
     if (listening == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    options.backlog         = backlog;
+    options.backlog = backlog;
     options.user_timeout_ms = iface->settings.cm_user_timeout_ms;
     cw_net_format(address, text);
     fd = cw_net_listen(address, 1, &options, &address->port);
@@ -128,7 +128,7 @@ int cw_tcp_cm_resume(struct cw_tcp_iface *iface)
 
 bool cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length)
 {
-    struct cw_tcp_iface *iface     = cw_tcp_iface_of(&conn->super);
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_listening *listening = conn->listening;
 
     cw_poller_remove(iface->poller, &conn->item);
@@ -136,7 +136,7 @@ bool cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length)
     cw_tcp_filter_leave(conn);
     cw_tcp_conn_leave(conn);
     conn->listening = NULL;
-    conn->state     = CW_TCP_REQUESTED;
+    conn->state = CW_TCP_REQUESTED;
     return iface->super.upcalls->requested(listening->user, &conn->super, conn->greeting->in + CW_TCP_GREETING_SIZE,
                                            hello_length);
 }
@@ -154,8 +154,8 @@ static void drop_requested(struct cw_tcp_conn *conn)
 ucs_status_t cw_tcp_cm_answer(struct cw_conn *super, struct cw_iface *to, int accepted, const void *reply,
                               size_t reply_length)
 {
-    struct cw_tcp_iface *iface       = (to == NULL) ? NULL : cw_container_of(to, struct cw_tcp_iface, super);
-    struct cw_tcp_conn *conn         = cw_tcp_conn_of(super);
+    struct cw_tcp_iface *iface = (to == NULL) ? NULL : cw_container_of(to, struct cw_tcp_iface, super);
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
     struct cw_tcp_greeting *greeting = conn->greeting;
 
     if (iface == NULL || !cw_tcp_tx_reserve(iface) ||
@@ -186,16 +186,16 @@ ucs_status_t cw_tcp_cm_dial(struct cw_iface *super, const struct cw_net_address 
                             struct cw_conn **conn_p)
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
-    struct cw_tcp_conn *conn   = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
+    struct cw_tcp_conn *conn = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
     struct cw_tcp_greeting *greeting;
 
     if (conn == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    greeting                 = conn->greeting;
+    greeting = conn->greeting;
     greeting->num_candidates = 1;
-    greeting->candidates[0]  = *address;
-    greeting->is_cm          = 1;
+    greeting->candidates[0] = *address;
+    greeting->is_cm = 1;
     if (source != NULL) {
         greeting->source = *source;
     }

@@ -32,7 +32,7 @@
 /* Has the system end the connection when bytes stay unacknowledged for the interval, or earlier if settings say so. */
 static void watch_limit(const struct cw_tcp_conn *conn)
 {
-    const uint64_t own_ms     = conn->watch->own_limit_ms;
+    const uint64_t own_ms = conn->watch->own_limit_ms;
     const uint64_t silence_ms = cw_tcp_iface_of(&conn->super)->settings.silence_ns / NS_PER_MS;
 
     cw_net_set_user_timeout(conn->item.fd, (own_ms != 0 && own_ms < silence_ms) ? own_ms : silence_ms);
@@ -118,7 +118,7 @@ void cw_tcp_watch_sends(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
-    conn->quiet            = 0;
+    conn->quiet = 0;
     conn->watch->silent_ns = 0;
     take_from_system(conn->watch);
     cw_list_remove(&conn->watch->link);
@@ -160,7 +160,7 @@ void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
         }
         cw_list_remove(&watch->link);
         watch->conn->quiet = 1;
-        watch->by_system   = 1;
+        watch->by_system = 1;
         watch_limit(watch->conn);
         cw_list_add_tail(&iface->resting, &watch->link);
     }
@@ -195,10 +195,10 @@ static void dead(struct cw_tcp_conn *conn)
 /* 1: further looks are needed; 0: the connection is quiet; -1: the peer is dead. */
 static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
 {
-    struct cw_tcp_conn *conn   = watch->conn;
+    struct cw_tcp_conn *conn = watch->conn;
     const uint64_t interval_ns = cw_tcp_iface_of(&conn->super)->settings.silence_ns;
-    const uint64_t limit_ns    = interval_ns / LOOKS_PER_INTERVAL * LOOKS_OF_SILENCE;
-    int more                   = cw_net_unacknowledged(conn->item.fd) > 0;
+    const uint64_t limit_ns = interval_ns / LOOKS_PER_INTERVAL * LOOKS_OF_SILENCE;
+    int more = cw_net_unacknowledged(conn->item.fd) > 0;
 
     if (!more) {
         watch->silent_ns = 0;
@@ -218,8 +218,8 @@ static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
 unsigned cw_tcp_watch_look(struct cw_alarm *alarm)
 {
     struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, look);
-    const uint64_t now_ns      = cw_clock_ns();
-    const uint64_t passed_ms   = (now_ns - iface->looked_ns) / NS_PER_MS;
+    const uint64_t now_ns = cw_clock_ns();
+    const uint64_t passed_ms = (now_ns - iface->looked_ns) / NS_PER_MS;
     struct cw_tcp_watch *watch;
     struct cw_list looked, *link;
     unsigned count = 0;
@@ -287,9 +287,9 @@ struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_stat
     }
     conn->greeting->conn = conn;
     conn->super.iface = &iface->super;
-    conn->item.fd     = fd;
-    conn->item.ready  = conn_ready;
-    conn->state       = (uint8_t)state;
+    conn->item.fd = fd;
+    conn->item.ready = conn_ready;
+    conn->state = (uint8_t)state;
     cw_list_init(&conn->link);
     return conn;
 }
@@ -310,7 +310,7 @@ static void note_active(struct cw_tcp_conn *conn)
 
     if (iface->active != conn) {
         iface->active = conn;
-        iface->hot    = NULL;
+        iface->hot = NULL;
         iface->streak = 0;
     }
     if (iface->hot == NULL && ++iface->streak >= CW_TCP_STREAK) {
@@ -404,9 +404,9 @@ static void close_conn(struct cw_tcp_conn *conn, ucs_status_t status)
     free(conn->rx_frame);
     free(conn->place);
     conn->rx_frame = NULL;
-    conn->place    = NULL;
-    conn->state    = CW_TCP_CLOSED;
-    conn->broken   = status;
+    conn->place = NULL;
+    conn->state = CW_TCP_CLOSED;
+    conn->broken = status;
 }
 
 void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
@@ -421,8 +421,8 @@ void cw_tcp_greeting_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(str
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
-    const uint64_t interval_ns       = iface->settings.silence_ns;
-    const int waits                  = cw_alarm_is_set(&greeting->alarm) && greeting->alarm.fire == expire;
+    const uint64_t interval_ns = iface->settings.silence_ns;
+    const int waits = cw_alarm_is_set(&greeting->alarm) && greeting->alarm.fire == expire;
 
     if (greeting->have == 0) {
         if (waits) {
@@ -498,7 +498,7 @@ static void linger_all(struct cw_tcp_iface *iface)
 unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm)
 {
     struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, linger_deadline);
-    const uint64_t now_ns      = cw_clock_ns();
+    const uint64_t now_ns = cw_clock_ns();
     struct cw_tcp_conn *conn, *next;
     uint64_t first_ns = 0;
 
@@ -528,11 +528,11 @@ void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
     cw_tcp_greeting_free(conn);
     free(conn->rx_frame);
     free(conn->place);
-    conn->rx_frame   = NULL;
-    conn->place      = NULL;
+    conn->rx_frame = NULL;
+    conn->place = NULL;
     conn->super.user = NULL;
     conn->wants_room = 0;
-    conn->state      = CW_TCP_LINGERING;
+    conn->state = CW_TCP_LINGERING;
     if (linger_step(conn)) {
         cw_tcp_conn_free(conn);
         return;
@@ -570,7 +570,7 @@ void cw_tcp_lingering_end(struct cw_tcp_iface *iface)
 void cw_tcp_close_conn(struct cw_conn *super)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
-    const int healthy        = conn->state == CW_TCP_OPEN && conn->broken == UCS_OK;
+    const int healthy = conn->state == CW_TCP_OPEN && conn->broken == UCS_OK;
 
     conn->broken = UCS_ERR_CANCELED;
     cw_tcp_tx_cancel(conn, UCS_ERR_CANCELED, healthy);

@@ -98,7 +98,7 @@ static void tell_failure(struct cw_tcp_conn *conn)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
-    struct cw_text end               = {0};
+    struct cw_text end = {0};
     unsigned i;
 
     for (i = 0; i < greeting->num_candidates; i++) {
@@ -189,11 +189,11 @@ static int choose_candidate(struct cw_tcp_greeting *greeting, uint64_t now_ns)
 /* The time when the candidate's share ends. */
 static uint64_t share_end(const struct cw_tcp_greeting *greeting, uint64_t timeout_ns, uint64_t now_ns)
 {
-    const int endless        = greeting->deadline_ns == UINT64_MAX;
-    const uint64_t left_ns   = (greeting->deadline_ns > now_ns) ? greeting->deadline_ns - now_ns : 0;
-    const unsigned to_come   = (unsigned)__builtin_popcount(greeting->silent >> greeting->next);
+    const int endless = greeting->deadline_ns == UINT64_MAX;
+    const uint64_t left_ns = (greeting->deadline_ns > now_ns) ? greeting->deadline_ns - now_ns : 0;
+    const unsigned to_come = (unsigned)__builtin_popcount(greeting->silent >> greeting->next);
     const uint64_t one_of_ns = timeout_ns / (2u * greeting->num_candidates);
-    uint64_t share_ns        = (one_of_ns < SHARE_NS) ? one_of_ns : SHARE_NS;
+    uint64_t share_ns = (one_of_ns < SHARE_NS) ? one_of_ns : SHARE_NS;
 
     if (greeting->rounds == 0 && greeting->silent == 0 && greeting->next + 1 == greeting->num_candidates) {
         return greeting->deadline_ns;
@@ -216,8 +216,8 @@ static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char 
         cw_net_format(&greeting->candidates[greeting->next], text);
         cw_log_ratelimited(&limit, CW_LOG_WARN, "cannot connect to %s: %s", text, reason);
         greeting->candidates[greeting->num_candidates - 1] = greeting->candidates[greeting->next];
-        greeting->next                                     = greeting->num_candidates - 1;
-        greeting->silent                                   = 0;
+        greeting->next = greeting->num_candidates - 1;
+        greeting->silent = 0;
     }
     attempt_failed(conn, status, reason, HINT_NONE);
 }
@@ -226,7 +226,7 @@ static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char 
 static int send_greeting(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
-    const ssize_t sent               = cw_tcp_filter_send(conn, greeting->out, greeting->out_length);
+    const ssize_t sent = cw_tcp_filter_send(conn, greeting->out, greeting->out_length);
 
     if (sent != (ssize_t)greeting->out_length) {
         attempt_failed(conn, UCS_ERR_CONNECTION_RESET,
@@ -291,11 +291,11 @@ static int greet(struct cw_tcp_conn *conn)
 
 static int dial_next(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
-    const uint64_t timeout_ns        = iface->settings.connect_timeout_ns;
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+    const uint64_t timeout_ns = iface->settings.connect_timeout_ns;
     struct cw_tcp_greeting *greeting = conn->greeting;
-    struct cw_net_options options    = iface->settings.socket;
-    uint64_t now_ns                  = cw_clock_ns(), end_ns;
+    struct cw_net_options options = iface->settings.socket;
+    uint64_t now_ns = cw_clock_ns(), end_ns;
     int connected, fd;
 
     if (greeting->deadline_ns == 0) {
@@ -314,7 +314,7 @@ static int dial_next(struct cw_tcp_conn *conn)
             continue;
         }
         conn->item.fd = fd;
-        conn->state   = CW_TCP_CONNECTING;
+        conn->state = CW_TCP_CONNECTING;
         if (cw_poller_add(iface->poller, &conn->item, CW_POLL_WRITE) != UCS_OK) {
             attempt_failed(conn, UCS_ERR_NO_MEMORY, "its socket cannot be watched", HINT_NONE);
             continue;
@@ -363,7 +363,7 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
 {
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
     struct cw_tcp_greeting *greeting = conn->greeting;
-    const uint8_t *reply             = greeting->in + CW_TCP_GREETING_SIZE;
+    const uint8_t *reply = greeting->in + CW_TCP_GREETING_SIZE;
 
     cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm);
     conn->greeting = NULL; /* a send from within the upcalls must find the connection in its final state */
@@ -373,7 +373,7 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
         upcalls->opened(&conn->super, UCS_OK, reply, header->length);
     } else {
         cw_tcp_conn_drop_fd(conn);
-        conn->state  = CW_TCP_CLOSED;
+        conn->state = CW_TCP_CLOSED;
         conn->broken = UCS_ERR_REJECTED;
         upcalls->opened(&conn->super, UCS_ERR_REJECTED, reply, header->length);
     }
@@ -472,7 +472,7 @@ static unsigned find_ways(const struct cw_tcp_iface *iface, const struct cw_tcp_
     if (apart) {
         cw_tcp_routes_find(&iface->settings, peer, routes);
     }
-    count   = cw_tcp_candidates(&iface->local, peer, apart ? routes : NULL, candidates, why_p);
+    count = cw_tcp_candidates(&iface->local, peer, apart ? routes : NULL, candidates, why_p);
     *ways_p = apart ? cw_tcp_ways_first(peer, routes, candidates, count) : 1;
     return count;
 }
@@ -497,7 +497,7 @@ void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
 
-    greeting->key        = key;
+    greeting->key = key;
     greeting->out_length = CW_TCP_GREETING_SIZE + hello_length;
     cw_tcp_greeting_encode(greeting->out, CW_TCP_HELLO, hello_length, key);
     if (hello_length > 0) {
@@ -514,14 +514,14 @@ static ucs_status_t dial(struct cw_iface *super, const struct cw_tcp_address *pe
                          const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p)
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
-    struct cw_tcp_conn *conn   = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
+    struct cw_tcp_conn *conn = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
 
     if (conn == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *conn_p                        = &conn->super;
+    *conn_p = &conn->super;
     conn->greeting->num_candidates = num_candidates;
-    conn->greeting->is_further     = is_further;
+    conn->greeting->is_further = is_further;
     memcpy(conn->greeting->candidates, candidates, num_candidates * sizeof(candidates[0]));
     cw_tcp_dial_begin(conn, peer->key, hello, hello_length, user);
     return UCS_OK;
@@ -531,15 +531,15 @@ static ucs_status_t dial(struct cw_iface *super, const struct cw_tcp_address *pe
 static ucs_status_t dial_nowhere(struct cw_tcp_iface *iface, const char *why, void *user, struct cw_conn **conn_p)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_new(iface, CW_TCP_CLOSED, -1);
-    struct cw_text end       = {0};
+    struct cw_text end = {0};
 
     if (conn == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     cw_text_addf(&end, "cannot connect to a peer by TCP: %s", why);
     cw_log(iface->settings.failure_level, "%s", cw_text_get(&end));
-    conn->super.user       = user;
-    conn->super.end        = end.data;
+    conn->super.user = user;
+    conn->super.end = end.data;
     conn->greeting->status = UCS_ERR_NO_DEVICE; /* no dial can go there, whether the peer lives or not */
     cw_tcp_tell_later(conn);
     *conn_p = &conn->super;
@@ -554,8 +554,8 @@ ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t add
     struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
     struct cw_tcp_address peer;
     const struct cw_route *known = NULL;
-    unsigned num_candidates      = 0;
-    const char *why              = cw_tcp_address_decode(address, address_length, &peer);
+    unsigned num_candidates = 0;
+    const char *why = cw_tcp_address_decode(address, address_length, &peer);
 
     if (hello_length > CW_HELLO_MAX) {
         return UCS_ERR_INVALID_PARAM;
@@ -578,7 +578,7 @@ ucs_status_t cw_tcp_dial_way(struct cw_iface *super, const void *address, size_t
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], first;
-    const char *why            = "";
+    const char *why = "";
     struct cw_tcp_address peer;
     unsigned count, ways;
 
@@ -590,7 +590,7 @@ ucs_status_t cw_tcp_dial_way(struct cw_iface *super, const void *address, size_t
         cw_debug("cannot connect to a peer by TCP once more: %s", why);
         return UCS_ERR_UNREACHABLE;
     }
-    way   = way % ways;
+    way = way % ways;
     first = candidates[way];
     memmove(&candidates[1], &candidates[0], way * sizeof(candidates[0]));
     candidates[0] = first;

@@ -41,7 +41,7 @@ ssize_t cw_tcp_filter_send(struct cw_tcp_conn *conn, const void *data, size_t le
 ssize_t cw_tcp_filter_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
 {
     struct cw_tcp_filter *filter = conn->filter;
-    const ssize_t got            = filter->ops->recvv(filter, iov, count);
+    const ssize_t got = filter->ops->recvv(filter, iov, count);
 
     if (filter->has_unread) {
         cw_tcp_filter_enter(conn);
@@ -104,8 +104,8 @@ unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface)
 bool cw_tcp_filter_look(struct cw_tcp_conn *conn)
 {
     static const uint8_t empty[EMPTY_SIZE] = {[4] = 2}; /* a peer of release 1.0 refuses other beginnings */
-    struct cw_tcp_filter *filter           = conn->filter;
-    const size_t said                      = filter->said;
+    struct cw_tcp_filter *filter = conn->filter;
+    const size_t said = filter->said;
     size_t sent;
 
     if (said == 0 || conn->broken != UCS_OK) {
@@ -185,7 +185,7 @@ static size_t take(struct walk *walk, struct plan *plan, size_t length, uint32_t
     size_t taken = 0, part;
 
     while (taken < length && walk->at < walk->count && plan->num_parts < MAX_PARTS) {
-        iov  = &walk->iov[walk->at];
+        iov = &walk->iov[walk->at];
         part = iov->iov_len - walk->offset;
         part = (part < length - taken) ? part : length - taken;
         if (part > 0) {
@@ -211,8 +211,8 @@ static void make_plan(struct crc_filter *crc, const struct iovec *iov, unsigned 
     size_t length;
 
     plan->num_parts = plan->num_records = 0;
-    plan->old_head                      = crc->out_head_missing;
-    plan->old_payload                   = 0;
+    plan->old_head = crc->out_head_missing;
+    plan->old_payload = 0;
     if (plan->old_head > 0) {
         put_part(plan, crc->out_head + CW_TCP_RECORD_HEAD - plan->old_head, plan->old_head);
     }
@@ -223,10 +223,10 @@ static void make_plan(struct crc_filter *crc, const struct iovec *iov, unsigned 
         }
     }
     while (plan->num_records < MAX_RECORDS && plan->num_parts + 2 <= MAX_PARTS && walk.at < walk.count) {
-        head      = plan->heads[plan->num_records];
+        head = plan->heads[plan->num_records];
         head_part = plan->num_parts;
         put_part(plan, head, CW_TCP_RECORD_HEAD);
-        sum    = 0;
+        sum = 0;
         length = take(&walk, plan, CW_TCP_RECORD_MAX, &sum);
         if (length == 0) { /* only empty parts were left */
             plan->num_parts = head_part;
@@ -251,11 +251,11 @@ static size_t sent_of_plan(struct crc_filter *crc, const struct plan *plan, size
     sent -= payload;
     for (i = 0; i < plan->num_records && sent > 0; i++) {
         crc->out_number++;
-        part                  = (sent < CW_TCP_RECORD_HEAD) ? sent : CW_TCP_RECORD_HEAD;
+        part = (sent < CW_TCP_RECORD_HEAD) ? sent : CW_TCP_RECORD_HEAD;
         crc->out_head_missing = (unsigned)(CW_TCP_RECORD_HEAD - part);
         memcpy(crc->out_head, plan->heads[i], CW_TCP_RECORD_HEAD);
         sent -= part;
-        part             = (sent < plan->lengths[i]) ? sent : plan->lengths[i];
+        part = (sent < plan->lengths[i]) ? sent : plan->lengths[i];
         crc->out_missing = plan->lengths[i] - part;
         sent -= part;
         payload += part;
@@ -344,7 +344,7 @@ static ssize_t fill(struct crc_filter *crc)
     ssize_t got;
 
     if (crc->in == NULL) {
-        crc->in        = (*spare_of(crc) != NULL) ? *spare_of(crc) : malloc(IN_SIZE);
+        crc->in = (*spare_of(crc) != NULL) ? *spare_of(crc) : malloc(IN_SIZE);
         *spare_of(crc) = NULL;
         if (crc->in == NULL) {
             return -EAGAIN;
@@ -366,22 +366,22 @@ static ssize_t fill(struct crc_filter *crc)
 /* Reads fewer bytes than there is room for only if the descriptor has no more: it then announces the next ones. */
 static ssize_t crc_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
 {
-    const size_t room      = cw_bytes_in_iov(iov, count);
+    const size_t room = cw_bytes_in_iov(iov, count);
     struct crc_filter *crc = crc_of(filter);
-    size_t total           = (crc->in != NULL) ? hand_up(crc, iov, count) : 0;
-    ssize_t got            = -EAGAIN;
+    size_t total = (crc->in != NULL) ? hand_up(crc, iov, count) : 0;
+    ssize_t got = -EAGAIN;
 
     if (total == 0 && crc->broken == 0) {
         got = fill(crc);
         if (got > 0) {
             total = hand_up(crc, iov, count);
-            got   = -EAGAIN;
+            got = -EAGAIN;
         }
     }
     if (crc->in != NULL && crc->in_at == crc->in_have) {
         free(*spare_of(crc));
         *spare_of(crc) = crc->in;
-        crc->in        = NULL;
+        crc->in = NULL;
     }
     filter->has_unread = total > 0 && (total == room || crc->broken != 0);
     if (total > 0) {
@@ -403,13 +403,13 @@ static void crc_free(struct cw_tcp_filter *filter)
 struct cw_tcp_filter *cw_tcp_filter_crc_new(int dialled)
 {
     static const struct cw_tcp_filter_ops ops = {.sendv = crc_sendv, .recvv = crc_recvv, .free = crc_free};
-    struct crc_filter *crc                    = calloc(1, sizeof(*crc));
+    struct crc_filter *crc = calloc(1, sizeof(*crc));
 
     if (crc == NULL) {
         return NULL;
     }
-    crc->super.ops  = &ops;
+    crc->super.ops = &ops;
     crc->out_number = dialled ? 0 : CW_TCP_RECORD_ACCEPTED;
-    crc->in_number  = dialled ? CW_TCP_RECORD_ACCEPTED : 0;
+    crc->in_number = dialled ? CW_TCP_RECORD_ACCEPTED : 0;
     return &crc->super;
 }

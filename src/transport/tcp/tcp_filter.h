@@ -19,13 +19,13 @@
 #include "transport/tcp/tcp.h"
 
 enum cw_tcp_protection { /* bits, on the wire */
-                         CW_TCP_PLAIN    = 0,
+                         CW_TCP_PLAIN = 0,
                          CW_TCP_CHECKSUM = 1,
-                         CW_TCP_SECRET   = 2, /* both prove that they know the key, by hashes */
-                         CW_TCP_TLS_PSK  = 4, /* both prove that they know the key, by TLS */
-                         CW_TCP_TLS_CERT = 8,
-                         CW_TCP_SIZED    = 16 /* with SECRET, TLS_PSK: the proof is of the key's length, too. Peers of
-                                               * release 1.0 set it never, and are refused */
+                         CW_TCP_SECRET = 2, /* both prove that they know the key, by hashes */
+                       CW_TCP_TLS_PSK = 4, /* both prove that they know the key, by TLS */
+                       CW_TCP_TLS_CERT = 8,
+                       CW_TCP_SIZED = 16 /* with SECRET, TLS_PSK: the proof is of the key's length, too. Peers of
+                                             * release 1.0 set it never, and are refused */
 };
 
 struct cw_tcp_filter {

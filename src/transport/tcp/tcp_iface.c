@@ -67,7 +67,7 @@ static uint64_t user_timeout_ms(uint64_t value_ns)
 static void load_keepalive(const struct cw_config *config, struct cw_tcp_settings *settings)
 {
     struct cw_net_keepalive *keepalive = &settings->keepalive;
-    const uint64_t interval_ns         = clamp(config->keepalive_interval_ns, NS_PER_S, 32767 * NS_PER_S);
+    const uint64_t interval_ns = clamp(config->keepalive_interval_ns, NS_PER_S, 32767 * NS_PER_S);
     uint64_t probing_s;
 
     if (config->keepalive_interval_ns == CW_TIME_INF) {
@@ -78,32 +78,32 @@ static void load_keepalive(const struct cw_config *config, struct cw_tcp_setting
         return;
     }
     settings->socket.keepalive = (struct cw_net_keepalive){KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_COUNT};
-    keepalive->idle_s     = seconds(config->tcp_keepidle_ns, interval_ns, 2);
+    keepalive->idle_s = seconds(config->tcp_keepidle_ns, interval_ns, 2);
     keepalive->interval_s = seconds(config->tcp_keepintvl_ns, interval_ns, 10);
-    probing_s             = interval_ns / NS_PER_S - clamp(keepalive->idle_s, 0, interval_ns / NS_PER_S);
-    keepalive->count      = (config->tcp_keepcnt != CW_ULUNITS_AUTO) ? count_of(config->tcp_keepcnt, 127) :
-                            (unsigned)clamp(probing_s / keepalive->interval_s, 2, 127);
+    probing_s = interval_ns / NS_PER_S - clamp(keepalive->idle_s, 0, interval_ns / NS_PER_S);
+    keepalive->count = (config->tcp_keepcnt != CW_ULUNITS_AUTO) ? count_of(config->tcp_keepcnt, 127) :
+                       (unsigned)clamp(probing_s / keepalive->interval_s, 2, 127);
 }
 
 void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings)
 {
     const struct cw_name_list *families = &config->tcp_af_prio;
-    struct cw_net_options *socket       = &settings->socket;
+    struct cw_net_options *socket = &settings->socket;
     unsigned i;
 
-    *settings                = (struct cw_tcp_settings){0};
-    settings->tx_seg_size    = clamp(config->tcp_tx_seg_size, MIN_SEG_SIZE, CW_TCP_PACKET_MAX);
-    settings->rx_seg_size    = clamp(config->tcp_rx_seg_size, CW_TCP_PACKET_MAX, 16u << 20);
-    settings->max_iov        = (unsigned)clamp(config->tcp_max_iov, 1, CW_TCP_MAX_IOV);
-    settings->max_poll       = (unsigned)clamp(config->tcp_max_poll, 1, 1024);
+    *settings = (struct cw_tcp_settings){0};
+    settings->tx_seg_size = clamp(config->tcp_tx_seg_size, MIN_SEG_SIZE, CW_TCP_PACKET_MAX);
+    settings->rx_seg_size = clamp(config->tcp_rx_seg_size, CW_TCP_PACKET_MAX, 16u << 20);
+    settings->max_iov = (unsigned)clamp(config->tcp_max_iov, 1, CW_TCP_MAX_IOV);
+    settings->max_poll = (unsigned)clamp(config->tcp_max_poll, 1, 1024);
     settings->lanes_on_loopback = config->max_rndv_rails > 2 || config->max_rma_rails > 2;
-    settings->port_first     = (unsigned)clamp(config->tcp_port_range.first, 0, UINT16_MAX);
-    settings->port_last      = (unsigned)clamp(config->tcp_port_range.last, 0, UINT16_MAX);
-    settings->use_bridges    = config->tcp_bridge_enable;
+    settings->port_first = (unsigned)clamp(config->tcp_port_range.first, 0, UINT16_MAX);
+    settings->port_last = (unsigned)clamp(config->tcp_port_range.last, 0, UINT16_MAX);
+    settings->use_bridges = config->tcp_bridge_enable;
     settings->prefer_default = config->tcp_prefer_default;
-    settings->failure_level  = config->tcp_failure;
-    settings->bandwidth_bps  = (config->tcp_max_bw_bps > 0) ? config->tcp_max_bw_bps : 2.2e9;
-    settings->only_devices   = &config->net_devices;
+    settings->failure_level = config->tcp_failure;
+    settings->bandwidth_bps = (config->tcp_max_bw_bps > 0) ? config->tcp_max_bw_bps : 2.2e9;
+    settings->only_devices = &config->net_devices;
     for (i = 0; i < config->net_devices.count; i++) {
         if (strcmp(config->net_devices.names[i], "all") == 0) {
             settings->only_devices = NULL;
@@ -117,11 +117,11 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
     if (!settings->use_ipv4 && !settings->use_ipv6) {
         settings->use_ipv4 = settings->use_ipv6 = 1;
     }
-    socket->nodelay              = config->tcp_nodelay;
-    socket->sndbuf               = buffer_size(config->tcp_sndbuf);
-    socket->rcvbuf               = buffer_size(config->tcp_rcvbuf);
-    socket->syn_retries          = count_of(config->tcp_syn_cnt, 127);
-    socket->user_timeout_ms      = user_timeout_ms(config->tcp_user_timeout_ns);
+    socket->nodelay = config->tcp_nodelay;
+    socket->sndbuf = buffer_size(config->tcp_sndbuf);
+    socket->rcvbuf = buffer_size(config->tcp_rcvbuf);
+    socket->syn_retries = count_of(config->tcp_syn_cnt, 127);
+    socket->user_timeout_ms = user_timeout_ms(config->tcp_user_timeout_ns);
     settings->cm_user_timeout_ms = user_timeout_ms(config->tcp_cm_user_timeout_ns);
     settings->connect_timeout_ns = config->connect_timeout_ns;
     load_keepalive(config, settings);
@@ -132,8 +132,8 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
 static struct cw_net_interface *list_interfaces(const struct cw_tcp_settings *settings, unsigned *num_p)
 {
     struct cw_net_interface *list = malloc(MAX_INTERFACES * sizeof(*list));
-    const int all                 = (list == NULL) ? -ENOMEM : cw_net_interfaces(list, MAX_INTERFACES);
-    unsigned count                = 0;
+    const int all = (list == NULL) ? -ENOMEM : cw_net_interfaces(list, MAX_INTERFACES);
+    unsigned count = 0;
     int i;
 
     if (all < 0) {
@@ -223,8 +223,8 @@ static void local_load(const struct cw_tcp_settings *settings, const struct cw_d
     unsigned num, round, device, i;
     struct cw_net_interface *const list = list_interfaces(settings, &num);
 
-    *local            = (struct cw_tcp_local){0};
-    local->netns      = cw_host_netns_id();
+    *local = (struct cw_tcp_local){0};
+    local->netns = cw_host_netns_id();
     local->ipv6_first = settings->ipv6_first;
     for (round = 0; round < 2; round++) { /* first one address of each family of each device, then further ones */
         for (device = 0; device < num_devices; device++) {
@@ -261,10 +261,10 @@ void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_
 
 int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_address *local)
 {
-    const struct cw_name_list *only     = settings->only_devices;
+    const struct cw_name_list *only = settings->only_devices;
     struct cw_net_interface *const list = (only == NULL) ? NULL : malloc(MAX_INTERFACES * sizeof(*list));
-    const int loopback                  = cw_net_is_loopback(local);
-    int num                             = (list == NULL) ? 0 : cw_net_interfaces(list, MAX_INTERFACES);
+    const int loopback = cw_net_is_loopback(local);
+    int num = (list == NULL) ? 0 : cw_net_interfaces(list, MAX_INTERFACES);
     int known = 0, allowed = 0, i;
 
     for (i = 0; i < num && !allowed; i++) {
@@ -272,7 +272,7 @@ int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_ad
                                             memcmp(list[i].address.bytes, local->bytes, sizeof(local->bytes)) != 0)) {
             continue;
         }
-        known   = 1;
+        known = 1;
         allowed = cw_device_list_allows(only, list[i].name);
     }
     free(list);
@@ -288,15 +288,15 @@ static void set_limits(struct cw_limits *limits, const struct cw_tcp_settings *s
 {
     const size_t most_short = settings->tx_seg_size - sizeof(uint64_t);
 
-    limits->max_short     = (most_short < MAX_SHORT) ? most_short : MAX_SHORT;
-    limits->max_bcopy     = settings->tx_seg_size;
-    limits->max_zcopy     = CW_TCP_PACKET_MAX;
-    limits->zcopy_min     = ZCOPY_MIN;
-    limits->max_iov       = settings->max_iov;
-    limits->max_placed    = CW_TCP_PLACED_MAX;
-    limits->latency_ns    = 4000;
+    limits->max_short = (most_short < MAX_SHORT) ? most_short : MAX_SHORT;
+    limits->max_bcopy = settings->tx_seg_size;
+    limits->max_zcopy = CW_TCP_PACKET_MAX;
+    limits->zcopy_min = ZCOPY_MIN;
+    limits->max_iov = settings->max_iov;
+    limits->max_placed = CW_TCP_PLACED_MAX;
+    limits->latency_ns = 4000;
     limits->bandwidth_bps = settings->bandwidth_bps;
-    limits->overhead_ns   = 1000;
+    limits->overhead_ns = 1000;
 }
 
 static size_t encode(struct cw_tcp_address *address, const struct cw_tcp_local *local, uint8_t *bytes)
@@ -333,8 +333,8 @@ static bool copy_devices(struct cw_tcp_iface *iface, const struct cw_iface_param
 static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
 {
     struct cw_tcp_iface *iface = calloc(1, sizeof(*iface));
-    unsigned listens           = 0;
-    uint16_t port              = 0;
+    unsigned listens = 0;
+    uint16_t port = 0;
     ucs_status_t status;
 
     if (iface == NULL || !copy_devices(iface, params)) {
@@ -343,15 +343,15 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
         return UCS_ERR_NO_MEMORY;
     }
     iface->super.transport = &cw_tcp_transport;
-    iface->super.upcalls   = params->upcalls;
-    iface->super.owner     = params->owner;
-    iface->poller          = params->poller;
-    iface->listener.fd     = -1;
-    iface->accept_again    = (struct cw_alarm){.fire = cw_tcp_accept_again};
-    iface->hello_deadline  = (struct cw_alarm){.fire = cw_tcp_strangers_expire};
-    iface->look            = (struct cw_alarm){.fire = cw_tcp_watch_look};
+    iface->super.upcalls = params->upcalls;
+    iface->super.owner = params->owner;
+    iface->poller = params->poller;
+    iface->listener.fd = -1;
+    iface->accept_again = (struct cw_alarm){.fire = cw_tcp_accept_again};
+    iface->hello_deadline = (struct cw_alarm){.fire = cw_tcp_strangers_expire};
+    iface->look = (struct cw_alarm){.fire = cw_tcp_watch_look};
     iface->linger_deadline = (struct cw_alarm){.fire = cw_tcp_lingering_expire};
-    iface->key             = (uint32_t)(params->worker_uid ^ (params->worker_uid >> 32));
+    iface->key = (uint32_t)(params->worker_uid ^ (params->worker_uid >> 32));
     cw_list_init(&iface->listenings);
     cw_list_init(&iface->strangers);
     cw_list_init(&iface->pending);
@@ -363,7 +363,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
     set_limits(&iface->super.limits, &iface->settings);
     iface->staging_size = CW_TCP_FRAME_HEADER + iface->settings.rx_seg_size;
-    iface->tx_capacity  = CW_TCP_FRAME_HEADER + iface->settings.tx_seg_size;
+    iface->tx_capacity = CW_TCP_FRAME_HEADER + iface->settings.tx_seg_size;
     if (params->num_devices > 0 && iface->local.num_hosts == 0 && iface->local.loopback == 0) {
         cw_error("cannot open the TCP transport: no address is left on device %s; it went down, or "
                  "UCX_TCP_AF_PRIO=%s%s%s leaves out its family", params->devices[0].name,
@@ -431,7 +431,7 @@ static size_t tcp_address(struct cw_iface *super, void *buffer, size_t max)
 static size_t tcp_device_address(struct cw_iface *super, const char *device, void *buffer, size_t max)
 {
     const struct cw_tcp_iface *iface = iface_of(super);
-    unsigned i                       = 0;
+    unsigned i = 0;
     uint8_t bytes[CW_TCP_ADDRESS_MAX];
     struct cw_tcp_address address;
     struct cw_tcp_local local;
@@ -528,7 +528,7 @@ static unsigned progress_hot(struct cw_tcp_iface *iface, struct cw_tcp_conn *con
     if (events > 0) {
         conn->fruitless = 0;
     } else if (iface->hot == conn && ++conn->fruitless >= CW_TCP_MAX_FRUITLESS) {
-        iface->hot    = NULL;
+        iface->hot = NULL;
         iface->streak = 0;
     }
     return events;
@@ -537,7 +537,7 @@ static unsigned progress_hot(struct cw_tcp_iface *iface, struct cw_tcp_conn *con
 static unsigned tcp_progress(struct cw_iface *super)
 {
     struct cw_tcp_iface *iface = iface_of(super);
-    unsigned events            = (iface->hot != NULL) ? progress_hot(iface, iface->hot) : 0;
+    unsigned events = (iface->hot != NULL) ? progress_hot(iface, iface->hot) : 0;
 
     if (cw_unlikely(!cw_list_empty(&iface->unread))) {
         events += cw_tcp_filter_progress(iface);
@@ -562,49 +562,49 @@ static ucs_status_t tcp_arm(struct cw_iface *super)
 }
 
 static const struct cw_transport_connect tcp_connect = {
-    .ways       = cw_tcp_ways,
-    .dial_way   = cw_tcp_dial_way,
-    .dial       = cw_tcp_dial,
-    .is_unseen  = cw_tcp_is_unseen,
+    .ways = cw_tcp_ways,
+    .dial_way = cw_tcp_dial_way,
+    .dial = cw_tcp_dial,
+    .is_unseen = cw_tcp_is_unseen,
     .close_conn = cw_tcp_close_conn,
-    .watch      = cw_tcp_watch,
-    .abandon    = cw_tcp_abandon,
+    .watch = cw_tcp_watch,
+    .abandon = cw_tcp_abandon,
 };
 
 static const struct cw_transport_packets tcp_packets = {
-    .send_short    = cw_tcp_send_short,
-    .send_bcopy    = cw_tcp_send_bcopy,
-    .send_zcopy    = cw_tcp_send_zcopy,
-    .send_placed   = cw_tcp_send_in_place,
+    .send_short = cw_tcp_send_short,
+    .send_bcopy = cw_tcp_send_bcopy,
+    .send_zcopy = cw_tcp_send_zcopy,
+    .send_placed = cw_tcp_send_in_place,
     .send_in_place = cw_tcp_send_in_place,
-    .batch         = cw_tcp_batch,
-    .flush         = cw_tcp_flush,
-    .owes          = cw_tcp_owes,
+    .batch = cw_tcp_batch,
+    .flush = cw_tcp_flush,
+    .owes = cw_tcp_owes,
 };
 
 static const struct cw_transport_cm tcp_cm = {
-    .listen     = cw_tcp_cm_listen,
+    .listen = cw_tcp_cm_listen,
     .listen_end = cw_tcp_cm_listen_end,
-    .dial_to    = cw_tcp_cm_dial,
-    .answer     = cw_tcp_cm_answer,
-    .carries    = cw_tcp_cm_carries,
-    .ends       = cw_tcp_cm_ends,
+    .dial_to = cw_tcp_cm_dial,
+    .answer = cw_tcp_cm_answer,
+    .carries = cw_tcp_cm_carries,
+    .ends = cw_tcp_cm_ends,
 };
 
 const struct cw_transport cw_tcp_transport = {
-    .name          = "tcp",
-    .wire_id       = CW_TCP_WIRE_ID,
-    .device_class  = CW_DEVICE_NET,
+    .name = "tcp",
+    .wire_id = CW_TCP_WIRE_ID,
+    .device_class = CW_DEVICE_NET,
     .spans_devices = 1,
-    .connect       = &tcp_connect,
-    .packets       = &tcp_packets,
-    .cm            = &tcp_cm,
+    .connect = &tcp_connect,
+    .packets = &tcp_packets,
+    .cm = &tcp_cm,
     .query_devices = tcp_query_devices,
-    .open          = tcp_open,
-    .close         = tcp_close,
-    .address       = tcp_address,
+    .open = tcp_open,
+    .close = tcp_close,
+    .address = tcp_address,
     .device_address = tcp_device_address,
-    .reachable     = tcp_reachable,
-    .progress      = tcp_progress,
-    .arm           = tcp_arm,
+    .reachable = tcp_reachable,
+    .progress = tcp_progress,
+    .arm = tcp_arm,
 };

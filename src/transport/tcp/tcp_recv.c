@@ -98,8 +98,8 @@ static void save_frame(struct cw_tcp_conn *conn, uint8_t *from, size_t length, s
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
-    conn->rx_have  = length;
-    conn->rx_size  = frame;
+    conn->rx_have = length;
+    conn->rx_size = frame;
     conn->rx_frame = malloc(frame);
     if (conn->rx_frame != NULL) {
         cw_bytes_copy_any(conn->rx_frame, from, length);
@@ -118,7 +118,7 @@ static void place_advance(struct cw_tcp_place *place, const uint8_t *from, size_
 
     place->missing -= n;
     while (n > 0) {
-        iov  = &place->iov[place->first];
+        iov = &place->iov[place->first];
         part = (n < iov->iov_len) ? n : iov->iov_len;
         if (from != NULL) {
             cw_bytes_copy_any(iov->iov_base, from, part);
@@ -152,18 +152,18 @@ static void place_end(struct cw_tcp_conn *conn, unsigned *events)
 static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *frame, const uint8_t *from,
                           size_t length, unsigned *events)
 {
-    struct cw_tcp_iface *iface        = cw_tcp_iface_of(&conn->super);
-    const struct cw_upcalls *upcalls  = iface->super.upcalls;
-    struct cw_tcp_place *place        = iface->spare_place;
-    const size_t come                 = length - CW_TCP_PLACED_HEADER;
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+    const struct cw_upcalls *upcalls = iface->super.upcalls;
+    struct cw_tcp_place *place = iface->spare_place;
+    const size_t come = length - CW_TCP_PLACED_HEADER;
     unsigned count;
 
     if (upcalls->place == NULL || upcalls->placed == NULL) {
         return 0;
     }
-    place->id     = frame->id;
+    place->id = frame->id;
     place->length = frame->length - CW_PLACE_HEADER;
-    place->first  = frame->padding == 0;
+    place->first = frame->padding == 0;
     place->iov[0] = (struct iovec){place->padding, frame->padding};
     memcpy(place->header, from + CW_TCP_FRAME_HEADER, CW_PLACE_HEADER);
     count = upcalls->place(&conn->super, place->id, place->header, place->length, &place->iov[1]);
@@ -173,10 +173,10 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     assert(count <= CW_PLACE_MAX_IOV && cw_bytes_in_iov(&place->iov[1], count) == place->length);
     place->count = 1 + count;
     iface->spare_place = NULL;
-    conn->place        = place;
-    conn->bulk         = place->length >= BULK_MIN;
-    place->missing     = frame->padding + place->length;
-    length             = (come < place->missing) ? come : place->missing;
+    conn->place = place;
+    conn->bulk = place->length >= BULK_MIN;
+    place->missing = frame->padding + place->length;
+    length = (come < place->missing) ? come : place->missing;
     place_advance(place, from + CW_TCP_PLACED_HEADER, length);
     if (place->missing == 0) {
         place_end(conn, events);
@@ -232,7 +232,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
 static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     const size_t missing = conn->rx_size - conn->rx_have;
-    uint8_t *frame       = conn->rx_frame;
+    uint8_t *frame = conn->rx_frame;
     struct cw_tcp_frame_header header;
 
     if (got < missing) {
@@ -241,7 +241,7 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     }
     (void)cw_tcp_frame_decode(frame, &header);
     conn->rx_frame = NULL;
-    conn->rx_have  = 0;
+    conn->rx_have = 0;
     if (header.kind == CW_TCP_PACKET) {
         conn->super.iface->upcalls->packet(&conn->super, header.id, frame + CW_TCP_FRAME_HEADER + header.padding,
                                            header.length);
@@ -291,7 +291,7 @@ static CW_APART int arrived_together(struct cw_tcp_conn *conn, size_t got, unsig
 static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-    const int staging          = staging_reserve(iface);
+    const int staging = staging_reserve(iface);
     struct cw_tcp_place *place = conn->place;
     struct iovec iov[1 + CW_PLACE_MAX_IOV + 1];
     unsigned count = 1;
@@ -311,12 +311,12 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
         *room_p = place->missing;
     } else {
         iov[0].iov_base = conn->rx_frame + conn->rx_have;
-        iov[0].iov_len  = conn->rx_size - conn->rx_have;
-        *room_p         = iov[0].iov_len;
+        iov[0].iov_len = conn->rx_size - conn->rx_have;
+        *room_p = iov[0].iov_len;
     }
     if (staging) {
         iov[count].iov_base = iface->staging;
-        iov[count].iov_len  = (place != NULL && place->length >= BULK_MIN) ? BULK_PEEK : iface->staging_size;
+        iov[count].iov_len = (place != NULL && place->length >= BULK_MIN) ? BULK_PEEK : iface->staging_size;
         *room_p += iov[count++].iov_len;
     }
     return (conn->filter == NULL) ? cw_net_recvv(conn->item.fd, iov, count) : cw_tcp_filter_recvv(conn, iov, count);

@@ -73,7 +73,7 @@ static ucs_status_t load_secret(const char *path, const char *purpose, struct cw
     if (status != UCS_OK) {
         return status;
     }
-    key.length        = htole64(length);
+    key.length = htole64(length);
     security->openssl = cw_openssl_open(CW_OPENSSL_CRYPTO, &why);
     if (security->openssl == NULL) {
         cw_error("UCX_AUTH_KEY_FILE is set, but %s", why);
@@ -89,11 +89,11 @@ static ucs_status_t load_secret(const char *path, const char *purpose, struct cw
 
 static ucs_status_t load_tls(const struct cw_config *config, struct cw_tcp_security *security)
 {
-    const int by_key                = config->auth_tls == AUTH_TLS_PSK;
-    struct cw_tls_settings settings = {.key           = by_key ? security->secret : NULL,
-                                       .cert_file     = config->auth_cert_file,
-                                       .cert_key_file = config->auth_cert_key_file,
-                                       .ca_file       = config->auth_ca_file};
+    const int by_key = config->auth_tls == AUTH_TLS_PSK;
+    struct cw_tls_settings settings = {.key = by_key ? security->secret : NULL,
+                             .cert_file = config->auth_cert_file,
+                             .cert_key_file = config->auth_cert_key_file,
+                             .ca_file = config->auth_ca_file};
     ucs_status_t status;
 
     if (!by_key) {
@@ -103,7 +103,7 @@ static ucs_status_t load_tls(const struct cw_config *config, struct cw_tcp_secur
         }
     }
     security->protection = by_key ? CW_TCP_TLS_PSK | CW_TCP_SIZED : CW_TCP_TLS_CERT;
-    security->tls        = cw_tls_context_new(&settings, security->why, sizeof(security->why));
+    security->tls = cw_tls_context_new(&settings, security->why, sizeof(security->why));
     if (security->tls == NULL) {
         cw_error("UCX_AUTH_TLS=%s is set, but %s", by_key ? "psk" : "cert", security->why);
         return UCS_ERR_UNSUPPORTED;
@@ -114,17 +114,17 @@ static ucs_status_t load_tls(const struct cw_config *config, struct cw_tcp_secur
 ucs_status_t cw_tcp_security_new(const struct cw_config *config, struct cw_tcp_security **security_p)
 {
     struct cw_tcp_security *security = calloc(1, sizeof(*security));
-    ucs_status_t status              = check(config);
+    ucs_status_t status = check(config);
 
     if (security == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     if (status == UCS_OK && is_set(config->auth_key_file)) {
         security->protection = CW_TCP_SECRET | CW_TCP_SIZED;
-        status               = load_secret(config->auth_key_file,
-                             (config->auth_tls == AUTH_TLS_OFF) ? "causeway: proofs of TCP connections"
-                                                                              : "causeway: key of TLS connections",
-                                           security);
+        status = load_secret(config->auth_key_file,
+               (config->auth_tls == AUTH_TLS_OFF) ? "causeway: proofs of TCP connections"
+                                                                : "causeway: key of TLS connections",
+                             security);
     }
     if (status == UCS_OK && config->auth_tls != AUTH_TLS_OFF) {
         status = load_tls(config, security);
@@ -165,13 +165,13 @@ enum phase {
 };
 
 static const char malformed[] = "its greeting is malformed";
-static const char deaf[]      = "it takes no answer";
-static const char left[]      = "it closed the connection before both agreed";
+static const char deaf[] = "it takes no answer";
+static const char left[] = "it closed the connection before both agreed";
 static const char other_key[] = "it does not know the cluster secret, or another one: UCX_AUTH_KEY_FILE must hold the "
                                 "same bytes for all processes";
 
-static const char refuses[]   = "it refuses, because its cluster secret is another one: UCX_AUTH_KEY_FILE must hold "
-                                "the same bytes for all processes";
+static const char refuses[] = "it refuses, because its cluster secret is another one: UCX_AUTH_KEY_FILE must hold "
+                              "the same bytes for all processes";
 
 static struct cw_tcp_security *security_of(const struct cw_tcp_conn *conn)
 {
@@ -265,11 +265,11 @@ static const char *say_offer(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kin
 
 static int proof_by(const struct cw_tcp_conn *conn, enum role role, uint8_t proof[CW_TCP_PROOF_SIZE])
 {
-    struct cw_tcp_claim claim = {.label      = "CWproof2",
-                                 .role       = (uint8_t)(1 + role),
-                                 .protection = security_of(conn)->protection,
-                                 .version    = CW_TCP_VERSION,
-                                 .key        = htole32(key_of(conn))};
+    struct cw_tcp_claim claim = {.label = "CWproof2",
+                            .role = (uint8_t)(1 + role),
+                            .protection = security_of(conn)->protection,
+                            .version = CW_TCP_VERSION,
+                            .key = htole32(key_of(conn))};
 
     memcpy(claim.nonces, conn->greeting->nonces, sizeof(claim.nonces));
     return cw_tcp_prove(security_of(conn), &claim, proof);
@@ -316,7 +316,7 @@ int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong)
 static const char *shake_hands(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_security *security = security_of(conn);
-    const int ret                    = conn->filter->ops->handshake(conn->filter);
+    const int ret = conn->filter->ops->handshake(conn->filter);
 
     if (ret == 0 || ret == -EINPROGRESS) {
         cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item,
@@ -343,10 +343,10 @@ static const char *shake_hands(struct cw_tcp_conn *conn)
 static const char *put_guard(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_security *security = security_of(conn);
-    const int dialled                = role_of(conn) == DIALLER;
+    const int dialled = role_of(conn) == DIALLER;
 
     conn->greeting->phase = (security->tls != NULL) ? HANDSHAKE : DONE;
-    conn->greeting->have  = 0;
+    conn->greeting->have = 0;
     if (security->tls != NULL) {
         conn->filter = cw_tcp_filter_tls_new(security->tls, conn->item.fd, dialled);
     } else if (security->protection & CW_TCP_CHECKSUM) {
@@ -414,7 +414,7 @@ static const char *offer_taken(struct cw_tcp_conn *conn)
         return (wrong != NULL) ? wrong : put_guard(conn);
     }
     conn->greeting->phase = PROVING;
-    conn->greeting->have  = 0;
+    conn->greeting->have = 0;
     return (role_of(conn) == DIALLER) ? say_proof(conn) : NULL;
 }
 
@@ -449,7 +449,7 @@ const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
 
     *done_p = 0;
     if (conn->greeting->phase == HANDSHAKE) {
-        wrong   = shake_hands(conn);
+        wrong = shake_hands(conn);
         *done_p = wrong == NULL && conn->greeting->phase == DONE;
         return wrong;
     }
@@ -483,7 +483,7 @@ const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
 
 const char *cw_tcp_agree_begin(struct cw_tcp_conn *conn)
 {
-    conn->greeting->have  = 0;
+    conn->greeting->have = 0;
     conn->greeting->phase = OFFERED;
     return say_offer(conn, CW_TCP_OFFER);
 }
@@ -494,11 +494,11 @@ const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_stat
     const char *wrong;
     int ret;
 
-    *done_p   = 0;
+    *done_p = 0;
     *status_p = UCS_ERR_CONNECTION_RESET;
     if (conn->greeting->phase == HANDSHAKE) {
-        wrong     = shake_hands(conn);
-        *done_p   = wrong == NULL && conn->greeting->phase == DONE;
+        wrong = shake_hands(conn);
+        *done_p = wrong == NULL && conn->greeting->phase == DONE;
         *status_p = conn->greeting->said_no ? UCS_ERR_REJECTED : *status_p;
         return wrong;
     }
@@ -528,7 +528,7 @@ const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_stat
     default:
         return malformed;
     }
-    *done_p   = wrong == NULL && conn->greeting->phase == DONE;
+    *done_p = wrong == NULL && conn->greeting->phase == DONE;
     *status_p = conn->greeting->said_no ? UCS_ERR_REJECTED : *status_p;
     return wrong;
 }

@@ -100,7 +100,7 @@ static int tx_advance(struct cw_tcp_tx *tx, size_t n)
     tx->head += part;
     n -= part;
     while (tx->iov_first < tx->iov_count) {
-        iov  = &tx->iov[tx->iov_first];
+        iov = &tx->iov[tx->iov_first];
         part = (n < iov->iov_len) ? n : iov->iov_len;
         if (part < iov->iov_len) {
             iov->iov_base = (char *)iov->iov_base + part;
@@ -125,7 +125,7 @@ static ssize_t tx_offer(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, int more
         return cw_tcp_filter_send(conn, tx->bytes + tx->head, tx->length - tx->head);
     }
     iov[0].iov_base = tx->bytes + tx->head;
-    iov[0].iov_len  = tx->length - tx->head;
+    iov[0].iov_len = tx->length - tx->head;
     memcpy(&iov[1], &tx->iov[tx->iov_first], count * sizeof(*iov));
     if (conn->filter != NULL) {
         return cw_tcp_filter_sendv(conn, iov, 1 + count);
@@ -138,7 +138,7 @@ static ssize_t tx_offer(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, int more
 static void tx_drop(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
 {
     if (tx == conn->tx) {
-        conn->tx        = NULL;
+        conn->tx = NULL;
         conn->collected = 0;
         tx_release(cw_tcp_iface_of(&conn->super), tx);
     } else {
@@ -150,7 +150,7 @@ static void tx_drop(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
 static void push(struct cw_tcp_conn *conn, int more)
 {
     struct cw_tcp_tx *tx = conn->tx;
-    const ssize_t sent   = tx_offer(conn, tx, more);
+    const ssize_t sent = tx_offer(conn, tx, more);
 
     conn->collected = 0;
     if (sent >= 0 && tx_advance(tx, (size_t)sent)) {
@@ -242,7 +242,7 @@ static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_
     for (i = 0; i < tx->num_flushes; i++) {
         done[count++] = tx->flushes[i];
     }
-    tx->zcopy       = NULL;
+    tx->zcopy = NULL;
     tx->num_flushes = 0;
     if (conn->tx != tx) {
         tx_release(cw_tcp_iface_of(&conn->super), tx);
@@ -256,12 +256,12 @@ static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_
 unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_tx *tx = conn->tx;
-    unsigned events      = 0;
+    unsigned events = 0;
     ssize_t sent;
 
     if (tx != NULL) {
         conn->collected = 0; /* a batch may be in progress */
-        sent            = tx_offer(conn, tx, 0);
+        sent = tx_offer(conn, tx, 0);
         if (sent == -EAGAIN) {
             return 0;
         }
@@ -292,7 +292,7 @@ void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_by
         return;
     }
     if (!keep_bytes || tx->zcopy != NULL) {
-        conn->tx        = NULL;
+        conn->tx = NULL;
         conn->collected = 0;
     }
     (void)complete_tx(conn, tx, status);
@@ -302,7 +302,7 @@ void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_by
 static CW_APART ucs_status_t frame_begin_apart(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-    struct cw_tcp_tx *tx       = conn->tx;
+    struct cw_tcp_tx *tx = conn->tx;
 
     if (conn->state != CW_TCP_OPEN || conn->broken != UCS_OK) {
         return (conn->broken != UCS_OK) ? conn->broken : again(conn);
@@ -348,8 +348,8 @@ static void keep_rest(struct cw_tcp_conn *conn, size_t sent)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
-    conn->tx        = iface->spare_tx;
-    conn->tx->head  = sent;
+    conn->tx = iface->spare_tx;
+    conn->tx->head = sent;
     iface->spare_tx = NULL;
     cw_tcp_tx_update_interest(conn);
 }
@@ -364,9 +364,9 @@ static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_
         return UCS_OK;
     }
     if (cw_unlikely(conn->batches > 0)) {
-        tx->length                              = size;
-        conn->tx                                = tx;
-        conn->collected                         = 1;
+        tx->length = size;
+        conn->tx = tx;
+        conn->collected = 1;
         cw_tcp_iface_of(&conn->super)->spare_tx = NULL;
         return UCS_OK;
     }
@@ -399,7 +399,7 @@ ucs_status_t cw_tcp_send_frame(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind 
 ucs_status_t cw_tcp_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
-    const size_t packet      = sizeof(header) + length;
+    const size_t packet = sizeof(header) + length;
     struct cw_tcp_tx *tx;
     ucs_status_t status;
     uint8_t *to;
@@ -435,7 +435,7 @@ ucs_status_t cw_tcp_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
         CW_PROBE(send_bcopy, CW_TCP_WIRE_ID, max, (int)status);
         return status;
     }
-    to     = tx->bytes + tx->length;
+    to = tx->bytes + tx->length;
     packet = pack(to + CW_TCP_FRAME_HEADER, max, arg);
     assert(packet <= max);
     cw_tcp_frame_encode(to, CW_TCP_PACKET, id, packet);
@@ -467,7 +467,7 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
     }
     tx->length += headers;
     tx->iov_count = iov_count;
-    sent          = tx_offer(conn, tx, conn->more);
+    sent = tx_offer(conn, tx, conn->more);
     if ((sent >= 0 && tx_advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {
         tx_drop(conn, tx);
         return (sent >= 0) ? UCS_OK : send_failed(conn, sent);
@@ -485,7 +485,7 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
 ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
 {
-    const size_t payload     = cw_bytes_in_iov(iov, iov_count);
+    const size_t payload = cw_bytes_in_iov(iov, iov_count);
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
     ucs_status_t status;
 
@@ -510,7 +510,7 @@ static ucs_status_t send_whole_tx(struct cw_tcp_conn *conn, uint8_t id, const vo
 ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion)
 {
-    const size_t payload     = cw_bytes_in_iov(iov, iov_count);
+    const size_t payload = cw_bytes_in_iov(iov, iov_count);
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
     ucs_status_t status;
 
@@ -523,7 +523,7 @@ ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void 
 void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
 {
     struct cw_tcp_tx *tx = cw_tcp_iface_of(&conn->super)->spare_tx;
-    ssize_t sent         = cw_tcp_filter_send(conn, data, length);
+    ssize_t sent = cw_tcp_filter_send(conn, data, length);
 
     assert(tx != NULL && conn->tx == NULL);
     if (sent == (ssize_t)length) {

@@ -66,7 +66,7 @@ static ssize_t tls_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, 
     size_t total = 0, offset = 0, length;
     char *buffer = NULL; /* a thread with a small stack has no room for it */
     const char *bytes;
-    unsigned at  = 0;
+    unsigned at = 0;
     ssize_t sent = 0;
 
     for (;;) {
@@ -84,7 +84,7 @@ static ssize_t tls_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, 
             break;
         }
         bytes = next_bytes(iov, count, at, offset, buffer, &length);
-        sent  = cw_tls_write(tls_of(filter), bytes, length);
+        sent = cw_tls_write(tls_of(filter), bytes, length);
         if (sent <= 0) {
             break;
         }
@@ -102,8 +102,8 @@ static ssize_t tls_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, 
 {
     struct cw_tls *tls = tls_of(filter);
     size_t total = 0, offset = 0;
-    unsigned at      = 0;
-    ssize_t got      = -EAGAIN;
+    unsigned at = 0;
+    ssize_t got = -EAGAIN;
     uint8_t *damaged = &cw_container_of(filter, struct tls_filter, super)->damaged;
 
     while (!*damaged) {
@@ -123,7 +123,7 @@ static ssize_t tls_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, 
     }
     if (got == -EBADMSG) {
         filter->why = cw_tls_why(tls);
-        *damaged    = 1;
+        *damaged = 1;
     }
     if (*damaged) {
         got = -EBADMSG;
@@ -152,7 +152,7 @@ struct cw_tcp_filter *cw_tcp_filter_tls_new(struct cw_tls_context *context, int 
         return NULL;
     }
     filter->super.ops = &ops;
-    filter->tls       = cw_tls_new(context, fd, dialled);
+    filter->tls = cw_tls_new(context, fd, dialled);
     if (filter->tls == NULL) {
         free(filter);
         return NULL;

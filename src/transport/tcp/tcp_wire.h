@@ -39,14 +39,14 @@
 #define CW_TCP_PLACED_HEADER    (CW_TCP_FRAME_HEADER + CW_PLACE_HEADER) /* all bytes before the payload */
 
 enum cw_tcp_greeting_kind {
-    CW_TCP_HELLO    = 1,
+    CW_TCP_HELLO = 1,
     CW_TCP_ACCEPTED = 2,
-    CW_TCP_REFUSED  = 3
+    CW_TCP_REFUSED = 3
 };
 enum cw_tcp_frame_kind {
     CW_TCP_PACKET = 0,
     CW_TCP_PLACED = 1,
-    CW_TCP_EMPTY  = 2 /* at most CW_TCP_EMPTY_MAX bytes without meaning */
+    CW_TCP_EMPTY = 2 /* at most CW_TCP_EMPTY_MAX bytes without meaning */
 };
 
 struct cw_tcp_greeting_header {
@@ -90,9 +90,9 @@ static inline const char *cw_tcp_greeting_decode(const void *from, size_t max_le
                                                  struct cw_tcp_greeting_header *header)
 {
     memcpy(header, from, sizeof(*header));
-    header->magic  = le32toh(header->magic);
+    header->magic = le32toh(header->magic);
     header->length = le16toh(header->length);
-    header->key    = le32toh(header->key);
+    header->key = le32toh(header->key);
     if (header->magic != CW_TCP_MAGIC) {
         return "it does not speak this protocol";
     }
@@ -149,10 +149,10 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
  *       12    n bytes of the connection
  */
 enum cw_tcp_agreement_kind {                       /* beside enum cw_tcp_greeting_kind */
-                             CW_TCP_OFFER    = 8,  /* dialler: struct cw_tcp_offer */
-                             CW_TCP_AGREED   = 9,  /* acceptor: equal protection, its own nonce */
-                             CW_TCP_PROOF    = 10, /* dialler, then acceptor: CW_TCP_PROOF_SIZE bytes */
-                             CW_TCP_UNSUITED = 11  /* either: struct cw_tcp_unsuited; it ends the connection */
+                             CW_TCP_OFFER = 8,  /* dialler: struct cw_tcp_offer */
+                          CW_TCP_AGREED = 9,  /* acceptor: equal protection, its own nonce */
+                          CW_TCP_PROOF = 10, /* dialler, then acceptor: CW_TCP_PROOF_SIZE bytes */
+                          CW_TCP_UNSUITED = 11  /* either: struct cw_tcp_unsuited; it ends the connection */
 };
 
 enum cw_tcp_unsuited_reason { CW_TCP_OTHER_PROTECTION = 1, CW_TCP_OTHER_KEY = 2 };
@@ -215,7 +215,7 @@ static inline int cw_tcp_record_decode(const void *from, uint64_t number, uint32
 
     memcpy(head, from, sizeof(head));
     *length_p = le32toh(head[0]);
-    *sum_p    = le32toh(head[1]);
+    *sum_p = le32toh(head[1]);
     return le32toh(head[2]) == cw_tcp_record_check(head, number) && *length_p > 0 && *length_p <= CW_TCP_RECORD_MAX;
 }
 

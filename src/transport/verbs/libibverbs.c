@@ -108,7 +108,7 @@ const struct cw_verbs_library *cw_verbs_library(const char **why_p)
         return NULL;
     }
     pthread_mutex_lock(&lock);
-    opened  = (opened == 0) ? open_library() : opened;
+    opened = (opened == 0) ? open_library() : opened;
     library = (opened > 0) ? &table : NULL;
     pthread_mutex_unlock(&lock);
     return library;
@@ -119,7 +119,7 @@ unsigned cw_verbs_peer_memory(void)
     static const struct {
         const char *path;
         unsigned module;
-    } paths[]        = {{"/sys/module/nvidia_peermem", CW_VERBS_PEER_NVIDIA},
+    } paths[] = {{"/sys/module/nvidia_peermem", CW_VERBS_PEER_NVIDIA},
                         {"/sys/kernel/mm/memory_peers/nv_mem", CW_VERBS_PEER_NVIDIA},
                         {"/sys/kernel/mm/memory_peers/amdkfd", CW_VERBS_PEER_AMD}};
     unsigned modules = 0;

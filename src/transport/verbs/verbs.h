@@ -47,11 +47,11 @@
 /* The id of a packet travels as immediate data; id 0 belongs to the transport, with one of these values above it. PARK
  * and its answer PARK_OK have a number in their upper half. */
 enum {
-    CW_VERBS_READY   = 0x100,
-    CW_VERBS_END     = 0x200,
-    CW_VERBS_PARK    = 0x300,
+    CW_VERBS_READY = 0x100,
+    CW_VERBS_END = 0x200,
+    CW_VERBS_PARK = 0x300,
     CW_VERBS_PARK_OK = 0x400,
-    CW_VERBS_PARTED  = 0x500
+    CW_VERBS_PARTED = 0x500
 };
 
 /* Bytes before the data of each segment: who keeps a packet writes there. Behind the first 8 bytes of a packet its data

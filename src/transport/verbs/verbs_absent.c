@@ -21,9 +21,9 @@ static void verbs_explain(const struct cw_config *config, struct cw_text *text)
 }
 
 const struct cw_transport cw_verbs_transport = {
-    .name          = "verbs",
-    .wire_id       = CW_VERBS_WIRE_ID,
-    .device_class  = CW_DEVICE_NET,
+    .name = "verbs",
+    .wire_id = CW_VERBS_WIRE_ID,
+    .device_class = CW_DEVICE_NET,
     .query_devices = verbs_query_devices,
-    .explain       = verbs_explain,
+    .explain = verbs_explain,
 };

@@ -32,7 +32,7 @@ static struct cw_verbs_op *op_get(struct cw_verbs_iface *iface)
 
 static void op_put(struct cw_verbs_iface *iface, struct cw_verbs_op *op)
 {
-    op->next         = iface->spare_ops;
+    op->next = iface->spare_ops;
     iface->spare_ops = op;
 }
 
@@ -41,8 +41,8 @@ static ucs_status_t post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, str
                          const struct cw_verbs_op *what, unsigned flags)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
-    const int tracked            = what->completion != NULL || what->unpack != NULL || what->result != NULL;
-    struct cw_verbs_op *op       = tracked ? op_get(iface) : NULL;
+    const int tracked = what->completion != NULL || what->unpack != NULL || what->result != NULL;
+    struct cw_verbs_op *op = tracked ? op_get(iface) : NULL;
 
     if (tracked && op == NULL) {
         if (segment != NULL) {
@@ -51,7 +51,7 @@ static ucs_status_t post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, str
         return cw_verbs_again(iface, conn);
     }
     if (tracked) {
-        *op        = *what;
+        *op = *what;
         op->number = conn->posted;
     }
     wr->send_flags |= (flags & CW_ACCESS_AFTER_FETCHES) ? IBV_SEND_FENCE : 0;
@@ -62,9 +62,9 @@ static ucs_status_t post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, str
         return conn->status;
     }
     if (tracked) {
-        op->next       = NULL;
+        op->next = NULL;
         *conn->ops_end = op;
-        conn->ops_end  = &op->next;
+        conn->ops_end = &op->next;
     }
     return UCS_INPROGRESS;
 }
@@ -84,27 +84,27 @@ static ucs_status_t post_lent(struct cw_verbs_conn *conn, struct ibv_send_wr *wr
 static void aim(struct ibv_send_wr *wr, const struct cw_access_target *to)
 {
     wr->wr.rdma.remote_addr = to->address;
-    wr->wr.rdma.rkey        = (uint32_t)to->key.word[0];
+    wr->wr.rdma.rkey = (uint32_t)to->key.word[0];
 }
 
 static ucs_status_t verbs_put_short(struct cw_conn *super, const void *data, size_t length,
                                     const struct cw_access_target *to, unsigned flags, struct cw_completion *completion)
 {
-    struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
-    const struct cw_verbs_op op  = {.completion = completion};
-    struct ibv_sge sge           = {.addr = (uintptr_t)data, .length = (uint32_t)length};
-    struct ibv_send_wr wr        = {
+    const struct cw_verbs_op op = {.completion = completion};
+    struct ibv_sge sge = {.addr = (uintptr_t)data, .length = (uint32_t)length};
+    struct ibv_send_wr wr = {
                .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = length > 0, .send_flags = IBV_SEND_INLINE};
     struct cw_verbs_segment *segment = NULL;
-    ucs_status_t status              = cw_verbs_can_send(iface, conn);
+    ucs_status_t status = cw_verbs_can_send(iface, conn);
 
     if (status == UCS_OK && length > 0 && (length > conn->max_inline || conn->batches > 0)) {
         status = cw_verbs_segment_for(iface, conn, &segment);
         if (status == UCS_OK) {
             cw_bytes_copy_any(segment->data, data, length);
-            sge.addr      = (uintptr_t)segment->data;
-            sge.lkey      = segment->lkey;
+            sge.addr = (uintptr_t)segment->data;
+            sge.lkey = segment->lkey;
             wr.send_flags = (length <= conn->max_inline) ? IBV_SEND_INLINE : 0;
         }
     }
@@ -118,21 +118,21 @@ static ucs_status_t verbs_put_short(struct cw_conn *super, const void *data, siz
 static ucs_status_t verbs_put_bcopy(struct cw_conn *super, size_t max, cw_pack_fn pack, void *arg,
                                     const struct cw_access_target *to, unsigned flags, struct cw_completion *completion)
 {
-    struct cw_verbs_conn *conn       = cw_verbs_conn_of(super);
-    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
-    const struct cw_verbs_op op      = {.completion = completion};
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+    const struct cw_verbs_op op = {.completion = completion};
     struct cw_verbs_segment *segment = NULL;
-    struct ibv_send_wr wr            = {.opcode = IBV_WR_RDMA_WRITE, .num_sge = 1};
-    ucs_status_t status              = cw_verbs_can_send(iface, conn);
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .num_sge = 1};
+    ucs_status_t status = cw_verbs_can_send(iface, conn);
     struct ibv_sge sge;
 
     status = (status == UCS_OK) ? cw_verbs_segment_for(iface, conn, &segment) : status;
     if (status != UCS_OK) {
         return status;
     }
-    sge           = (struct ibv_sge){.addr = (uintptr_t)segment->data, .lkey = segment->lkey};
-    sge.length    = (uint32_t)pack(segment->data, max, arg);
-    wr.sg_list    = &sge;
+    sge = (struct ibv_sge){.addr = (uintptr_t)segment->data, .lkey = segment->lkey};
+    sge.length = (uint32_t)pack(segment->data, max, arg);
+    wr.sg_list = &sge;
     wr.send_flags = (sge.length <= conn->max_inline) ? IBV_SEND_INLINE : 0;
     aim(&wr, to);
     return post(conn, &wr, segment, &op, flags);
@@ -142,19 +142,19 @@ static ucs_status_t send_zcopy(struct cw_conn *super, enum ibv_wr_opcode opcode,
                                unsigned count, const struct cw_access_target *to, unsigned flags,
                                struct cw_completion *completion)
 {
-    struct cw_verbs_conn *conn  = cw_verbs_conn_of(super);
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
     const struct cw_verbs_op op = {.completion = completion};
     struct ibv_sge sges[CW_VERBS_MAX_IOV];
     struct ibv_send_wr wr = {.opcode = opcode, .sg_list = sges};
-    ucs_status_t status   = cw_verbs_can_send(cw_verbs_iface_of(super), conn);
+    ucs_status_t status = cw_verbs_can_send(cw_verbs_iface_of(super), conn);
     unsigned i;
 
     assert(count <= CW_VERBS_MAX_IOV);
     for (i = 0; i < count && status == UCS_OK; i++) {
         if (iov[i].length > 0) {
-            sges[wr.num_sge++] = (struct ibv_sge){.addr   = (uintptr_t)iov[i].address,
-                                                  .length = (uint32_t)iov[i].length,
-                                                  .lkey   = cw_verbs_local_key(iov[i].memh)};
+            sges[wr.num_sge++] = (struct ibv_sge){.addr = (uintptr_t)iov[i].address,
+                                                .length = (uint32_t)iov[i].length,
+                                                .lkey = cw_verbs_local_key(iov[i].memh)};
         }
     }
     aim(&wr, to);
@@ -165,13 +165,13 @@ static ucs_status_t send_zcopy(struct cw_conn *super, enum ibv_wr_opcode opcode,
 ucs_status_t cw_verbs_send_registered(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
                                       const struct cw_access_iov *payload, struct cw_completion *completion)
 {
-    struct cw_verbs_conn *conn       = cw_verbs_conn_of(super);
-    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
-    const struct cw_verbs_op op      = {.completion = completion, .is_packet = 1};
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+    const struct cw_verbs_op op = {.completion = completion, .is_packet = 1};
     struct cw_verbs_segment *segment = NULL;
     struct ibv_sge sges[2];
     struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htobe32(id), .sg_list = sges, .num_sge = 2};
-    ucs_status_t status   = cw_verbs_can_send(iface, conn);
+    ucs_status_t status = cw_verbs_can_send(iface, conn);
 
     assert(header_length > 0 && header_length + payload->length <= iface->settings.segment);
     status = (status == UCS_OK) ? cw_verbs_segment_for(iface, conn, &segment) : status;
@@ -179,11 +179,11 @@ ucs_status_t cw_verbs_send_registered(struct cw_conn *super, uint8_t id, const v
         cw_bytes_copy_any(segment->data, header, header_length);
         sges[0] = (struct ibv_sge){
             .addr = (uintptr_t)segment->data, .length = (uint32_t)header_length, .lkey = segment->lkey};
-        sges[1] = (struct ibv_sge){.addr   = (uintptr_t)payload->address,
-                                   .length = (uint32_t)payload->length,
-                                   .lkey   = cw_verbs_local_key(payload->memh)};
-        status  = post_lent(conn, &wr, segment, &op, 0);
-        status  = (status == UCS_INPROGRESS && completion == NULL) ? UCS_OK : status;
+        sges[1] = (struct ibv_sge){.addr = (uintptr_t)payload->address,
+                                 .length = (uint32_t)payload->length,
+                                 .lkey = cw_verbs_local_key(payload->memh)};
+        status = post_lent(conn, &wr, segment, &op, 0);
+        status = (status == UCS_INPROGRESS && completion == NULL) ? UCS_OK : status;
     }
     CW_PROBE(send_zcopy, CW_VERBS_WIRE_ID, header_length + payload->length, (int)status);
     return status;
@@ -206,19 +206,19 @@ static ucs_status_t verbs_get_bcopy(struct cw_conn *super, size_t length, cw_unp
                                     const struct cw_access_target *from, unsigned flags,
                                     struct cw_completion *completion)
 {
-    struct cw_verbs_conn *conn       = cw_verbs_conn_of(super);
-    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
-    struct cw_verbs_op op            = {.completion = completion, .unpack = unpack, .arg = arg, .length = length};
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+    struct cw_verbs_op op = {.completion = completion, .unpack = unpack, .arg = arg, .length = length};
     struct cw_verbs_segment *segment = NULL;
-    struct ibv_send_wr wr            = {.opcode = IBV_WR_RDMA_READ, .num_sge = 1};
-    ucs_status_t status              = cw_verbs_can_send(iface, conn);
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ, .num_sge = 1};
+    ucs_status_t status = cw_verbs_can_send(iface, conn);
     struct ibv_sge sge;
 
     status = (status == UCS_OK) ? cw_verbs_segment_for(iface, conn, &segment) : status;
     if (status != UCS_OK) {
         return status;
     }
-    sge        = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = (uint32_t)length, .lkey = segment->lkey};
+    sge = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = (uint32_t)length, .lkey = segment->lkey};
     wr.sg_list = &sge;
     op.segment = segment;
     aim(&wr, from);
@@ -229,26 +229,26 @@ static ucs_status_t verbs_atomic(struct cw_conn *super, enum cw_access_op what, 
                                  uint64_t *result, const struct cw_access_target *to, unsigned flags,
                                  struct cw_completion *completion)
 {
-    struct cw_verbs_conn *conn       = cw_verbs_conn_of(super);
-    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
-    struct cw_verbs_op op            = {.completion = completion, .result = result};
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+    struct cw_verbs_op op = {.completion = completion, .result = result};
     struct cw_verbs_segment *segment = NULL;
-    struct ibv_send_wr wr            = {.num_sge = 1};
-    ucs_status_t status              = cw_verbs_can_send(iface, conn);
+    struct ibv_send_wr wr = {.num_sge = 1};
+    ucs_status_t status = cw_verbs_can_send(iface, conn);
     struct ibv_sge sge;
 
     status = (status == UCS_OK) ? cw_verbs_segment_for(iface, conn, &segment) : status;
     if (status != UCS_OK) {
         return status;
     }
-    sge        = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = sizeof(uint64_t), .lkey = segment->lkey};
+    sge = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = sizeof(uint64_t), .lkey = segment->lkey};
     wr.sg_list = &sge;
     op.segment = segment;
-    wr.opcode  = (what == CW_ACCESS_ADD) ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
+    wr.opcode = (what == CW_ACCESS_ADD) ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
     wr.wr.atomic.remote_addr = to->address;
-    wr.wr.atomic.rkey        = (uint32_t)to->key.word[0];
+    wr.wr.atomic.rkey = (uint32_t)to->key.word[0];
     wr.wr.atomic.compare_add = (what == CW_ACCESS_ADD) ? operand : compare;
-    wr.wr.atomic.swap        = operand;
+    wr.wr.atomic.swap = operand;
     return post(conn, &wr, segment, &op, flags);
 }
 
@@ -261,7 +261,7 @@ void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status
             continue;
         }
         op->is_over = 1;
-        op->status  = status;
+        op->status = status;
         if (status == UCS_OK && op->result != NULL) {
             memcpy(op->result, op->segment->data, sizeof(*op->result));
         }
@@ -311,28 +311,28 @@ unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all)
 void cw_verbs_access_limits(struct cw_verbs_iface *iface)
 {
     struct cw_access_limits *limits = &iface->super.limits.access;
-    const unsigned atomics          = iface->port.has_atomics ? (1u << CW_ACCESS_ADD) | (1u << CW_ACCESS_CSWAP) : 0;
+    const unsigned atomics = iface->port.has_atomics ? (1u << CW_ACCESS_ADD) | (1u << CW_ACCESS_CSWAP) : 0;
 
-    *limits                            = (struct cw_access_limits){.max_put_short = iface->settings.inlined,
-                                                                   .max_put_bcopy = iface->settings.segment,
-                                                                   .max_put_zcopy = iface->port.max_message,
-                                                                   .max_get_bcopy = iface->settings.segment,
-                                                                   .max_get_zcopy = iface->port.max_message,
-                                                                   .max_iov       = iface->port.max_iov,
-                                                                   .posted        = atomics & (1u << CW_ACCESS_ADD),
-                                                                   .fetching      = atomics,
-                                                                   .in_order      = 1};
+    *limits = (struct cw_access_limits){.max_put_short = iface->settings.inlined,
+                                        .max_put_bcopy = iface->settings.segment,
+                                        .max_put_zcopy = iface->port.max_message,
+                                        .max_get_bcopy = iface->settings.segment,
+                                        .max_get_zcopy = iface->port.max_message,
+                                        .max_iov = iface->port.max_iov,
+                                        .posted = atomics & (1u << CW_ACCESS_ADD),
+                                        .fetching = atomics,
+                                        .in_order = 1};
     iface->super.limits.max_registered = iface->settings.segment;
 }
 
 const struct cw_transport_access cw_verbs_access = {
-    .domain      = &cw_verbs_domain_kind,
+    .domain = &cw_verbs_domain_kind,
     .peer_domain = verbs_peer_domain,
-    .put_short   = verbs_put_short,
-    .put_bcopy   = verbs_put_bcopy,
-    .put_zcopy   = verbs_put_zcopy,
-    .get_bcopy   = verbs_get_bcopy,
-    .get_zcopy   = verbs_get_zcopy,
-    .atomic      = verbs_atomic,
-    .flush       = cw_verbs_flush_accesses,
+    .put_short = verbs_put_short,
+    .put_bcopy = verbs_put_bcopy,
+    .put_zcopy = verbs_put_zcopy,
+    .get_bcopy = verbs_get_bcopy,
+    .get_zcopy = verbs_get_zcopy,
+    .atomic = verbs_atomic,
+    .flush = cw_verbs_flush_accesses,
 };

@@ -57,12 +57,12 @@ int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr
         }
         chain = chain_of(conn); /* the chain that was just given back */
     }
-    index                      = chain->count++;
-    chain->kept[index].wr      = *wr;
+    index = chain->count++;
+    chain->kept[index].wr = *wr;
     chain->kept[index].segment = is_inline ? segment : NULL;
     memcpy(chain->kept[index].sges, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
     chain->kept[index].wr.sg_list = chain->kept[index].sges;
-    chain->kept[index].wr.next    = NULL;
+    chain->kept[index].wr.next = NULL;
     if (index > 0) {
         chain->kept[index - 1].wr.next = &chain->kept[index].wr;
     }
@@ -84,10 +84,10 @@ unsigned cw_verbs_chain_drop(struct cw_verbs_conn *conn)
             cw_verbs_segment_put(iface, chain->kept[i].segment);
         }
     }
-    chain->count        = 0;
-    chain->next         = iface->spare_chains;
+    chain->count = 0;
+    chain->next = iface->spare_chains;
     iface->spare_chains = chain;
-    conn->chain         = NULL;
+    conn->chain = NULL;
     return count;
 }
 

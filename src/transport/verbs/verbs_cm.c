@@ -97,19 +97,19 @@ static struct cw_verbs_datagram datagram_for(const struct cw_verbs_conn *conn, e
 {
     const struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
-    return (struct cw_verbs_datagram){.kind     = kind,
-                                      .key      = conn->peer.key,
-                                      .to       = conn->peer_id,
-                                      .from     = conn->id,
-                                      .mtu      = iface->local.mtu,
-                                      .reads    = iface->settings.reads,
-                                      .gid_from = conn->gid_index,
-                                      .gid_to   = conn->peer_gid,
-                                      .qp       = (conn->qp != NULL) ? conn->qp->qp_num : 0,
-                                      .psn      = conn->psn,
-                                      .epoch    = conn->epoch,
-                                      .words    = conn->words,
-                                      .length   = conn->num_words};
+    return (struct cw_verbs_datagram){.kind = kind,
+                                  .key = conn->peer.key,
+                                  .to = conn->peer_id,
+                                  .from = conn->id,
+                                  .mtu = iface->local.mtu,
+                                  .reads = iface->settings.reads,
+                                  .gid_from = conn->gid_index,
+                                  .gid_to = conn->peer_gid,
+                                  .qp = (conn->qp != NULL) ? conn->qp->qp_num : 0,
+                                  .psn = conn->psn,
+                                  .epoch = conn->epoch,
+                                  .words = conn->words,
+                                  .length = conn->num_words};
 }
 
 static void send_datagram(struct cw_verbs_conn *conn, const struct cw_verbs_datagram *datagram)
@@ -130,7 +130,7 @@ void cw_verbs_cancel(struct cw_verbs_conn *conn)
     struct cw_verbs_datagram datagram = datagram_for(conn, CW_VERBS_CANCEL);
 
     datagram.length = 0;
-    conn->is_told   = 1;
+    conn->is_told = 1;
     send_datagram(conn, &datagram);
 }
 
@@ -156,7 +156,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     struct cw_verbs_conn *conn;
     unsigned our_gid, peer_gid;
     const uint64_t now = cw_clock_ns();
-    const char *why    = find_way(iface, address, address_length, &peer, &our_gid, &peer_gid);
+    const char *why = find_way(iface, address, address_length, &peer, &our_gid, &peer_gid);
 
     if (why == NULL && peer.ethernet) {
         why = fit_routes(iface, &peer, &our_gid, &peer_gid);
@@ -175,10 +175,10 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
         return UCS_ERR_NO_MEMORY;
     }
     cw_bytes_copy_any(conn->words, hello, hello_length);
-    conn->num_words  = hello_length;
-    conn->peer       = peer;
-    conn->gid_index  = (uint8_t)our_gid;
-    conn->peer_gid   = (uint8_t)peer_gid;
+    conn->num_words = hello_length;
+    conn->peer = peer;
+    conn->gid_index = (uint8_t)our_gid;
+    conn->peer_gid = (uint8_t)peer_gid;
     conn->is_dialler = 1;
     if (conn->qp != NULL) {
         cw_verbs_retry_begin(&conn->retry, now, iface->settings.first_retry_ns, iface->settings.connect_timeout_ns);
@@ -298,16 +298,16 @@ static struct cw_verbs_conn *find_accepted(const struct cw_verbs_iface *iface, u
 static void answer_without(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello,
                            enum cw_verbs_answer answer, const uint8_t *reply, size_t length)
 {
-    const struct cw_verbs_datagram datagram = {.kind     = CW_VERBS_REPLY,
-                                               .answer   = answer,
-                                               .key      = hello->address.key,
-                                               .to       = hello->from,
-                                               .epoch    = hello->epoch,
-                                               .mtu      = iface->local.mtu,
-                                               .gid_from = hello->gid_to,
-                                               .gid_to   = hello->gid_from,
-                                               .words    = reply,
-                                               .length   = length};
+    const struct cw_verbs_datagram datagram = {.kind = CW_VERBS_REPLY,
+                                           .answer = answer,
+                                           .key = hello->address.key,
+                                           .to = hello->from,
+                                           .epoch = hello->epoch,
+                                           .mtu = iface->local.mtu,
+                                           .gid_from = hello->gid_to,
+                                           .gid_to = hello->gid_from,
+                                           .words = reply,
+                                           .length = length};
 
     cw_verbs_ud_send(iface, &hello->address, hello->gid_to, hello->gid_from, &datagram);
 }
@@ -331,9 +331,9 @@ static void refuse(struct cw_verbs_iface *iface, const struct cw_verbs_datagram 
         iface->refusals = calloc(REFUSALS, sizeof(*iface->refusals));
     }
     if (iface->refusals != NULL) {
-        refusal         = &iface->refusals[iface->next_refusal++ % REFUSALS];
-        refusal->key    = hello->address.key;
-        refusal->id     = hello->from;
+        refusal = &iface->refusals[iface->next_refusal++ % REFUSALS];
+        refusal->key = hello->address.key;
+        refusal->id = hello->from;
         refusal->length = length;
         cw_bytes_copy_any(refusal->reply, reply, length);
     }
@@ -368,12 +368,12 @@ static struct cw_verbs_conn *accept_new(struct cw_verbs_iface *iface, const stru
         cw_verbs_conn_free(conn);
         return NULL;
     }
-    conn->state     = CW_VERBS_ACCEPTING;
-    conn->peer      = hello->address;
-    conn->peer_id   = hello->from;
+    conn->state = CW_VERBS_ACCEPTING;
+    conn->peer = hello->address;
+    conn->peer_id = hello->from;
     conn->gid_index = (uint8_t)hello->gid_to;
-    conn->peer_gid  = (uint8_t)hello->gid_from;
-    error           = cw_verbs_conn_connect(conn, hello->qp, hello->psn, hello->mtu, hello->reads);
+    conn->peer_gid = (uint8_t)hello->gid_from;
+    error = cw_verbs_conn_connect(conn, hello->qp, hello->psn, hello->mtu, hello->reads);
     if (error != 0) {
         cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN, "%s: a connection is not accepted: %s", iface->port.name,
                            strerror(error));
@@ -388,10 +388,10 @@ static struct cw_verbs_conn *accept_new(struct cw_verbs_iface *iface, const stru
 static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
 {
     const struct cw_upcalls *upcalls = iface->super.upcalls;
-    struct cw_verbs_conn *conn       = find_accepted(iface, hello->address.key, hello->from);
+    struct cw_verbs_conn *conn = find_accepted(iface, hello->address.key, hello->from);
     uint8_t reply[CW_HELLO_MAX];
     size_t length = sizeof(reply);
-    bool later    = false;
+    bool later = false;
     ucs_status_t status;
 
     if (conn != NULL) {
@@ -476,7 +476,7 @@ static void take_reopen(struct cw_verbs_iface *iface, const struct cw_verbs_data
     }
     cw_verbs_dial_end(conn);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
-    conn->state    = CW_VERBS_ACCEPTING;
+    conn->state = CW_VERBS_ACCEPTING;
     conn->is_ready = 0;
     if (cw_verbs_conn_connect(conn, hello->qp, hello->psn, hello->mtu, hello->reads) != 0) {
         cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the device does not reopen it");
@@ -523,7 +523,7 @@ static unsigned reopened(struct cw_verbs_iface *iface, struct cw_verbs_conn *con
     }
     cw_verbs_dial_end(conn);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
-    conn->state    = CW_VERBS_OPEN;
+    conn->state = CW_VERBS_OPEN;
     conn->is_ready = 1;
     cw_verbs_conn_say(conn, CW_VERBS_READY);
     cw_verbs_conn_look_later(conn);
@@ -539,7 +539,7 @@ static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn 
     int error;
 
     conn->peer_id = reply->from;
-    error         = cw_verbs_conn_connect(conn, reply->qp, reply->psn, reply->mtu, reply->reads);
+    error = cw_verbs_conn_connect(conn, reply->qp, reply->psn, reply->mtu, reply->reads);
     if (error != 0) {
         cw_verbs_cancel(conn);
         cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE, strerror(error));
@@ -549,7 +549,7 @@ static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn 
     conn->words = NULL;
     cw_verbs_dial_end(conn);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
-    conn->state    = CW_VERBS_OPEN;
+    conn->state = CW_VERBS_OPEN;
     conn->is_ready = 1;
     cw_verbs_conn_say(conn, CW_VERBS_READY);
     cw_verbs_conn_look_later(conn);
@@ -588,7 +588,7 @@ static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_d
                            iface->port.name, peer);
     }
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
-    conn->state  = CW_VERBS_CLOSED;
+    conn->state = CW_VERBS_CLOSED;
     conn->status = (reply->answer == CW_VERBS_REFUSED) ? UCS_ERR_REJECTED : UCS_ERR_UNREACHABLE;
     iface->super.upcalls->opened(&conn->super, conn->status, (reply->answer == CW_VERBS_REFUSED) ? reply->words : NULL,
                                  (reply->answer == CW_VERBS_REFUSED) ? reply->length : 0);

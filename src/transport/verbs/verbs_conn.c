@@ -35,9 +35,9 @@ void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_add
 {
     *attr = (struct ibv_ah_attr){.port_num = iface->port.number, .sl = iface->settings.sl, .dlid = to->lid};
     if (to->ethernet) {
-        attr->is_global         = 1;
-        attr->grh.sgid_index    = iface->port.gid_indices[gid_index];
-        attr->grh.hop_limit     = iface->settings.hop_limit;
+        attr->is_global = 1;
+        attr->grh.sgid_index = iface->port.gid_indices[gid_index];
+        attr->grh.hop_limit = iface->settings.hop_limit;
         attr->grh.traffic_class = iface->settings.traffic_class;
         memcpy(attr->grh.dgid.raw, to->gids[peer_gid], 16);
     }
@@ -62,7 +62,7 @@ static struct ibv_qp *create_qp(struct cw_verbs_iface *iface, struct ibv_qp_init
 
     for (;;) {
         *init = asked;
-        qp    = iface->lib->create_qp(iface->pd, init);
+        qp = iface->lib->create_qp(iface->pd, init);
         if (qp != NULL || errno != EINVAL || asked.cap.max_inline_data == 0) {
             return qp;
         }
@@ -73,14 +73,14 @@ static struct ibv_qp *create_qp(struct cw_verbs_iface *iface, struct ibv_qp_init
 bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
-    struct ibv_qp_attr attr      = {.qp_state        = IBV_QPS_INIT,
-                                    .port_num        = iface->port.number,
-                                    .pkey_index      = iface->port.pkey_index,
-                                    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE}; /* empty writes, without a domain */
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                        .port_num = iface->port.number,
+                        .pkey_index = iface->port.pkey_index,
+                        .qp_access_flags = IBV_ACCESS_REMOTE_WRITE}; /* empty writes, without a domain */
     struct ibv_qp_init_attr init = {
         .send_cq = iface->send_cq,
         .recv_cq = iface->recv_cq,
-        .srq     = iface->srq,
+        .srq = iface->srq,
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = iface->settings.sends, .max_send_sge = 2, .max_inline_data = iface->settings.inlined}};
     int error;
@@ -93,10 +93,10 @@ bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn)
         attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | (iface->port.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
     }
     conn->qp = create_qp(iface, &init);
-    error    = errno;
+    error = errno;
     if (conn->qp == NULL && end_draining(iface)) {
         conn->qp = create_qp(iface, &init);
-        error    = errno;
+        error = errno;
     }
     if (conn->qp == NULL) {
         tell_limit(iface, "a queue pair", error);
@@ -112,7 +112,7 @@ bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn)
         return false;
     }
     conn->serial = ++iface->last_serial & 0x7fffffffu;
-    conn->psn    = (uint32_t)cw_random_u64() & PSN_MASK;
+    conn->psn = (uint32_t)cw_random_u64() & PSN_MASK;
     cw_hash_add(&iface->by_qp, &conn->by_qp, conn->qp->qp_num);
     iface->num_qps++;
     cw_verbs_share_cq(iface);
@@ -134,9 +134,9 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
         return NULL;
     }
     conn->super.iface = &iface->super;
-    conn->super.user  = user;
-    conn->ops_end     = &conn->ops;
-    conn->alarm.fire  = on_alarm;
+    conn->super.user = user;
+    conn->ops_end = &conn->ops;
+    conn->alarm.fire = on_alarm;
     conn->posted = conn->completed = conn->signalled = conn->looked = conn->lent = (uint32_t)cw_counter_start;
     cw_list_init(&conn->blocked);
     cw_list_init(&conn->due);
@@ -296,7 +296,7 @@ static void forget(struct cw_verbs_conn *conn)
         cw_idmap_remove(&iface->ids, conn->id);
     }
     conn->super.user = NULL;
-    conn->state      = CW_VERBS_DRAINING;
+    conn->state = CW_VERBS_DRAINING;
 }
 
 void cw_verbs_conn_end(struct cw_verbs_conn *conn)
@@ -347,15 +347,15 @@ static int end_draining(struct cw_verbs_iface *iface)
 
 int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn, unsigned mtu, unsigned reads)
 {
-    struct cw_verbs_iface *iface             = cw_verbs_iface_of(&conn->super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     const struct cw_verbs_settings *settings = &iface->settings;
-    const unsigned our_mtu                   = iface->local.mtu;
-    struct ibv_qp_attr attr                  = {.qp_state           = IBV_QPS_RTR,
-                                                .path_mtu           = (enum ibv_mtu)((mtu < our_mtu) ? mtu : our_mtu),
-                                                .dest_qp_num        = qp,
-                                                .rq_psn             = psn & PSN_MASK,
-                                                .max_dest_rd_atomic = settings->reads,
-                                                .min_rnr_timer      = settings->rnr_timer};
+    const unsigned our_mtu = iface->local.mtu;
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+                     .path_mtu = (enum ibv_mtu)((mtu < our_mtu) ? mtu : our_mtu),
+                     .dest_qp_num = qp,
+                     .rq_psn = psn & PSN_MASK,
+                     .max_dest_rd_atomic = settings->reads,
+                     .min_rnr_timer = settings->rnr_timer};
     int error;
 
     cw_verbs_path(iface, &conn->peer, conn->gid_index, conn->peer_gid, &attr.ah_attr);
@@ -367,12 +367,12 @@ int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn,
     if (error != 0) {
         return error;
     }
-    attr = (struct ibv_qp_attr){.qp_state      = IBV_QPS_RTS,
-                                .sq_psn        = conn->psn,
-                                .timeout       = settings->timeout,
-                                .retry_cnt     = settings->retries,
-                                .rnr_retry     = settings->rnr_retries,
-                                .max_rd_atomic = (uint8_t)((reads < settings->reads) ? reads : settings->reads)};
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+                           .sq_psn = conn->psn,
+                           .timeout = settings->timeout,
+                           .retry_cnt = settings->retries,
+                           .rnr_retry = settings->rnr_retries,
+                           .max_rd_atomic = (uint8_t)((reads < settings->reads) ? reads : settings->reads)};
     return iface->lib->modify_qp(conn->qp, &attr,
                                  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                                      IBV_QP_MAX_QP_RD_ATOMIC);
@@ -405,7 +405,7 @@ void cw_verbs_peer_text(const struct cw_verbs_conn *conn, char *text, size_t siz
 void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const char *why)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
-    struct cw_text text          = {0};
+    struct cw_text text = {0};
     char peer[CW_VERBS_GID_TEXT + 32];
 
     if (conn->state >= CW_VERBS_FAILING) {
@@ -419,7 +419,7 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     cw_text_addf(&text, "RDMA connection by %s with %s: %s", iface->port.name, peer, why);
     free(conn->super.end);
     conn->super.end = text.data;
-    conn->status    = status;
+    conn->status = status;
     cw_verbs_live_remove(conn);
     if (!conn->is_ended) { /* after the peer's END no packet arrives, and the END is still to be acknowledged */
         break_qp(conn);
@@ -432,8 +432,8 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
 int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment, int signal)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
-    const uint32_t half          = iface->settings.sends / 2;
-    const int is_inline          = (wr->send_flags & IBV_SEND_INLINE) != 0;
+    const uint32_t half = iface->settings.sends / 2;
+    const int is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
     struct ibv_send_wr *bad;
     int error = 0, is_kept;
 
@@ -444,7 +444,7 @@ int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struc
         iface->hurried = 0;
     }
     wr->wr_id = ((uint64_t)conn->serial << 32) | conn->posted;
-    is_kept   = cw_unlikely(conn->batches > 0) && cw_verbs_chain_keep(conn, wr, segment);
+    is_kept = cw_unlikely(conn->batches > 0) && cw_verbs_chain_keep(conn, wr, segment);
     if (!is_kept) {
         if (cw_unlikely(conn->chain != NULL) && !cw_verbs_chain_send(conn)) {
             error = EIO;
@@ -505,7 +505,7 @@ static ucs_status_t failure_status(const struct cw_verbs_conn *conn, const struc
 static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
 {
     struct cw_hash_link *link = cw_hash_find(&iface->by_qp, wc->qp_num);
-    const uint32_t number     = (uint32_t)wc->wr_id;
+    const uint32_t number = (uint32_t)wc->wr_id;
     struct cw_verbs_conn *conn;
 
     conn = (link != NULL) ? cw_container_of(link, struct cw_verbs_conn, by_qp) : NULL;
@@ -523,7 +523,7 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
             return;
         }
         if (conn->state == CW_VERBS_YIELDING) { /* the peer may have parked it before it acknowledged the answer */
-            conn->lost        = failure_text(iface, wc);
+            conn->lost = failure_text(iface, wc);
             conn->lost_status = UCS_ERR_ENDPOINT_TIMEOUT;
             return;
         }
@@ -537,7 +537,7 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
     free_slots(iface, conn, number + 1, UCS_OK);
     if (conn->state == CW_VERBS_LEAVING && conn->is_last && number == conn->end) {
         conn->is_told = 1;
-        conn->state   = CW_VERBS_OVER;
+        conn->state = CW_VERBS_OVER;
     }
     if (conn->state == CW_VERBS_OVER || conn->state == CW_VERBS_PARTING || conn->num_flushes > 0 ||
         conn->ops != NULL || !cw_list_empty(&conn->blocked)) {
@@ -577,7 +577,7 @@ static void flush_at(struct cw_verbs_conn *conn, unsigned index, ucs_status_t st
 static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
     const struct cw_upcalls *upcalls = iface->super.upcalls;
-    unsigned count                   = 0;
+    unsigned count = 0;
 
     if (conn->state == CW_VERBS_OVER) {
         cw_verbs_conn_free(conn);
@@ -783,7 +783,7 @@ void cw_verbs_watch(struct cw_conn *super)
 
 void cw_verbs_abandon(struct cw_conn *super)
 {
-    struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
 
     if (conn->state == CW_VERBS_DIALLING && conn->is_said) {
@@ -794,7 +794,7 @@ void cw_verbs_abandon(struct cw_conn *super)
     cw_list_remove(&conn->blocked);
     cw_list_remove(&conn->due);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
-    conn->state  = CW_VERBS_CLOSED;
+    conn->state = CW_VERBS_CLOSED;
     conn->status = UCS_ERR_CONNECTION_RESET;
 }
 
@@ -802,7 +802,7 @@ void cw_verbs_abandon(struct cw_conn *super)
 static void say_end(struct cw_verbs_conn *conn)
 {
     conn->is_last = 1;
-    conn->end     = conn->posted;
+    conn->end = conn->posted;
     cw_verbs_conn_say(conn, CW_VERBS_END);
 }
 
@@ -811,7 +811,7 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
     free(conn->words);
-    conn->words    = NULL;
+    conn->words = NULL;
     conn->is_ready = 1;
     if (conn->state == CW_VERBS_LEAVING) {
         if (!conn->is_last) {
@@ -872,7 +872,7 @@ static void leave_parked(struct cw_verbs_conn *conn)
         cw_verbs_park(conn);
     }
     cw_verbs_live_remove(conn);
-    conn->state   = CW_VERBS_LEAVING;
+    conn->state = CW_VERBS_LEAVING;
     conn->is_told = 1;
     cw_verbs_retry_begin(&conn->retry, now, cw_verbs_iface_of(&conn->super)->settings.first_retry_ns, LEAVING_NS);
     (void)cw_verbs_say_close(conn, now);
@@ -880,7 +880,7 @@ static void leave_parked(struct cw_verbs_conn *conn)
 
 void cw_verbs_close_conn(struct cw_conn *super)
 {
-    struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
 
     if (uses_memory(conn)) {
@@ -895,7 +895,7 @@ void cw_verbs_close_conn(struct cw_conn *super)
     if (conn->is_ended && !conn->is_broken && cw_clock_ns() < conn->grace_ns) {
         cw_list_remove(&conn->blocked);
         conn->super.user = NULL;
-        conn->state      = CW_VERBS_LEAVING;
+        conn->state = CW_VERBS_LEAVING;
         cw_poller_alarm_set(iface->poller, &conn->alarm, conn->grace_ns);
         return;
     }

@@ -124,9 +124,9 @@ static ucs_status_t post(struct cw_verbs_conn *conn, uint8_t id, struct ibv_sge 
 
 static ucs_status_t send_packed(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
-    struct cw_verbs_conn *conn       = cw_verbs_conn_of(super);
-    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
-    ucs_status_t status              = cw_verbs_can_send(iface, conn);
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+    ucs_status_t status = cw_verbs_can_send(iface, conn);
     struct cw_verbs_segment *segment = NULL;
     struct ibv_sge sge;
     size_t length;
@@ -140,7 +140,7 @@ static ucs_status_t send_packed(struct cw_conn *super, uint8_t id, size_t max, c
         return status;
     }
     length = pack(segment->data, max, arg);
-    sge    = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = (uint32_t)length, .lkey = segment->lkey};
+    sge = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = (uint32_t)length, .lkey = segment->lkey};
     return post(conn, id, &sge, length > 0, segment, (length <= conn->max_inline) ? IBV_SEND_INLINE : 0);
 }
 
@@ -174,9 +174,9 @@ static ucs_status_t verbs_send_short(struct cw_conn *super, uint8_t id, uint64_t
                                      size_t length)
 {
     struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
-    struct two_parts parts     = {.header = header, .payload = payload, .length = length};
-    struct ibv_sge sges[2]     = {{.addr = (uintptr_t)&header, .length = sizeof(header)},
-                                  {.addr = (uintptr_t)payload, .length = (uint32_t)length}};
+    struct two_parts parts = {.header = header, .payload = payload, .length = length};
+    struct ibv_sge sges[2] = {{.addr = (uintptr_t)&header, .length = sizeof(header)},
+                              {.addr = (uintptr_t)payload, .length = (uint32_t)length}};
     ucs_status_t status;
 
     if (cw_unlikely(sizeof(header) + length > conn->max_inline || conn->batches > 0)) {
@@ -237,7 +237,7 @@ static int verbs_owes(const struct cw_iface *super)
  * others, without segments: beyond most_kept, and when less than half of the receives are posted, it gets copies. */
 static void *verbs_keep(struct cw_conn *super, const void *data)
 {
-    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
     struct cw_verbs_segment *segment = iface->handed;
 
     if (segment == NULL || segment->data != data || iface->kept >= iface->most_kept ||
@@ -259,21 +259,21 @@ static void verbs_give_back(struct cw_iface *super, void *kept)
 }
 
 const struct cw_transport_packets cw_verbs_packets = {
-    .send_short      = verbs_send_short,
-    .send_bcopy      = verbs_send_bcopy,
+    .send_short = verbs_send_short,
+    .send_bcopy = verbs_send_bcopy,
     .send_registered = cw_verbs_send_registered,
-    .batch           = cw_verbs_batch,
-    .flush           = verbs_flush,
-    .owes            = verbs_owes,
-    .keep            = verbs_keep,
-    .give_back       = verbs_give_back,
+    .batch = cw_verbs_batch,
+    .flush = verbs_flush,
+    .owes = verbs_owes,
+    .keep = verbs_keep,
+    .give_back = verbs_give_back,
 };
 
 /* The device tells once that no receive is left, and then has to be asked again. */
 static void ask_for_dry(struct cw_verbs_iface *iface)
 {
     struct ibv_srq_attr attr = {.srq_limit = 1};
-    const int error          = iface->lib->modify_srq(iface->srq, &attr, IBV_SRQ_LIMIT);
+    const int error = iface->lib->modify_srq(iface->srq, &attr, IBV_SRQ_LIMIT);
 
     if (error != 0) {
         cw_debug("%s does not tell when receives run out: %s", iface->port.name, strerror(error));
@@ -313,7 +313,7 @@ void cw_verbs_refill(struct cw_verbs_iface *iface)
         for (i = (unsigned)(bad - wrs); i < num; i++) {
             cw_verbs_segment_put(iface, (struct cw_verbs_segment *)(uintptr_t)wrs[i].wr_id); /* NOLINT: our own */
         }
-        num   = (unsigned)(bad - wrs);
+        num = (unsigned)(bad - wrs);
         errno = error;
         if (iface->receiving + num == 0 && iface->num_conns > 0) {
             cw_verbs_gone(iface, "it takes no receives");
@@ -329,7 +329,7 @@ void cw_verbs_refill(struct cw_verbs_iface *iface)
 ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
 {
     struct ibv_srq_init_attr init = {.srq_context = iface,
-                                     .attr        = {.max_wr = iface->settings.receives, .max_sge = 1}};
+                                     .attr = {.max_wr = iface->settings.receives, .max_sge = 1}};
     struct cw_verbs_segment *segment;
     int error;
 
@@ -359,10 +359,10 @@ ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
     error = errno;
     (void)iface->lib->destroy_srq(iface->srq);
     cw_verbs_pool_free(iface);
-    iface->srq       = NULL;
-    iface->missing   = 0;
+    iface->srq = NULL;
+    iface->missing = 0;
     iface->receiving = 0;
-    errno            = error;
+    errno = error;
     return UCS_ERR_NO_MEMORY;
 }
 
@@ -396,12 +396,12 @@ static unsigned take_packet(struct cw_verbs_iface *iface, struct cw_verbs_conn *
 unsigned cw_verbs_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
 {
     struct cw_verbs_segment *segment = (struct cw_verbs_segment *)(uintptr_t)wc->wr_id; /* NOLINT: our own */
-    struct cw_hash_link *link        = cw_hash_find(&iface->by_qp, wc->qp_num);
+    struct cw_hash_link *link = cw_hash_find(&iface->by_qp, wc->qp_num);
     struct cw_verbs_conn *conn;
     unsigned count = 0;
 
     iface->handed = segment;
-    conn          = (link != NULL) ? cw_container_of(link, struct cw_verbs_conn, by_qp) : NULL;
+    conn = (link != NULL) ? cw_container_of(link, struct cw_verbs_conn, by_qp) : NULL;
     if (conn == NULL) {
         /* A completion of an earlier queue pair. */
     } else if (wc->status != IBV_WC_SUCCESS) {

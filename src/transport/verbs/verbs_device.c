@@ -57,7 +57,7 @@ static uint8_t rnr_timer(uint64_t timeout_ns)
     static const uint32_t times[31] = {1,    2,    3,    4,    6,     8,     12,    16,    24,   32,   48,
                                        64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536, 2048,
                                        3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
-    uint8_t i                       = 0;
+    uint8_t i = 0;
 
     while (i < 30 && (uint64_t)times[i] * 10000 < timeout_ns) {
         i++;
@@ -75,42 +75,42 @@ void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_sett
     char *end = NULL;
     unsigned long pkey;
 
-    *settings           = (struct cw_verbs_settings){0};
+    *settings = (struct cw_verbs_settings){0};
     settings->gid_index = number_or_auto(config->ib_gid_index, CW_VERBS_NOT_SET);
-    settings->pkey      = CW_VERBS_NOT_SET;
-    pkey                = strtoul(config->ib_pkey, &end, 0);
+    settings->pkey = CW_VERBS_NOT_SET;
+    pkey = strtoul(config->ib_pkey, &end, 0);
     if (end != config->ib_pkey && *end == '\0') {
         settings->pkey = pkey & PKEY_MASK;
     } else if (strcmp(config->ib_pkey, "auto") != 0) {
         cw_warn("UCX_IB_PKEY=%s is no number and not auto; taken for auto", config->ib_pkey);
     }
-    settings->sl                   = (uint8_t)clamp(number_or_auto(config->ib_sl, 0), 0, 15);
-    settings->traffic_class        = (uint8_t)clamp(number_or_auto(config->ib_traffic_class, DEFAULT_ROCE_TC), 0, 255);
+    settings->sl = (uint8_t)clamp(number_or_auto(config->ib_sl, 0), 0, 15);
+    settings->traffic_class = (uint8_t)clamp(number_or_auto(config->ib_traffic_class, DEFAULT_ROCE_TC), 0, 255);
     settings->traffic_class_chosen = config->ib_traffic_class == CW_ULUNITS_AUTO;
-    settings->hop_limit            = (uint8_t)clamp(config->ib_hop_limit, 1, 255);
-    settings->timeout              = ack_timeout(config->rc_timeout_ns);
-    settings->retries              = (uint8_t)clamp(config->rc_retry_count, 0, MOST_RETRIES);
-    settings->rnr_timer            = rnr_timer(config->rc_rnr_timeout_ns);
-    settings->rnr_retries          = (uint8_t)clamp(config->rc_rnr_retry_count, 0, 7);
-    settings->reads                = (uint8_t)clamp(number_or_auto(config->rc_max_rd_atomic, 16), 1, 128);
-    settings->sends                = (unsigned)clamp(config->rc_tx_queue_len, 16, 4096);
-    settings->receives             = (unsigned)clamp(config->rc_rx_queue_len, 32, 32768);
-    settings->most_live            = (config->rc_max_num_eps > 1) ? config->rc_max_num_eps : 1;
-    settings->inlined              = (unsigned)clamp(config->rc_tx_min_inline, 8, 512);
+    settings->hop_limit = (uint8_t)clamp(config->ib_hop_limit, 1, 255);
+    settings->timeout = ack_timeout(config->rc_timeout_ns);
+    settings->retries = (uint8_t)clamp(config->rc_retry_count, 0, MOST_RETRIES);
+    settings->rnr_timer = rnr_timer(config->rc_rnr_timeout_ns);
+    settings->rnr_retries = (uint8_t)clamp(config->rc_rnr_retry_count, 0, 7);
+    settings->reads = (uint8_t)clamp(number_or_auto(config->rc_max_rd_atomic, 16), 1, 128);
+    settings->sends = (unsigned)clamp(config->rc_tx_queue_len, 16, 4096);
+    settings->receives = (unsigned)clamp(config->rc_rx_queue_len, 32, 32768);
+    settings->most_live = (config->rc_max_num_eps > 1) ? config->rc_max_num_eps : 1;
+    settings->inlined = (unsigned)clamp(config->rc_tx_min_inline, 8, 512);
     /* A piece of this many bytes of a message, and the header before it. */
-    settings->segment       = ((size_t)clamp(config->ib_seg_size, 2048, 1u << 20) & ~(size_t)63) + HEADER_ROOM;
+    settings->segment = ((size_t)clamp(config->ib_seg_size, 2048, 1u << 20) & ~(size_t)63) + HEADER_ROOM;
     settings->most_segments = clamp(number_or_auto(config->ib_max_segments, 8192), settings->receives + 64, 1u << 20);
     settings->connect_timeout_ns = config->ud_timeout_ns;
-    settings->first_retry_ns     = 20000000;
-    settings->keepalive_ns       = config->keepalive_interval_ns;
+    settings->first_retry_ns = 20000000;
+    settings->keepalive_ns = config->keepalive_interval_ns;
     settings->guarded = (config->auth_key_file != NULL && config->auth_key_file[0] != '\0') || config->auth_tls != 0;
 }
 
 void cw_verbs_settings_fit(struct cw_verbs_settings *settings, const struct cw_verbs_port *port)
 {
-    settings->reads    = (settings->reads > port->max_reads) ? (uint8_t)port->max_reads : settings->reads;
-    settings->retries  = (settings->retries > port->max_retries) ? (uint8_t)port->max_retries : settings->retries;
-    settings->sends    = (settings->sends > port->max_sends) ? port->max_sends : settings->sends;
+    settings->reads = (settings->reads > port->max_reads) ? (uint8_t)port->max_reads : settings->reads;
+    settings->retries = (settings->retries > port->max_retries) ? (uint8_t)port->max_retries : settings->retries;
+    settings->sends = (settings->sends > port->max_sends) ? port->max_sends : settings->sends;
     while ((settings->sends & (settings->sends - 1)) != 0) {
         settings->sends &= settings->sends - 1; /* numbers of requests go on behind 2^32 - 1 with place 0 */
     }
@@ -141,8 +141,8 @@ static void set_rate(struct cw_verbs_port *port, const struct ibv_port_attr *att
     static const struct {
         uint8_t code;
         unsigned lanes;
-    } widths[]     = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-    double speed   = 2.5;
+    } widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+    double speed = 2.5;
     unsigned lanes = 1;
     size_t i;
 
@@ -183,7 +183,7 @@ static void find_gids(const struct cw_verbs_library *lib, struct ibv_context *co
     int i, error, local = 0;
 
     if (settings->gid_index != CW_VERBS_NOT_SET || !port->address.ethernet) {
-        i     = (settings->gid_index != CW_VERBS_NOT_SET) ? (int)clamp(settings->gid_index, 0, 255) : 0;
+        i = (settings->gid_index != CW_VERBS_NOT_SET) ? (int)clamp(settings->gid_index, 0, 255) : 0;
         error = lib->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry));
         if (error == 0 && port->address.ethernet && memcmp(entry.gid.raw, empty, sizeof(empty)) == 0) {
             snprintf(port->why, sizeof(port->why), "its GID of index %d (UCX_IB_GID_INDEX) is empty", i);
@@ -233,14 +233,14 @@ static void find_pkey(const struct cw_verbs_library *lib, struct ibv_context *co
             continue;
         }
         if (found < 0 || ((pkey & PKEY_FULL) && !(port->address.pkey & PKEY_FULL))) {
-            found              = i;
+            found = i;
             port->address.pkey = pkey;
-            port->pkey_index   = (uint16_t)i;
+            port->pkey_index = (uint16_t)i;
         }
     }
     if (found >= 0) {
         port->is_broken = 0;
-        port->why[0]    = '\0';
+        port->why[0] = '\0';
     } else if (!port->is_broken) {
         snprintf(port->why, sizeof(port->why), "it is in no partition that UCX_IB_PKEY allows");
     }
@@ -270,20 +270,20 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
         breaks(port, "asking for its attributes", error);
         return;
     }
-    port->max_qps   = (unsigned)clamp((uint64_t)limits.max_qp, 4, INT32_MAX);
+    port->max_qps = (unsigned)clamp((uint64_t)limits.max_qp, 4, INT32_MAX);
     port->max_reads = (limits.max_qp_rd_atom > 0) ? (unsigned)limits.max_qp_rd_atom : 1;
     /* RDMA in software takes 7 to mean without end, as only the retries of a peer without receives may be. */
-    port->max_retries      = (limits.vendor_id == VENDOR_RXE) ? MOST_RETRIES - 1 : MOST_RETRIES;
-    port->max_sends        = (unsigned)limits.max_qp_wr;
-    port->max_receives     = (unsigned)limits.max_srq_wr;
-    port->max_completions  = (unsigned)clamp((uint64_t)limits.max_cqe, 2 * CW_VERBS_UD_RECEIVES, INT32_MAX);
-    port->max_iov          = (unsigned)clamp((uint64_t)limits.max_sge, 2, CW_VERBS_MAX_IOV);
-    port->max_message      = (size_t)clamp(attr.max_msg_sz, 4096, 1u << 30);
-    port->has_atomics      = limits.atomic_cap != IBV_ATOMIC_NONE;
-    port->breaks_unseen    = limits.vendor_id == VENDOR_RXE;
+    port->max_retries = (limits.vendor_id == VENDOR_RXE) ? MOST_RETRIES - 1 : MOST_RETRIES;
+    port->max_sends = (unsigned)limits.max_qp_wr;
+    port->max_receives = (unsigned)limits.max_srq_wr;
+    port->max_completions = (unsigned)clamp((uint64_t)limits.max_cqe, 2 * CW_VERBS_UD_RECEIVES, INT32_MAX);
+    port->max_iov = (unsigned)clamp((uint64_t)limits.max_sge, 2, CW_VERBS_MAX_IOV);
+    port->max_message = (size_t)clamp(attr.max_msg_sz, 4096, 1u << 30);
+    port->has_atomics = limits.atomic_cap != IBV_ATOMIC_NONE;
+    port->breaks_unseen = limits.vendor_id == VENDOR_RXE;
     port->address.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-    port->address.mtu      = (unsigned)attr.active_mtu;
-    port->address.lid      = attr.lid;
+    port->address.mtu = (unsigned)attr.active_mtu;
+    port->address.lid = attr.lid;
     set_rate(port, &attr);
     find_pkey(lib, context, settings, attr.pkey_tbl_len, port);
     find_gids(lib, context, settings, attr.gid_tbl_len, port);
@@ -326,7 +326,7 @@ static unsigned list_ports(const struct cw_verbs_settings *settings, struct cw_v
     list = (lib != NULL) ? lib->get_device_list(&num) : NULL;
     for (i = 0; list != NULL && i < num; i++) {
         context = lib->open_device(list[i]);
-        error   = (context == NULL) ? errno : lib->query_device(context, &limits);
+        error = (context == NULL) ? errno : lib->query_device(context, &limits);
         if (context == NULL || error != 0) {
             limits.phys_port_cnt = 0;
             if (count < MAX_PORTS) {
@@ -421,15 +421,15 @@ struct ibv_context *cw_verbs_device_open(const struct cw_verbs_library *lib, con
                                          const char *name, struct cw_verbs_port *port)
 {
     struct ibv_context *context = NULL;
-    const char *colon           = strrchr(name, ':');
-    const size_t length         = (colon != NULL) ? (size_t)(colon - name) : strlen(name);
-    const uint8_t number        = (colon != NULL) ? (uint8_t)strtoul(colon + 1, NULL, 10) : 1;
+    const char *colon = strrchr(name, ':');
+    const size_t length = (colon != NULL) ? (size_t)(colon - name) : strlen(name);
+    const uint8_t number = (colon != NULL) ? (uint8_t)strtoul(colon + 1, NULL, 10) : 1;
     struct ibv_device **list;
     const char *device;
     int num = 0, i;
 
     *port = (struct cw_verbs_port){.why = "it is not there any more"};
-    list  = lib->get_device_list(&num);
+    list = lib->get_device_list(&num);
     if (list == NULL) {
         breaks(port, "listing the devices", errno);
     }

@@ -51,7 +51,7 @@ static uint64_t types_by_address(void)
  * one of the device's driver; older ones lack it. */
 static void find_paging(struct cw_verbs_domain *domain)
 {
-    const uint32_t needed       = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE;
+    const uint32_t needed = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE;
     struct verbs_context *calls = verbs_get_ctx_op(domain->context, query_device_ex);
     struct ibv_device_attr_ex attr;
     uint32_t can;
@@ -60,7 +60,7 @@ static void find_paging(struct cw_verbs_domain *domain)
     if (calls != NULL && calls->query_device_ex(domain->context, NULL, &attr, sizeof(attr)) == 0) {
         can = (attr.odp_caps.general_caps & IBV_ODP_SUPPORT) ? attr.odp_caps.per_transport_caps.rc_odp_caps : 0;
         domain->super.attr.on_demand = (can & needed) == needed;
-        domain->pages_atomics        = (can & IBV_ODP_SUPPORT_ATOMIC) != 0;
+        domain->pages_atomics = (can & IBV_ODP_SUPPORT_ATOMIC) != 0;
     }
     if (!domain->super.attr.on_demand) {
         cw_diag("%s does not page memory on demand, so memory is pinned (UCX_REG_NONBLOCK_MEM_TYPES)",
@@ -70,9 +70,9 @@ static void find_paging(struct cw_verbs_domain *domain)
 
 static ucs_status_t domain_open(const struct cw_config *config, const char *device, struct cw_domain **domain_p)
 {
-    const char *why                    = NULL;
+    const char *why = NULL;
     const struct cw_verbs_library *lib = cw_verbs_library(&why);
-    struct cw_verbs_domain *domain     = (lib != NULL) ? calloc(1, sizeof(*domain)) : NULL;
+    struct cw_verbs_domain *domain = (lib != NULL) ? calloc(1, sizeof(*domain)) : NULL;
     struct cw_verbs_settings settings;
 
     if (domain == NULL) {
@@ -80,20 +80,20 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
         return (lib == NULL) ? UCS_ERR_NO_DEVICE : UCS_ERR_NO_MEMORY;
     }
     cw_verbs_settings_load(config, &settings);
-    domain->lib        = lib;
+    domain->lib = lib;
     domain->super.kind = &cw_verbs_domain_kind;
-    domain->super.attr = (struct cw_domain_attr){.memory_types     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
-                                                 .by_address       = types_by_address(),
-                                                 .by_dmabuf        = (lib->reg_dmabuf_mr != NULL) ? GPUS : 0,
-                                                 .device_helps     = "rdma-core 34 and Linux 5.12, or the kernel "
-                                                                     "module nvidia_peermem, would help",
-                                                 .part_length      = PART_LENGTH,
-                                                 .register_ns      = 30000,
-                                                 .register_byte_ns = 0.02,
-                                                 .pins             = 1};
+    domain->super.attr = (struct cw_domain_attr){.memory_types = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+                                             .by_address = types_by_address(),
+                                             .by_dmabuf = (lib->reg_dmabuf_mr != NULL) ? GPUS : 0,
+                                             .device_helps = "rdma-core 34 and Linux 5.12, or the kernel "
+                                                                 "module nvidia_peermem, would help",
+                                             .part_length = PART_LENGTH,
+                                             .register_ns = 30000,
+                                             .register_byte_ns = 0.02,
+                                             .pins = 1};
     domain->super.attr.memory_types |= domain->super.attr.by_address | domain->super.attr.by_dmabuf;
     domain->context = cw_verbs_device_open(lib, &settings, device, &domain->port);
-    domain->pd      = (domain->context != NULL) ? lib->alloc_pd(domain->context) : NULL;
+    domain->pd = (domain->context != NULL) ? lib->alloc_pd(domain->context) : NULL;
     if (domain->pd == NULL) {
         cw_warn("verbs/%s is left out: %s%s", device, (domain->context == NULL) ? "" : "its protection domain: ",
                 (domain->context == NULL) ? domain->port.why : strerror(errno));
@@ -129,7 +129,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
                                struct cw_memh **memh_p)
 {
     struct cw_verbs_domain *domain = domain_of(super);
-    struct cw_verbs_memh *memh     = malloc(sizeof(*memh));
+    struct cw_verbs_memh *memh = malloc(sizeof(*memh));
     ucs_status_t status;
 
     if (memh == NULL) {
@@ -148,7 +148,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
         return status;
     }
     memh->super = (struct cw_memh){.domain = super, .rights = rights};
-    *memh_p     = &memh->super;
+    *memh_p = &memh->super;
     return UCS_OK;
 }
 
@@ -157,7 +157,7 @@ static ucs_status_t domain_reg_dmabuf(struct cw_domain *super, const struct cw_m
                                       size_t length, unsigned rights, struct cw_memh **memh_p)
 {
     struct cw_verbs_domain *domain = domain_of(super);
-    struct cw_verbs_memh *memh     = malloc(sizeof(*memh));
+    struct cw_verbs_memh *memh = malloc(sizeof(*memh));
     ucs_status_t status;
 
     if (memh == NULL) {
@@ -174,7 +174,7 @@ static ucs_status_t domain_reg_dmabuf(struct cw_domain *super, const struct cw_m
         return status;
     }
     memh->super = (struct cw_memh){.domain = super, .rights = rights};
-    *memh_p     = &memh->super;
+    *memh_p = &memh->super;
     return UCS_OK;
 }
 
@@ -214,12 +214,12 @@ uint32_t cw_verbs_local_key(const struct cw_memh *super)
 }
 
 const struct cw_domain_kind cw_verbs_domain_kind = {
-    .name       = "verbs",
-    .open       = domain_open,
-    .close      = domain_close,
-    .reg        = domain_reg,
+    .name = "verbs",
+    .open = domain_open,
+    .close = domain_close,
+    .reg = domain_reg,
     .reg_dmabuf = domain_reg_dmabuf,
-    .dereg      = domain_dereg,
+    .dereg = domain_dereg,
     .write_part = domain_write_part,
-    .read_part  = domain_read_part,
+    .read_part = domain_read_part,
 };

@@ -171,8 +171,8 @@ void cw_verbs_look_for_broken(struct cw_verbs_iface *iface)
 static void resize_cq(struct cw_verbs_iface *iface, uint64_t conns)
 {
     const uint64_t most = iface->port.max_completions;
-    const uint64_t few  = conns * FEW_PLACES + CW_VERBS_UD_SENDS;
-    uint64_t needed     = conns * iface->settings.sends + CW_VERBS_UD_SENDS;
+    const uint64_t few = conns * FEW_PLACES + CW_VERBS_UD_SENDS;
+    uint64_t needed = conns * iface->settings.sends + CW_VERBS_UD_SENDS;
 
     if (needed > ENOUGH_PLACES) {
         needed = (few < ENOUGH_PLACES) ? ENOUGH_PLACES : few;
@@ -246,7 +246,7 @@ static ucs_status_t make_queues(struct cw_verbs_iface *iface)
         return cw_verbs_lacks(iface, "a completion queue", errno);
     }
     iface->most_held = (unsigned)iface->recv_cq->cqe + CW_VERBS_BATCH;
-    iface->held      = malloc(iface->most_held * sizeof(*iface->held));
+    iface->held = malloc(iface->most_held * sizeof(*iface->held));
     return (iface->held == NULL) ? cw_verbs_lacks(iface, "its completions", ENOMEM) : cw_verbs_ud_open(iface);
 }
 
@@ -256,12 +256,12 @@ static ucs_status_t watch_descriptors(struct cw_verbs_iface *iface)
 
     cw_verbs_unblock(iface->context->async_fd);
     iface->async = (struct cw_poll_item){.fd = iface->context->async_fd, .ready = on_async};
-    status       = cw_poller_add(iface->poller, &iface->async, CW_POLL_READ);
+    status = cw_poller_add(iface->poller, &iface->async, CW_POLL_READ);
     if (status != UCS_OK) {
         iface->async.fd = -1;
     } else if (iface->channel != NULL) {
         iface->events = (struct cw_poll_item){.fd = iface->channel->fd, .ready = on_events};
-        status        = cw_poller_add(iface->poller, &iface->events, CW_POLL_READ);
+        status = cw_poller_add(iface->poller, &iface->events, CW_POLL_READ);
         if (status != UCS_OK) {
             iface->events.fd = -1;
         }
@@ -273,22 +273,22 @@ static void set_limits(struct cw_verbs_iface *iface)
 {
     struct cw_limits *limits = &iface->super.limits;
 
-    limits->max_short     = iface->settings.inlined - sizeof(uint64_t);
-    limits->max_bcopy     = iface->settings.segment;
-    limits->latency_ns    = 1000;
+    limits->max_short = iface->settings.inlined - sizeof(uint64_t);
+    limits->max_bcopy = iface->settings.segment;
+    limits->latency_ns = 1000;
     limits->bandwidth_bps = iface->port.bandwidth_bps;
-    limits->overhead_ns   = 200;
-    limits->keep_room     = CW_VERBS_KEEP_ROOM;
-    iface->most_kept      = (unsigned)(iface->settings.most_segments - iface->settings.receives) / 2;
+    limits->overhead_ns = 200;
+    limits->keep_room = CW_VERBS_KEEP_ROOM;
+    iface->most_kept = (unsigned)(iface->settings.most_segments - iface->settings.receives) / 2;
 }
 
 static void set_address(struct cw_verbs_iface *iface)
 {
-    iface->local            = iface->port.address;
+    iface->local = iface->port.address;
     iface->local.watch_port = iface->watched.port;
-    iface->local.qp       = iface->ud->qp_num;
-    iface->local.key      = iface->key;
-    iface->local.domain   = (iface->domain != NULL) ? iface->domain->super.number : 0;
+    iface->local.qp = iface->ud->qp_num;
+    iface->local.key = iface->key;
+    iface->local.domain = (iface->domain != NULL) ? iface->domain->super.number : 0;
     iface->address_length = cw_verbs_address_encode(&iface->local, iface->address);
 }
 
@@ -328,7 +328,7 @@ static void free_iface(struct cw_verbs_iface *iface)
         (void)lib->close_device(iface->context);
     }
     while (iface->spare_ops != NULL) {
-        op               = iface->spare_ops;
+        op = iface->spare_ops;
         iface->spare_ops = op->next;
         free(op);
     }
@@ -344,9 +344,9 @@ static void free_iface(struct cw_verbs_iface *iface)
 
 static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
 {
-    const char *why                    = NULL;
+    const char *why = NULL;
     const struct cw_verbs_library *lib = cw_verbs_library(&why);
-    struct cw_verbs_iface *iface       = calloc(1, sizeof(*iface));
+    struct cw_verbs_iface *iface = calloc(1, sizeof(*iface));
     ucs_status_t status;
 
     if (lib == NULL || iface == NULL) {
@@ -355,15 +355,15 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
         return (lib == NULL) ? UCS_ERR_NO_DEVICE : UCS_ERR_NO_MEMORY;
     }
     iface->super.transport = &cw_verbs_transport;
-    iface->super.upcalls   = params->upcalls;
-    iface->super.owner     = params->owner;
-    iface->lib             = lib;
-    iface->poller          = params->poller;
-    iface->sleeps          = params->wakeup;
-    iface->events.fd       = -1;
-    iface->async.fd        = -1;
-    iface->look.fire       = on_look;
-    iface->key             = cw_random_u64();
+    iface->super.upcalls = params->upcalls;
+    iface->super.owner = params->owner;
+    iface->lib = lib;
+    iface->poller = params->poller;
+    iface->sleeps = params->wakeup;
+    iface->events.fd = -1;
+    iface->async.fd = -1;
+    iface->look.fire = on_look;
+    iface->key = cw_random_u64();
     cw_list_init(&iface->conns);
     cw_verbs_sweep_init(iface);
     cw_list_init(&iface->blocked);
@@ -374,10 +374,10 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     cw_idmap_init(&iface->ids);
     cw_verbs_settings_load(params->config, &iface->settings);
     if (params->domain != NULL) {
-        iface->domain  = cw_container_of(params->domain, struct cw_verbs_domain, super);
+        iface->domain = cw_container_of(params->domain, struct cw_verbs_domain, super);
         iface->context = iface->domain->context;
-        iface->pd      = iface->domain->pd;
-        iface->port    = iface->domain->port;
+        iface->pd = iface->domain->pd;
+        iface->port = iface->domain->port;
     } else {
         iface->context = cw_verbs_device_open(lib, &iface->settings, params->devices[0].name, &iface->port);
     }
@@ -387,7 +387,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
         return UCS_ERR_NO_DEVICE;
     }
     cw_verbs_settings_fit(&iface->settings, &iface->port);
-    iface->most_live  = iface->settings.most_live;
+    iface->most_live = iface->settings.most_live;
     iface->most_dials = (iface->most_live < UINT32_MAX) ? iface->port.max_qps / 4 : UINT32_MAX;
     set_limits(iface);
     if (iface->domain != NULL) {
@@ -412,10 +412,10 @@ static int take_received(struct cw_verbs_iface *iface)
     int num;
 
     if (iface->next_held == iface->num_held) {
-        num              = cw_verbs_poll(iface, iface->recv_cq, CW_VERBS_BATCH, iface->held);
-        iface->num_held  = (unsigned)num;
+        num = cw_verbs_poll(iface, iface->recv_cq, CW_VERBS_BATCH, iface->held);
+        iface->num_held = (unsigned)num;
         iface->next_held = 0;
-        iface->drained   = num < CW_VERBS_BATCH;
+        iface->drained = num < CW_VERBS_BATCH;
     }
     return iface->next_held < iface->num_held;
 }
@@ -468,7 +468,7 @@ static void take_last_words(struct cw_verbs_iface *iface)
 static void verbs_close(struct cw_iface *super)
 {
     struct cw_verbs_iface *iface = iface_of(super);
-    const uint64_t begin         = cw_clock_ns();
+    const uint64_t begin = cw_clock_ns();
     struct cw_verbs_conn *conn;
 
     iface->is_closing = 1;
@@ -541,26 +541,26 @@ static ucs_status_t verbs_arm(struct cw_iface *super)
 }
 
 static const struct cw_transport_connect verbs_connect = {
-    .dial          = cw_verbs_dial,
-    .close_conn    = cw_verbs_close_conn,
-    .stopping      = cw_verbs_stopping,
-    .watch         = cw_verbs_watch,
-    .abandon       = cw_verbs_abandon,
+    .dial = cw_verbs_dial,
+    .close_conn = cw_verbs_close_conn,
+    .stopping = cw_verbs_stopping,
+    .watch = cw_verbs_watch,
+    .abandon = cw_verbs_abandon,
 };
 
 const struct cw_transport cw_verbs_transport = {
-    .name          = "verbs",
-    .wire_id       = CW_VERBS_WIRE_ID,
-    .device_class  = CW_DEVICE_NET,
-    .connect       = &verbs_connect,
-    .packets       = &cw_verbs_packets,
-    .access        = &cw_verbs_access,
+    .name = "verbs",
+    .wire_id = CW_VERBS_WIRE_ID,
+    .device_class = CW_DEVICE_NET,
+    .connect = &verbs_connect,
+    .packets = &cw_verbs_packets,
+    .access = &cw_verbs_access,
     .query_devices = cw_verbs_query_devices,
-    .explain       = cw_verbs_explain,
-    .open          = verbs_open,
-    .close         = verbs_close,
-    .address       = verbs_address,
-    .reachable     = cw_verbs_reachable,
-    .progress      = verbs_progress,
-    .arm           = verbs_arm,
+    .explain = cw_verbs_explain,
+    .open = verbs_open,
+    .close = verbs_close,
+    .address = verbs_address,
+    .reachable = cw_verbs_reachable,
+    .progress = verbs_progress,
+    .arm = verbs_arm,
 };

@@ -50,8 +50,8 @@ void cw_verbs_live_add(struct cw_verbs_conn *conn)
     cw_list_remove(&conn->live);
     cw_list_add_tail(&iface->live, &conn->live);
     iface->refused_ns = 0;
-    conn->idle        = 0;
-    conn->swept       = conn->posted;
+    conn->idle = 0;
+    conn->swept = conn->posted;
     if (++iface->num_live > iface->most_live) {
         sweep_soon(iface, false);
     }
@@ -115,7 +115,7 @@ bool cw_verbs_make_room(struct cw_verbs_iface *iface)
         return false;
     }
     iface->most_live = (fewer > 1 && fewer < iface->most_live) ? fewer : iface->most_live;
-    iface->is_short  = 1;
+    iface->is_short = 1;
     sweep_soon(iface, true);
     return true;
 }
@@ -137,7 +137,7 @@ bool cw_verbs_retired_free(struct cw_verbs_iface *iface, bool all)
         if (!any) {
             cw_verbs_hold_received(iface); /* drivers discard the completions of a queue pair that is destroyed */
         }
-        any            = true;
+        any = true;
         iface->retired = retired->next;
         if (iface->retired == NULL) {
             iface->retired_end = &iface->retired;
@@ -150,15 +150,15 @@ bool cw_verbs_retired_free(struct cw_verbs_iface *iface, bool all)
 
 static void retire(struct cw_verbs_conn *conn)
 {
-    struct cw_verbs_iface *iface     = cw_verbs_iface_of(&conn->super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     struct cw_verbs_retired *retired = malloc(sizeof(*retired));
 
     cw_hash_remove(&iface->by_qp, &conn->by_qp);
     cw_verbs_live_remove(conn);
     if (retired != NULL) {
-        *retired            = (struct cw_verbs_retired){.qp = conn->qp, .until_ns = cw_clock_ns() + SWEEP_NS};
+        *retired = (struct cw_verbs_retired){.qp = conn->qp, .until_ns = cw_clock_ns() + SWEEP_NS};
         *iface->retired_end = retired;
-        iface->retired_end  = &retired->next;
+        iface->retired_end = &retired->next;
         sweep_soon(iface, false);
     } else {
         cw_verbs_hold_received(iface);
@@ -174,14 +174,14 @@ void cw_verbs_park(struct cw_verbs_conn *conn)
         retire(conn);
     }
     cw_poller_alarm_cancel(cw_verbs_iface_of(&conn->super)->poller, &conn->alarm);
-    conn->state        = CW_VERBS_PARKED;
-    conn->epoch        = (conn->epoch == UINT32_MAX) ? 1 : conn->epoch + 1;
-    conn->lost         = NULL;
-    conn->is_ready     = 0;
-    conn->is_asked     = 0;
+    conn->state = CW_VERBS_PARKED;
+    conn->epoch = (conn->epoch == UINT32_MAX) ? 1 : conn->epoch + 1;
+    conn->lost = NULL;
+    conn->is_ready = 0;
+    conn->is_asked = 0;
     conn->is_connected = 0;
-    conn->is_said      = 0;
-    conn->num_words    = 0;
+    conn->is_said = 0;
+    conn->num_words = 0;
     cw_debug("%s: the connection %llu is parked", cw_verbs_iface_of(&conn->super)->port.name,
              (unsigned long long)conn->id);
     if (conn->num_flushes > 0 || !cw_list_empty(&conn->blocked)) {
@@ -195,7 +195,7 @@ void cw_verbs_park_settle(struct cw_verbs_conn *conn)
 
     if (conn->state == CW_VERBS_PARTING && (int32_t)(conn->completed - conn->end) > 0) {
         cw_verbs_park(conn);
-        wanted            = wanted || conn->is_doubtful;
+        wanted = wanted || conn->is_doubtful;
         conn->is_doubtful = 0;
     }
     if (conn->state == CW_VERBS_PARKED && wanted) {
@@ -207,7 +207,7 @@ void cw_verbs_park_settle(struct cw_verbs_conn *conn)
 static void begin_hello(struct cw_verbs_conn *conn)
 {
     const struct cw_verbs_settings *settings = &cw_verbs_iface_of(&conn->super)->settings;
-    const uint64_t now                       = cw_clock_ns();
+    const uint64_t now = cw_clock_ns();
 
     cw_verbs_retry_begin(&conn->retry, now, settings->first_retry_ns, settings->connect_timeout_ns);
     (void)cw_verbs_cm_alarm(conn, now);
@@ -215,7 +215,7 @@ static void begin_hello(struct cw_verbs_conn *conn)
 
 void cw_verbs_reopen(struct cw_verbs_conn *conn)
 {
-    conn->state   = CW_VERBS_REOPENING;
+    conn->state = CW_VERBS_REOPENING;
     conn->is_said = 0;
     if (conn->patience < PATIENCE_MOST) {
         conn->patience++;
@@ -252,7 +252,7 @@ static bool say_if_quiet(struct cw_verbs_conn *conn, uint32_t word, enum cw_verb
     const bool quiet = is_quiet(conn);
 
     if (quiet) {
-        conn->idle  = 0;
+        conn->idle = 0;
         conn->state = state;
         cw_verbs_conn_say(conn, word);
     } else {
@@ -273,10 +273,10 @@ static bool take_park(struct cw_verbs_conn *conn, uint16_t number)
     if (conn->state != CW_VERBS_OPEN || conn->is_asked) {
         return false;
     }
-    conn->is_asked   = 1;
+    conn->is_asked = 1;
     conn->peer_asked = number;
-    conn->idle       = 0;
-    conn->swept      = conn->posted;
+    conn->idle = 0;
+    conn->swept = conn->posted;
     sweep_soon(cw_verbs_iface_of(&conn->super), true);
     return true;
 }
@@ -294,7 +294,7 @@ bool cw_verbs_park_word(struct cw_verbs_conn *conn, uint32_t word)
     case CW_VERBS_PARK_OK:
         if (conn->state == CW_VERBS_PARKING && number == conn->asked) {
             conn->state = CW_VERBS_PARTING;
-            conn->end   = conn->posted;
+            conn->end = conn->posted;
             cw_verbs_conn_say(conn, CW_VERBS_PARTED);
         }
         return true;
@@ -329,7 +329,7 @@ static unsigned look(struct cw_verbs_iface *iface)
             conn->idle++;
         }
         conn->is_used = 0;
-        conn->swept   = conn->posted;
+        conn->swept = conn->posted;
         pending += conn->state == CW_VERBS_YIELDING || conn->state == CW_VERBS_PARTING ||
                    (conn->state == CW_VERBS_PARKING && conn->idle < ANSWER_SWEEPS);
     }
@@ -365,12 +365,12 @@ static unsigned on_sweep(struct cw_alarm *alarm)
     struct cw_verbs_iface *iface = cw_container_of(alarm, struct cw_verbs_iface, sweep);
     struct cw_verbs_conn *conn, *next;
     const bool is_short = iface->is_short;
-    unsigned surplus    = (iface->num_live > iface->most_live) ? iface->num_live - iface->most_live : 0;
-    unsigned pending    = look(iface);
-    bool asked          = false;
+    unsigned surplus = (iface->num_live > iface->most_live) ? iface->num_live - iface->most_live : 0;
+    unsigned pending = look(iface);
+    bool asked = false;
 
     iface->is_short = 0;
-    surplus         = (is_short && surplus < iface->num_live / 4 + 1) ? iface->num_live / 4 + 1 : surplus;
+    surplus = (is_short && surplus < iface->num_live / 4 + 1) ? iface->num_live / 4 + 1 : surplus;
     cw_list_for_each_safe(conn, next, &iface->live, struct cw_verbs_conn, live)
     {
         if (conn->state != CW_VERBS_OPEN || !may_park(conn)) {
@@ -402,5 +402,5 @@ void cw_verbs_sweep_init(struct cw_verbs_iface *iface)
     cw_list_init(&iface->live);
     cw_list_init(&iface->waiting);
     iface->retired_end = &iface->retired;
-    iface->sweep.fire  = on_sweep;
+    iface->sweep.fire = on_sweep;
 }

@@ -24,10 +24,10 @@ struct cw_verbs_chunk {
 
 char *cw_verbs_memory(struct cw_verbs_iface *iface, size_t length, struct ibv_mr **mr_p)
 {
-    const size_t page  = cw_memory_page();
+    const size_t page = cw_memory_page();
     const size_t limit = cw_memory_lock_limit();
-    char *memory       = aligned_alloc(page, (length + page - 1) / page * page);
-    char advice[160]   = "";
+    char *memory = aligned_alloc(page, (length + page - 1) / page * page);
+    char advice[160] = "";
 
     *mr_p = (memory != NULL) ? iface->lib->reg_mr(iface->pd, memory, length, IBV_ACCESS_LOCAL_WRITE) : NULL;
     if (*mr_p != NULL) {
@@ -46,7 +46,7 @@ char *cw_verbs_memory(struct cw_verbs_iface *iface, size_t length, struct ibv_mr
 static int grow(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_pool *pool = &iface->pool;
-    const size_t size          = (CW_VERBS_KEEP_ROOM + iface->settings.segment + LINE - 1) / LINE * LINE;
+    const size_t size = (CW_VERBS_KEEP_ROOM + iface->settings.segment + LINE - 1) / LINE * LINE;
     struct cw_verbs_chunk *chunk;
     unsigned i;
 
@@ -71,7 +71,7 @@ static int grow(struct cw_verbs_iface *iface)
             .next = pool->free, .data = chunk->memory + i * size + CW_VERBS_KEEP_ROOM, .lkey = chunk->mr->lkey};
         pool->free = &chunk->segments[i];
     }
-    chunk->next  = pool->chunks;
+    chunk->next = pool->chunks;
     pool->chunks = chunk;
     pool->count += CHUNK;
     return 1;
@@ -84,14 +84,14 @@ struct cw_verbs_segment *cw_verbs_segment_get(struct cw_verbs_iface *iface)
     if (iface->pool.free == NULL && !grow(iface)) {
         return NULL;
     }
-    segment          = iface->pool.free;
+    segment = iface->pool.free;
     iface->pool.free = segment->next;
     return segment;
 }
 
 void cw_verbs_segment_put(struct cw_verbs_iface *iface, struct cw_verbs_segment *segment)
 {
-    segment->next    = iface->pool.free;
+    segment->next = iface->pool.free;
     iface->pool.free = segment;
 }
 
@@ -105,6 +105,6 @@ void cw_verbs_pool_free(struct cw_verbs_iface *iface)
         free(chunk->memory);
         free(chunk);
     }
-    iface->pool.free  = NULL;
+    iface->pool.free = NULL;
     iface->pool.count = 0;
 }

@@ -18,9 +18,9 @@ _Static_assert(CW_VERBS_DATAGRAM_MAX <= CW_VERBS_UD_SEND, "a datagram fits");
 
 static int post_receive(struct cw_verbs_iface *iface, uint64_t slot)
 {
-    struct ibv_sge sge = {.addr   = (uintptr_t)iface->ud_memory + slot * CW_VERBS_UD_ROOM,
-                          .length = CW_VERBS_UD_ROOM,
-                          .lkey   = iface->ud_mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)iface->ud_memory + slot * CW_VERBS_UD_ROOM,
+                        .length = CW_VERBS_UD_ROOM,
+                        .lkey = iface->ud_mr->lkey};
     struct ibv_recv_wr *bad, wr = {.wr_id = CW_VERBS_UD_WR | slot, .sg_list = &sge, .num_sge = 1};
 
     return ibv_post_recv(iface->ud, &wr, &bad);
@@ -48,14 +48,14 @@ static int start(struct cw_verbs_iface *iface)
 
 ucs_status_t cw_verbs_ud_open(struct cw_verbs_iface *iface)
 {
-    struct ibv_qp_init_attr init = {.send_cq    = iface->send_cq,
-                                    .recv_cq    = iface->recv_cq,
-                                    .qp_type    = IBV_QPT_UD,
-                                    .sq_sig_all = 1,
-                                    .cap        = {.max_send_wr  = CW_VERBS_UD_SENDS,
-                                                   .max_recv_wr  = CW_VERBS_UD_RECEIVES,
-                                                   .max_send_sge = 1,
-                                                   .max_recv_sge = 1}};
+    struct ibv_qp_init_attr init = {.send_cq = iface->send_cq,
+                                 .recv_cq = iface->recv_cq,
+                                 .qp_type = IBV_QPT_UD,
+                                 .sq_sig_all = 1,
+                                 .cap = {.max_send_wr = CW_VERBS_UD_SENDS,
+                                                .max_recv_wr = CW_VERBS_UD_RECEIVES,
+                                                .max_send_sge = 1,
+                                                .max_recv_sge = 1}};
     int error;
 
     iface->ud_memory = cw_verbs_memory(iface, MEMORY, &iface->ud_mr);
@@ -63,7 +63,7 @@ ucs_status_t cw_verbs_ud_open(struct cw_verbs_iface *iface)
         return UCS_ERR_NO_MEMORY;
     }
     iface->ud = iface->lib->create_qp(iface->pd, &init);
-    error     = (iface->ud != NULL) ? start(iface) : errno;
+    error = (iface->ud != NULL) ? start(iface) : errno;
     if (error != 0) {
         return cw_verbs_lacks(iface, "its queue pair for datagrams", error);
     }
@@ -92,9 +92,9 @@ void cw_verbs_ud_close(struct cw_verbs_iface *iface)
 static void restart(struct cw_verbs_iface *iface)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
-    int error               = iface->lib->modify_qp(iface->ud, &attr, IBV_QP_STATE);
+    int error = iface->lib->modify_qp(iface->ud, &attr, IBV_QP_STATE);
 
-    error             = (error == 0) ? start(iface) : error;
+    error = (error == 0) ? start(iface) : error;
     iface->ud_sending = 0;
     if (error != 0) {
         cw_error("%s can begin no more connections: its queue pair for datagrams broke and cannot be mended: %s",
@@ -105,8 +105,8 @@ static void restart(struct cw_verbs_iface *iface)
 static struct ibv_ah *handle_for(struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                                  unsigned peer_gid)
 {
-    const uint8_t *gid      = to->gids[peer_gid];
-    const uint8_t index     = iface->port.gid_indices[gid_index];
+    const uint8_t *gid = to->gids[peer_gid];
+    const uint8_t index = iface->port.gid_indices[gid_index];
     struct ibv_ah_attr attr = {.port_num = iface->port.number, .sl = iface->settings.sl, .dlid = to->lid};
     unsigned i;
 
@@ -122,8 +122,8 @@ static struct ibv_ah *handle_for(struct cw_verbs_iface *iface, const struct cw_v
         (void)iface->lib->destroy_ah(iface->handles[i].handle); /* datagrams that use the handle may be lost */
     }
     iface->handles[i].handle = iface->lib->create_ah(iface->pd, &attr);
-    iface->handles[i].lid    = to->lid;
-    iface->handles[i].index  = index;
+    iface->handles[i].lid = to->lid;
+    iface->handles[i].index = index;
     memcpy(iface->handles[i].gid, gid, 16);
     return iface->handles[i].handle;
 }
@@ -131,7 +131,7 @@ static struct ibv_ah *handle_for(struct cw_verbs_iface *iface, const struct cw_v
 void cw_verbs_ud_send(struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                       unsigned peer_gid, const struct cw_verbs_datagram *datagram)
 {
-    char *memory       = iface->ud_memory + SEND_AREA + (size_t)(iface->ud_next % CW_VERBS_UD_SENDS) * CW_VERBS_UD_SEND;
+    char *memory = iface->ud_memory + SEND_AREA + (size_t)(iface->ud_next % CW_VERBS_UD_SENDS) * CW_VERBS_UD_SEND;
     struct ibv_sge sge = {.addr = (uintptr_t)memory, .lkey = iface->ud_mr->lkey};
     struct ibv_send_wr *bad, wr = {.wr_id = CW_VERBS_UD_WR, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
 
@@ -141,8 +141,8 @@ void cw_verbs_ud_send(struct cw_verbs_iface *iface, const struct cw_verbs_addres
     if (iface->ud_sending == CW_VERBS_UD_SENDS || iface->vanished) {
         return;
     }
-    wr.wr.ud.ah          = handle_for(iface, to, gid_index, peer_gid);
-    wr.wr.ud.remote_qpn  = to->qp;
+    wr.wr.ud.ah = handle_for(iface, to, gid_index, peer_gid);
+    wr.wr.ud.remote_qpn = to->qp;
     wr.wr.ud.remote_qkey = QKEY;
     if (wr.wr.ud.ah == NULL) {
         cw_log_ratelimited(&iface->ud_limit, CW_LOG_DEBUG, "%s: no way to a peer: %s", iface->port.name,

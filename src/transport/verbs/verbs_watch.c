@@ -47,7 +47,7 @@ static void on_ended(struct cw_watch *watch, ucs_status_t status, const char *wh
     cw_list_for_each(conn, &process->iface->conns, struct cw_verbs_conn, link)
     {
         if (conn->process == process) {
-            conn->lost        = why;
+            conn->lost = why;
             conn->lost_status = status;
             cw_verbs_conn_due(conn);
         }
@@ -72,7 +72,7 @@ static struct cw_verbs_process *find(const struct cw_verbs_iface *iface, const s
 void cw_verbs_watch_begin(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
-    const uint8_t *gid           = conn->peer.gids[conn->peer_gid];
+    const uint8_t *gid = conn->peer.gids[conn->peer_gid];
     struct cw_verbs_process *process;
     struct cw_net_address ours, theirs;
 
@@ -89,8 +89,8 @@ void cw_verbs_watch_begin(struct cw_verbs_conn *conn)
         if (process == NULL) {
             return;
         }
-        process->iface       = iface;
-        process->port        = conn->peer.watch_port;
+        process->iface = iface;
+        process->port = conn->peer.watch_port;
         process->watch.ended = on_ended;
         memcpy(process->gid, gid, sizeof(process->gid));
         cw_hash_add(&iface->processes, &process->link, conn->peer.key);

@@ -55,17 +55,17 @@ const char *cw_verbs_address_decode(const void *from, size_t length, struct cw_v
         return "its RDMA address is too short";
     }
     address->ethernet = bytes[0] ^ PARKS;
-    address->mtu      = bytes[1];
+    address->mtu = bytes[1];
     if (address->ethernet) {
         address->watch_port = (uint16_t)get(bytes + 2, 2);
     } else {
         address->lid = (uint16_t)get(bytes + 2, 2);
     }
-    address->pkey     = (uint16_t)get(bytes + 4, 2);
-    address->qp       = (uint32_t)get(bytes + 6, 3);
+    address->pkey = (uint16_t)get(bytes + 4, 2);
+    address->qp = (uint32_t)get(bytes + 6, 3);
     address->num_gids = bytes[9];
-    address->key      = get(bytes + 10, 8);
-    address->domain   = bytes[18];
+    address->key = get(bytes + 10, 8);
+    address->domain = bytes[18];
     if (address->num_gids > CW_VERBS_MAX_GIDS || length != CW_VERBS_ADDRESS_HEAD + (size_t)16 * address->num_gids) {
         return "its RDMA address has another length than it says";
     }
@@ -144,19 +144,19 @@ const char *cw_verbs_datagram_decode(const void *from, size_t length, struct cw_
     if (bytes[3] < CW_VERBS_HELLO || bytes[3] > CW_VERBS_CLOSE || bytes[28] > CW_VERBS_FAILED) {
         return "its kind is unknown";
     }
-    datagram->kind     = (enum cw_verbs_kind)bytes[3];
-    datagram->key      = get(bytes + 4, 8);
-    datagram->to       = get(bytes + 12, 8);
-    datagram->from     = get(bytes + 20, 8);
-    datagram->answer   = (enum cw_verbs_answer)bytes[28];
-    datagram->mtu      = bytes[29];
-    datagram->reads    = bytes[30];
+    datagram->kind = (enum cw_verbs_kind)bytes[3];
+    datagram->key = get(bytes + 4, 8);
+    datagram->to = get(bytes + 12, 8);
+    datagram->from = get(bytes + 20, 8);
+    datagram->answer = (enum cw_verbs_answer)bytes[28];
+    datagram->mtu = bytes[29];
+    datagram->reads = bytes[30];
     datagram->gid_from = bytes[31] & 15u;
-    datagram->gid_to   = bytes[31] >> 4;
-    datagram->qp       = (uint32_t)get(bytes + 32, 3);
-    datagram->psn      = (uint32_t)get(bytes + 35, 3);
-    datagram->length   = (size_t)get(bytes + 38, 2);
-    datagram->epoch    = (uint32_t)get(bytes + 40, 4);
+    datagram->gid_to = bytes[31] >> 4;
+    datagram->qp = (uint32_t)get(bytes + 32, 3);
+    datagram->psn = (uint32_t)get(bytes + 35, 3);
+    datagram->length = (size_t)get(bytes + 38, 2);
+    datagram->epoch = (uint32_t)get(bytes + 40, 4);
     if (datagram->length > CW_VERBS_WORDS_MAX || datagram->mtu < MTU_FIRST || datagram->mtu > MTU_LAST) {
         return "its numbers are beyond their limits";
     }
@@ -205,7 +205,7 @@ int cw_verbs_pair_on(const struct cw_verbs_address *ours, const uint32_t our_dev
         for (j = 0; j < theirs->num_gids; j++) {
             if (our_devices[i] != 0 && our_devices[i] == their_devices[j] &&
                 are_alike(ours->gids[i], theirs->gids[j])) {
-                *our_gid   = i;
+                *our_gid = i;
                 *their_gid = j;
                 return 1;
             }
@@ -229,7 +229,7 @@ const char *cw_verbs_pair(const struct cw_verbs_address *ours, const struct cw_v
     for (i = 0; i < ours->num_gids; i++) {
         for (j = 0; j < theirs->num_gids; j++) {
             if (are_alike(ours->gids[i], theirs->gids[j])) {
-                *our_gid   = i;
+                *our_gid = i;
                 *their_gid = j;
                 return NULL;
             }
@@ -241,8 +241,8 @@ const char *cw_verbs_pair(const struct cw_verbs_address *ours, const struct cw_v
 void cw_verbs_retry_begin(struct cw_verbs_retry *retry, uint64_t now_ns, uint64_t first_ns, uint64_t timeout_ns)
 {
     retry->interval_ns = first_ns;
-    retry->end_ns      = (timeout_ns < UINT64_MAX - now_ns) ? now_ns + timeout_ns : UINT64_MAX;
-    retry->next_ns     = (now_ns + first_ns < retry->end_ns) ? now_ns + first_ns : retry->end_ns;
+    retry->end_ns = (timeout_ns < UINT64_MAX - now_ns) ? now_ns + timeout_ns : UINT64_MAX;
+    retry->next_ns = (now_ns + first_ns < retry->end_ns) ? now_ns + first_ns : retry->end_ns;
 }
 
 int cw_verbs_retry_step(struct cw_verbs_retry *retry, uint64_t now_ns)
@@ -251,6 +251,6 @@ int cw_verbs_retry_step(struct cw_verbs_retry *retry, uint64_t now_ns)
         return 0;
     }
     retry->interval_ns = (retry->interval_ns >= RETRY_MOST_NS / 2) ? RETRY_MOST_NS : 2 * retry->interval_ns;
-    retry->next_ns     = (now_ns + retry->interval_ns < retry->end_ns) ? now_ns + retry->interval_ns : retry->end_ns;
+    retry->next_ns = (now_ns + retry->interval_ns < retry->end_ns) ? now_ns + retry->interval_ns : retry->end_ns;
     return 1;
 }

@@ -45,9 +45,9 @@ jint JNI_OnLoad(JavaVM *loaded, void *reserved)
 
 static void tell(struct operation *operation, ucs_status_t status, size_t length)
 {
-    JNIEnv *env     = env_now();
-    jclass class    = (*env)->GetObjectClass(env, operation->object);
-    jmethodID done  = (*env)->GetMethodID(env, class, "done", "(IJ)V");
+    JNIEnv *env = env_now();
+    jclass class = (*env)->GetObjectClass(env, operation->object);
+    jmethodID done = (*env)->GetMethodID(env, class, "done", "(IJ)V");
     struct operation **place;
 
     for (place = &under_way; *place != NULL && *place != operation; place = &(*place)->next) {
@@ -89,13 +89,13 @@ static struct operation *begin(JNIEnv *env, jobject object, jobject buffer, ucp_
     if (operation == NULL) {
         check(UCS_ERR_NO_MEMORY, "an operation");
     }
-    operation->object   = (*env)->NewGlobalRef(env, object);
-    operation->buffer   = (buffer != NULL) ? (*env)->NewGlobalRef(env, buffer) : NULL;
-    operation->next     = under_way;
-    under_way           = operation;
+    operation->object = (*env)->NewGlobalRef(env, object);
+    operation->buffer = (buffer != NULL) ? (*env)->NewGlobalRef(env, buffer) : NULL;
+    operation->next = under_way;
+    under_way = operation;
     param->op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-    param->cb.send      = sent;
-    param->user_data    = operation;
+    param->cb.send = sent;
+    param->user_data = operation;
     return operation;
 }
 
@@ -110,9 +110,9 @@ static void posted(struct operation *operation, ucs_status_ptr_t pointer)
 
 JNIEXPORT jlong JNICALL Java_Bindings_open(JNIEnv *env, jclass class)
 {
-    ucp_params_t params = {.field_mask        = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED,
-                           .features          = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA,
-                           .mt_workers_shared = 1};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED,
+                    .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA,
+                    .mt_workers_shared = 1};
     ucp_config_t *config;
     ucp_context_h context = NULL;
 
@@ -125,9 +125,9 @@ JNIEXPORT jlong JNICALL Java_Bindings_open(JNIEnv *env, jclass class)
 
 JNIEXPORT jlong JNICALL Java_Bindings_worker(JNIEnv *env, jclass class, jlong context)
 {
-    ucp_worker_params_t params = {.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                  .thread_mode = UCS_THREAD_MODE_MULTI};
-    ucp_worker_h worker        = NULL;
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                 .thread_mode = UCS_THREAD_MODE_MULTI};
+    ucp_worker_h worker = NULL;
 
     (void)env, (void)class;
     check(ucp_worker_create((ucp_context_h)(uintptr_t)context, &params, &worker), "worker_create");
@@ -142,10 +142,10 @@ static void connection(ucp_conn_request_h request, void *arg)
 
 JNIEXPORT jlong JNICALL Java_Bindings_listen(JNIEnv *env, jclass class, jlong worker)
 {
-    struct sockaddr_in address   = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     ucp_listener_params_t params = {
-        .field_mask   = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-        .sockaddr     = {(struct sockaddr *)&address, sizeof(address)},
+        .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+        .sockaddr = {(struct sockaddr *)&address, sizeof(address)},
         .conn_handler = {connection, NULL}};
     ucp_listener_h listener = NULL;
 
@@ -162,13 +162,13 @@ static void broke(void *arg, ucp_ep_h ep, ucs_status_t status)
 JNIEXPORT jlong JNICALL Java_Bindings_connect(JNIEnv *env, jclass class, jlong worker, jlong listener)
 {
     ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
-    ucp_ep_params_t params   = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
-                                              UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                                .flags       = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-                                .err_mode    = UCP_ERR_HANDLING_MODE_PEER,
-                                .err_handler = {broke, NULL},
-                                .sockaddr    = {(struct sockaddr *)&attr.sockaddr, sizeof(struct sockaddr_in)}};
-    ucp_ep_h ep              = NULL;
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                              .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                              .err_handler = {broke, NULL},
+                              .sockaddr = {(struct sockaddr *)&attr.sockaddr, sizeof(struct sockaddr_in)}};
+    ucp_ep_h ep = NULL;
 
     (void)env, (void)class;
     check(ucp_listener_query((ucp_listener_h)(uintptr_t)listener, &attr), "listener_query");
@@ -179,7 +179,7 @@ JNIEXPORT jlong JNICALL Java_Bindings_connect(JNIEnv *env, jclass class, jlong w
 JNIEXPORT jlong JNICALL Java_Bindings_accepted(JNIEnv *env, jclass class, jlong worker)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST, .conn_request = came};
-    ucp_ep_h ep            = NULL;
+    ucp_ep_h ep = NULL;
 
     (void)env, (void)class;
     if (came != NULL) {
@@ -203,7 +203,7 @@ JNIEXPORT void JNICALL Java_Bindings_tagReceive(JNIEnv *env, jclass class, jlong
 
     (void)class;
     param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    param.cb.recv       = received;
+    param.cb.recv = received;
     posted(operation, ucp_tag_recv_nbx((ucp_worker_h)(uintptr_t)worker, (*env)->GetDirectBufferAddress(env, buffer),
                                        (size_t)(*env)->GetDirectBufferCapacity(env, buffer), (ucp_tag_t)tag,
                                        UINT64_MAX, &param));
@@ -224,19 +224,19 @@ JNIEXPORT void JNICALL Java_Bindings_tagSend(JNIEnv *env, jclass class, jlong ep
 static ucs_status_t arrived(void *arg, const void *header, size_t header_length, void *data, size_t length,
                             const ucp_am_recv_param_t *am_param)
 {
-    JNIEnv *env          = env_now();
-    jclass class         = (*env)->FindClass(env, "Bindings");
-    jclass made          = (*env)->FindClass(env, "Bindings$Operation");
-    jmethodID method     = (*env)->GetStaticMethodID(env, class, "arrived",
-                                                     "([BJLBindings$Operation;)Ljava/nio/ByteBuffer;");
-    jobject object       = (*env)->NewObject(env, made, (*env)->GetMethodID(env, made, "<init>", "()V"));
-    jbyteArray top       = (*env)->NewByteArray(env, (jsize)header_length);
+    JNIEnv *env = env_now();
+    jclass class = (*env)->FindClass(env, "Bindings");
+    jclass made = (*env)->FindClass(env, "Bindings$Operation");
+    jmethodID method = (*env)->GetStaticMethodID(env, class, "arrived",
+                                                 "([BJLBindings$Operation;)Ljava/nio/ByteBuffer;");
+    jobject object = (*env)->NewObject(env, made, (*env)->GetMethodID(env, made, "<init>", "()V"));
+    jbyteArray top = (*env)->NewByteArray(env, (jsize)header_length);
     jobject buffer;
     ucp_request_param_t param;
     struct operation *operation;
 
     (*env)->SetByteArrayRegion(env, top, 0, (jsize)header_length, header);
-    buffer    = (*env)->CallStaticObjectMethod(env, class, method, top, (jlong)length, object);
+    buffer = (*env)->CallStaticObjectMethod(env, class, method, top, (jlong)length, object);
     if ((*env)->ExceptionCheck(env)) {
         return UCS_OK; /* it comes out of the call of Java that progresses */
     }
@@ -247,7 +247,7 @@ static ucs_status_t arrived(void *arg, const void *header, size_t header_length,
         return UCS_OK;
     }
     param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    param.cb.recv_am    = data_received;
+    param.cb.recv_am = data_received;
     posted(operation, ucp_am_recv_data_nbx(arg, data, (*env)->GetDirectBufferAddress(env, buffer), length, &param));
     return UCS_INPROGRESS;
 }
@@ -267,11 +267,11 @@ JNIEXPORT void JNICALL Java_Bindings_messageSend(JNIEnv *env, jclass class, jlon
 {
     ucp_request_param_t param;
     struct operation *operation = begin(env, object, buffer, &param);
-    jbyte *top                  = (*env)->GetByteArrayElements(env, header, NULL);
+    jbyte *top = (*env)->GetByteArrayElements(env, header, NULL);
 
     (void)class;
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags         = UCP_AM_SEND_FLAG_COPY_HEADER;
+    param.flags = UCP_AM_SEND_FLAG_COPY_HEADER;
     posted(operation, ucp_am_send_nbx((ucp_ep_h)(uintptr_t)ep, (unsigned)id, top,
                                       (size_t)(*env)->GetArrayLength(env, header),
                                       (*env)->GetDirectBufferAddress(env, buffer),
@@ -282,9 +282,9 @@ JNIEXPORT void JNICALL Java_Bindings_messageSend(JNIEnv *env, jclass class, jlon
 JNIEXPORT jlong JNICALL Java_Bindings_map(JNIEnv *env, jclass class, jlong context, jobject buffer)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = (*env)->GetDirectBufferAddress(env, buffer),
-                                   .length     = (size_t)(*env)->GetDirectBufferCapacity(env, buffer)};
-    ucp_mem_h memory            = NULL;
+                                   .address = (*env)->GetDirectBufferAddress(env, buffer),
+                                   .length = (size_t)(*env)->GetDirectBufferCapacity(env, buffer)};
+    ucp_mem_h memory = NULL;
 
     (void)class;
     check(ucp_mem_map((ucp_context_h)(uintptr_t)context, &params, &memory), "mem_map");
@@ -293,7 +293,7 @@ JNIEXPORT jlong JNICALL Java_Bindings_map(JNIEnv *env, jclass class, jlong conte
 
 JNIEXPORT jbyteArray JNICALL Java_Bindings_key(JNIEnv *env, jclass class, jlong context, jlong memory)
 {
-    void *key     = NULL;
+    void *key = NULL;
     size_t length = 0;
     jbyteArray bytes;
 
@@ -316,8 +316,8 @@ JNIEXPORT void JNICALL Java_Bindings_get(JNIEnv *env, jclass class, jlong ep, jb
 {
     ucp_request_param_t param;
     struct operation *operation = begin(env, object, buffer, &param);
-    jbyte *bytes                = (*env)->GetByteArrayElements(env, key, NULL);
-    ucp_rkey_h rkey             = NULL;
+    jbyte *bytes = (*env)->GetByteArrayElements(env, key, NULL);
+    ucp_rkey_h rkey = NULL;
 
     (void)class;
     check(ucp_ep_rkey_unpack((ucp_ep_h)(uintptr_t)ep, bytes, &rkey), "rkey_unpack");

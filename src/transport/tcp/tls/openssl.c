@@ -24,7 +24,7 @@ struct symbol {
 static const struct symbol symbols[] = {CW_OPENSSL_SYMBOLS(SYMBOL)};
 #undef SYMBOL
 
-static pthread_mutex_t lock         = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cw_openssl table;
 static int opened[2];
 static char why[256];
@@ -33,7 +33,7 @@ static char why[256];
 static int open_part(enum cw_openssl_part part)
 {
     const char *file = (part == CW_OPENSSL_CRYPTO) ? "libcrypto.so.3" : "libssl.so.3";
-    void *library    = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     const char *error;
     void *address;
     size_t i;
@@ -71,7 +71,7 @@ const struct cw_openssl *cw_openssl_open(enum cw_openssl_part part, const char *
     pthread_mutex_lock(&lock);
     for (i = 0; i <= (unsigned)part && good; i++) {
         opened[i] = opened[i] || open_part((enum cw_openssl_part)i);
-        good      = opened[i];
+        good = opened[i];
     }
     pthread_mutex_unlock(&lock);
     *why_p = why;

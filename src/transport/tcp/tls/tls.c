@@ -108,7 +108,7 @@ static int write_without_signal(void *bio, const char *data, int length)
     sigaddset(&pipe, SIGPIPE);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    ret   = socket_object_write(bio, data, length);
+    ret = socket_object_write(bio, data, length);
     error = errno;
     if (ret < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE)) {
         (void)sigtimedwait(&pipe, NULL, &now);
@@ -129,7 +129,7 @@ static void buffer_free(struct buffer *buffer)
 
     free(buffer->bytes);
     *buffer = (struct buffer){.bytes = NULL};
-    errno   = error;
+    errno = error;
 }
 
 static int buffer_reserve(struct buffer *buffer, size_t size)
@@ -144,7 +144,7 @@ static int buffer_reserve(struct buffer *buffer, size_t size)
         return 0;
     }
     buffer->bytes = bytes;
-    buffer->size  = size;
+    buffer->size = size;
     return 1;
 }
 
@@ -213,7 +213,7 @@ static int socket_object_read(void *bio, char *data, int length)
 static int bio_read(void *bio, char *data, int length)
 {
     struct cw_tls *tls = tls_of(bio);
-    struct buffer *in  = &tls->in;
+    struct buffer *in = &tls->in;
     size_t taken;
     ssize_t ret;
 
@@ -235,7 +235,7 @@ static int bio_read(void *bio, char *data, int length)
             return (int)ret;
         }
         in->begin = 0;
-        in->end   = (size_t)ret;
+        in->end = (size_t)ret;
     }
     taken = (in->end - in->begin < (size_t)length) ? in->end - in->begin : (size_t)length;
     memcpy(data, in->bytes + in->begin, taken);
@@ -256,7 +256,7 @@ static int make_method(const struct cw_openssl *openssl)
         return 1;
     }
     __atomic_store_n(&the_openssl, openssl, __ATOMIC_RELEASE);
-    model  = openssl->BIO_s_socket();
+    model = openssl->BIO_s_socket();
     method = openssl->BIO_meth_new(BIO_TYPE_SOCKET, "causeway socket");
     if (method == NULL ||
         !openssl->BIO_meth_set_read(method, bio_read) ||
@@ -276,9 +276,9 @@ static int make_method(const struct cw_openssl *openssl)
 static void *make_session(void *ssl)
 {
     static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
-    const struct cw_tls_context *context            = the_openssl->SSL_get_ex_data(ssl, 0);
-    void *session                                   = the_openssl->SSL_SESSION_new();
-    const void *cipher                              = the_openssl->SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
+    const struct cw_tls_context *context = the_openssl->SSL_get_ex_data(ssl, 0);
+    void *session = the_openssl->SSL_SESSION_new();
+    const void *cipher = the_openssl->SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
 
     if (session == NULL || cipher == NULL ||
         !the_openssl->SSL_SESSION_set1_master_key(session, context->key, CW_TLS_KEY_SIZE) ||
@@ -294,8 +294,8 @@ static int use_key(void *ssl, const void *md, const unsigned char **id, size_t *
 {
     (void)md;
     *session = make_session(ssl);
-    *id      = identity;
-    *length  = sizeof(identity) - 1;
+    *id = identity;
+    *length = sizeof(identity) - 1;
     return *session != NULL;
 }
 
@@ -355,9 +355,9 @@ static const char *set_up(const struct cw_openssl *openssl, void *context, const
 
 struct cw_tls_context *cw_tls_context_new(const struct cw_tls_settings *settings, char *why, size_t size)
 {
-    const char *wrong                = NULL;
+    const char *wrong = NULL;
     const struct cw_openssl *openssl = cw_openssl_open(CW_OPENSSL_SSL, &wrong);
-    struct cw_tls_context *tls       = calloc(1, sizeof(*tls));
+    struct cw_tls_context *tls = calloc(1, sizeof(*tls));
 
     if (openssl == NULL || tls == NULL) {
         snprintf(why, size, "%s", (openssl == NULL) ? wrong : "there is no memory");
@@ -366,14 +366,14 @@ struct cw_tls_context *cw_tls_context_new(const struct cw_tls_settings *settings
     }
     tls->openssl = openssl;
     tls->context = make_method(openssl) ? openssl->SSL_CTX_new(openssl->TLS_method()) : NULL;
-    wrong        = (tls->context == NULL) ? "OpenSSL makes no context" : set_up(openssl, tls->context, settings);
+    wrong = (tls->context == NULL) ? "OpenSSL makes no context" : set_up(openssl, tls->context, settings);
     if (wrong != NULL) {
         snprintf(why, size, "%s (%s)", wrong, last_error(openssl));
         cw_tls_context_free(tls);
         return NULL;
     }
     tls->by_key = settings->key != NULL;
-    tls->rekey  = (settings->rekey != 0) ? settings->rekey : REKEY_BYTES;
+    tls->rekey = (settings->rekey != 0) ? settings->rekey : REKEY_BYTES;
     if (tls->by_key) {
         memcpy(tls->key, settings->key, sizeof(tls->key));
     }
@@ -393,9 +393,9 @@ void cw_tls_context_free(struct cw_tls_context *context)
 struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled)
 {
     const struct cw_openssl *openssl = context->openssl;
-    struct cw_tls *tls               = calloc(1, sizeof(*tls));
-    void *bio                        = openssl->BIO_new(the_method);
-    void *ssl                        = openssl->SSL_new(context->context);
+    struct cw_tls *tls = calloc(1, sizeof(*tls));
+    void *bio = openssl->BIO_new(the_method);
+    void *ssl = openssl->SSL_new(context->context);
 
     if (tls == NULL || bio == NULL || ssl == NULL || openssl->SSL_set_ex_data(ssl, 0, context) != 1 ||
         openssl->BIO_set_ex_data(bio, 0, tls) != 1) {
@@ -431,8 +431,8 @@ void cw_tls_free(struct cw_tls *tls)
 /* 0: the peer's end; -EAGAIN: the session waits to read; -EINPROGRESS: it waits to write; other errors. */
 static int outcome(struct cw_tls *tls, int ret)
 {
-    const int error    = errno;
-    const int result   = tls->openssl->SSL_get_error(tls->ssl, ret);
+    const int error = errno;
+    const int result = tls->openssl->SSL_get_error(tls->ssl, ret);
     const long refused = tls->openssl->SSL_get_verify_result(tls->ssl);
 
     switch (result) {
@@ -461,15 +461,15 @@ int cw_tls_handshake(struct cw_tls *tls)
 
     tls->openssl->ERR_clear_error();
     errno = 0;
-    ret   = tls->openssl->SSL_do_handshake(tls->ssl);
+    ret = tls->openssl->SSL_do_handshake(tls->ssl);
     if (ret == 1) {
         if (tls->by_key && !tls->openssl->SSL_session_reused(tls->ssl)) {
             tls->why = "it did not use the shared key";
             return -EPROTO;
         }
-        bio              = tls->openssl->SSL_get_wbio(tls->ssl);
+        bio = tls->openssl->SSL_get_wbio(tls->ssl);
         tls->buffers_out = !is_in_kernel(bio);
-        tls->buffers_in  = tls->openssl->BIO_ctrl(bio, BIO_GET_KTLS_RECV, 0, NULL) <= 0;
+        tls->buffers_in = tls->openssl->BIO_ctrl(bio, BIO_GET_KTLS_RECV, 0, NULL) <= 0;
         if (tls->buffers_in && tls->buffers_out) { /* nor by the next key, with bytes in the buffers */
             tls->openssl->SSL_clear_options(tls->ssl, OP_KTLS);
         }
@@ -513,7 +513,7 @@ static int encrypt(struct cw_tls *tls, const char *data, size_t length)
     }
     while (tls->out_data < length) {
         part = (length - tls->out_data < RECORD) ? length - tls->out_data : RECORD;
-        ret  = write_record(tls, data + tls->out_data, part);
+        ret = write_record(tls, data + tls->out_data, part);
         if (ret <= 0) {
             return (int)ret;
         }
@@ -539,7 +539,7 @@ ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length)
     if (ret != 0) {
         return ret;
     }
-    done          = tls->out_data;
+    done = tls->out_data;
     tls->out_data = 0;
     return (ssize_t)done;
 }
