@@ -199,7 +199,7 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
 }
 
 /* Handles a message that the function below does not handle. */
-static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+static CW_NOINLINE void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const ucs_status_t status =
         (length >= sizeof(struct cw_wire_am)) ? cw_am_on_eager(ep, data, length) : UCS_ERR_IO_ERROR;

@@ -112,8 +112,8 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
 }
 
 /* Tries to send a short message with a user header. */
-static CW_APART bool send_gathered(struct ucp_ep *ep, uint64_t first, const void *header, size_t header_length,
-                                   const void *buffer, size_t length)
+static CW_NOINLINE bool send_gathered(struct ucp_ep *ep, uint64_t first, const void *header, size_t header_length,
+                                      const void *buffer, size_t length)
 {
     char bytes[SHORT_BYTES];
 
@@ -128,7 +128,7 @@ static CW_APART bool send_gathered(struct ucp_ep *ep, uint64_t first, const void
 }
 
 /* Tries to send a short message from a list of buffers. */
-static CW_APART bool send_list(struct ucp_ep *ep, uint64_t first, const ucp_dt_iov_t *iov, size_t count)
+static CW_NOINLINE bool send_list(struct ucp_ep *ep, uint64_t first, const ucp_dt_iov_t *iov, size_t count)
 {
     const size_t length = cw_ep_ready(ep) ? cw_send_list_length(ep, iov, count) : SIZE_MAX;
 

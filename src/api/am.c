@@ -89,8 +89,8 @@ static const ucp_request_param_t *choose_way(const ucp_request_param_t *param, u
     return with;
 }
 
-static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
-                                              const void *buffer, size_t count, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t send_general(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
+                                                 const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_t status = check_send(worker, header_length, param);
@@ -121,8 +121,8 @@ static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, unsigned id, const void
     return cw_am_send(ep, id, NULL, 0, buffer, length, param);
 }
 
-static CW_APART ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, unsigned id, const void *buffer, size_t length,
-                                                  const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, unsigned id, const void *buffer, size_t length,
+                                                     const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;

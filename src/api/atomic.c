@@ -90,8 +90,8 @@ static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffe
 }
 
 /* The worker is entered. Out of line, so that the way of plain operations stays short. */
-static CW_APART ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
-                                       uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                          uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     const unsigned size = operand_size(param);
     ucs_status_t status;
@@ -165,8 +165,8 @@ static CW_INLINE int apply(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, 
 }
 
 /* For workers with a lock: a plain operation takes the lock and is carried out here; others go as without a lock. */
-static CW_APART ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
-                                              uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                                 uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     const uint64_t quick = worker->quick_locked;
@@ -182,8 +182,8 @@ static CW_APART ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcod
 }
 
 /* An operation that is not a plain one on 8 bytes; it may be a plain one on 4. */
-static CW_APART ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
-                                        uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                           uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     return apply(ep, ep->worker->quick, opcode, buffer, count, address, rkey, param, sizeof(uint32_t)) ? NULL :
            cw_unlikely(ep->worker->mt) ? start_shared(ep, opcode, buffer, count, address, rkey, param) :
@@ -191,8 +191,8 @@ static CW_APART ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, con
 }
 
 /* The posting form. */
-static CW_APART ucs_status_ptr_t post(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
-                                      uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t post(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                         uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     uint64_t operand;
 

@@ -88,7 +88,7 @@ static const struct handler {
     [CW_PACKET_RNDV_TAKEN] = {cw_chunks_on_taken, EXACTLY(struct cw_wire_rndv_taken)},
 };
 
-static CW_APART void handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+static CW_NOINLINE void handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const struct handler *handler;
     ucs_status_t status;

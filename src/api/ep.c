@@ -85,7 +85,7 @@ ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
     return NULL;
 }
 
-static CW_APART ucs_status_ptr_t flush_locked(ucp_ep_h ep, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t flush_locked(ucp_ep_h ep, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
 

@@ -48,7 +48,7 @@ ucs_status_t ucp_request_test(void *request, ucp_tag_recv_info_t *info)
     return status;
 }
 
-static CW_APART void release_locked(struct cw_request *req, int keep_callback)
+static CW_NOINLINE void release_locked(struct cw_request *req, int keep_callback)
 {
     ucp_worker_h worker = req->worker;
 
@@ -61,7 +61,7 @@ static CW_APART void release_locked(struct cw_request *req, int keep_callback)
     cw_lock_leave_inline(&worker->lock);
 }
 
-static CW_APART void release_other(struct cw_request *req, int keep_callback)
+static CW_NOINLINE void release_other(struct cw_request *req, int keep_callback)
 {
     if (flags_of(req) & CW_REQUEST_USER_MEMORY) {
         return; /* memory of the program, which may already be freed */
@@ -111,7 +111,7 @@ static CW_INLINE void cancel(struct cw_request *req)
     cw_send_cancel(req);
 }
 
-static CW_APART void cancel_locked(ucp_worker_h worker, struct cw_request *req)
+static CW_NOINLINE void cancel_locked(ucp_worker_h worker, struct cw_request *req)
 {
     cw_lock_enter_inline(&worker->lock);
     cancel(req);

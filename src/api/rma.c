@@ -104,8 +104,8 @@ static CW_INLINE int is_plain_elsewhere(ucp_worker_h worker, const void *buffer,
 
 /* A call that is not plain; the worker is entered. Out of line, with the arguments in their registers, so that the
  * way of plain calls stays short. */
-static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
-                                     const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+                                        ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     struct cw_call_device device;
     size_t length = 0;
@@ -126,8 +126,8 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
            cw_put(ep, buffer, count, length, address, rkey, param);
 }
 
-static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
-                                     const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
+                                        const ucp_request_param_t *param)
 {
     struct cw_call_device device;
     ucs_status_t status;
@@ -171,8 +171,8 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
 }
 
 /* For workers with a lock: a plain call takes the lock and then the same short way; other calls go as without one. */
-static CW_APART ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
-                                            ucp_rkey_h rkey, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+                                               ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result = NULL;
@@ -188,8 +188,8 @@ static CW_APART ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, siz
     return result;
 }
 
-static CW_APART ucs_status_ptr_t get_shared(ucp_ep_h ep, void *buffer, size_t count, uint64_t address,
-                                            ucp_rkey_h rkey, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t get_shared(ucp_ep_h ep, void *buffer, size_t count, uint64_t address,
+                                               ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result = NULL;

@@ -8,8 +8,8 @@
 #include "stream/stream.h"
 #include "wire/packet.h"
 
-static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer, size_t count,
-                                              const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer, size_t count,
+                                                 const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     struct cw_call_device device;
@@ -46,8 +46,8 @@ static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, const void *buffer, siz
     return cw_stream_send(ep, buffer, length, param);
 }
 
-static CW_APART ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, const void *buffer, size_t length,
-                                                  const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, const void *buffer, size_t length,
+                                                     const ucp_request_param_t *param)
 {
     return CW_CALL_LOCKED(ep->worker, send_fast(ep, buffer, length, param));
 }
@@ -65,8 +65,8 @@ ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t cou
     }
 }
 
-static CW_APART ucs_status_ptr_t recv_general(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
-                                              const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t recv_general(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
+                                                 const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     struct cw_call_device device;

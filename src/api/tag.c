@@ -8,8 +8,8 @@
 #include "tag/tag.h"
 #include "wire/packet.h"
 
-static CW_APART ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                              const ucp_request_param_t *param, int sync, const char *call)
+static CW_NOINLINE ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                                 const ucp_request_param_t *param, int sync, const char *call)
 {
     ucp_worker_h worker = ep->worker;
     struct cw_call_device device;
@@ -41,8 +41,8 @@ static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, const void *buffer, siz
     return cw_tag_send(ep, buffer, length, tag, param, 0);
 }
 
-static CW_APART ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, const void *buffer, size_t length, ucp_tag_t tag,
-                                                  const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, const void *buffer, size_t length, ucp_tag_t tag,
+                                                     const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;
@@ -84,8 +84,8 @@ static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, s
     return cw_call_check(worker, param_p, buffer, count, device);
 }
 
-static CW_APART ucs_status_ptr_t recv_general(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
-                                              ucp_tag_t tag_mask, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t recv_general(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
+                                                 ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
     struct cw_call_device device;
     ucs_status_t status = check_recv(worker, buffer, count, &param, &device, "ucp_tag_recv_nbx");
@@ -95,8 +95,8 @@ static CW_APART ucs_status_ptr_t recv_general(ucp_worker_h worker, void *buffer,
                : CW_CALL_INSIDE(worker, cw_tag_recv(worker, buffer, count, tag, tag_mask, param));
 }
 
-static CW_APART ucs_status_ptr_t recv_fast_locked(ucp_worker_h worker, void *buffer, size_t length, ucp_tag_t tag,
-                                                  ucp_tag_t tag_mask, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t recv_fast_locked(ucp_worker_h worker, void *buffer, size_t length, ucp_tag_t tag,
+                                                     ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
     return CW_CALL_LOCKED(worker, cw_tag_recv_plain_shared(worker, buffer, length, tag, tag_mask, param));
 }
@@ -116,8 +116,8 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
     }
 }
 
-static CW_APART ucs_status_ptr_t recv_message_general(ucp_worker_h worker, void *buffer, size_t count,
-                                                      ucp_tag_message_h message, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t recv_message_general(ucp_worker_h worker, void *buffer, size_t count,
+                                                         ucp_tag_message_h message, const ucp_request_param_t *param)
 {
     struct cw_call_device device;
     ucs_status_t status = check_recv(worker, buffer, count, &param, &device, "ucp_tag_msg_recv_nbx");

@@ -138,7 +138,7 @@ static CW_INLINE unsigned progress_entered(ucp_worker_h worker)
     return cw_rx_is_packet(seen) ? cw_worker_take_longer(worker, inbox) : cw_worker_progress(worker);
 }
 
-static CW_APART unsigned progress_locked(ucp_worker_h worker)
+static CW_NOINLINE unsigned progress_locked(ucp_worker_h worker)
 {
     unsigned count, due;
 
@@ -220,7 +220,7 @@ ucs_status_t ucp_worker_signal(ucp_worker_h worker)
     return (status == UCS_OK) ? cw_poller_signal(worker->poller) : status;
 }
 
-static CW_APART ucs_status_ptr_t flush_locked(ucp_worker_h worker, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t flush_locked(ucp_worker_h worker, const ucp_request_param_t *param)
 {
     return CW_CALL_LOCKED(worker, cw_worker_flush(worker, param));
 }
@@ -230,7 +230,7 @@ ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_par
     return cw_likely(!worker->mt) ? cw_worker_flush(worker, param) : flush_locked(worker, param);
 }
 
-static CW_APART ucs_status_t fence_locked(ucp_worker_h worker)
+static CW_NOINLINE ucs_status_t fence_locked(ucp_worker_h worker)
 {
     return CW_CALL_LOCKED(worker, cw_rma_fence(worker));
 }

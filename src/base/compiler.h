@@ -20,9 +20,9 @@
 /* Kept out of line, so that callers do not pay for its registers and stack; COLD: runs seldom, too. The signature is
  * kept as declared, so that a caller that only passes its arguments on moves none of them. */
 #if defined(__clang__)
-#define CW_APART __attribute__((noinline))
+#define CW_NOINLINE __attribute__((noinline))
 #else
-#define CW_APART __attribute__((noinline, noclone))
+#define CW_NOINLINE __attribute__((noinline, noclone))
 #endif
 #define CW_COLD  __attribute__((noinline, cold))
 

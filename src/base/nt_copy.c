@@ -109,7 +109,7 @@ static inline void copy(const struct cw_nt_choice *nt, void *to, const void *fro
 }
 
 /* Past the caches, or in the lap after that: not timed. */
-static CW_APART void copy_untimed(struct cw_nt_choice *nt, void *to, const void *from, size_t length)
+static CW_NOINLINE void copy_untimed(struct cw_nt_choice *nt, void *to, const void *from, size_t length)
 {
     copy(nt, to, from, length);
     nt->left = (length < nt->left) ? nt->left - (uint32_t)length : 0;

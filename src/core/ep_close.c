@@ -212,7 +212,7 @@ static CW_INLINE int is_idle(const struct ucp_ep *ep)
 /* There is no connection yet, and the flush waits for it. Without error handling it asks no more than whether the peer
  * is there, and a transport may know that before the peer makes progress. Direct stores are complete and need no
  * connection. */
-static CW_APART ucs_status_ptr_t flush_unopened(struct ucp_ep *ep, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t flush_unopened(struct ucp_ep *ep, const ucp_request_param_t *param)
 {
     const int unused = is_unused(ep);
 
@@ -390,7 +390,7 @@ static void ask_transports(struct ucp_worker *worker)
 }
 
 /* Some endpoint may owe something. */
-static CW_APART ucs_status_ptr_t flush_owing(struct ucp_worker *worker, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t flush_owing(struct ucp_worker *worker, const ucp_request_param_t *param)
 {
     struct cw_request *request = NULL;
     struct worker_flush_state *state = NULL;

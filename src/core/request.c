@@ -110,7 +110,7 @@ static inline void make_clean(struct cw_request *request)
     request->outstanding = 0;
 }
 
-CW_APART struct cw_request *cw_request_get_other(struct ucp_worker *worker, const ucp_request_param_t *param)
+CW_NOINLINE struct cw_request *cw_request_get_other(struct ucp_worker *worker, const ucp_request_param_t *param)
 {
     struct cw_request *request;
 
@@ -172,7 +172,7 @@ static inline void run_callback(struct cw_request *request, ucs_status_t status)
     }
 }
 
-CW_APART void cw_request_called(struct cw_request *request)
+CW_NOINLINE void cw_request_called(struct cw_request *request)
 {
     const unsigned flags = request->flags & ~(unsigned)CW_REQUEST_IN_CALLBACK;
 

@@ -433,7 +433,7 @@ static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
 }
 
 /* Polls descriptors in an idle round, at the time `now`, and sets the time of the next poll. */
-static CW_APART unsigned poll_and_pace(struct ucp_worker *worker, uint64_t now)
+static CW_NOINLINE unsigned poll_and_pace(struct ucp_worker *worker, uint64_t now)
 {
     const uint64_t busy = worker->round - worker->idle_rounds;
     const unsigned count = poll_descriptors(worker, 0);
@@ -492,7 +492,7 @@ static unsigned run_jobs(struct ucp_worker *worker)
 }
 
 /* Does the work that must wait until no transport is on the stack. */
-static CW_APART unsigned end_round(struct ucp_worker *worker, unsigned count)
+static CW_NOINLINE unsigned end_round(struct ucp_worker *worker, unsigned count)
 {
     worker->todo = 0;
     if (!cw_list_empty(&worker->jobs)) {
@@ -506,7 +506,7 @@ static CW_APART unsigned end_round(struct ucp_worker *worker, unsigned count)
 }
 
 /* Called in some of the rounds with packets. */
-static CW_APART unsigned busy(struct ucp_worker *worker, unsigned count)
+static CW_NOINLINE unsigned busy(struct ucp_worker *worker, unsigned count)
 {
     return (worker->round % BUSY_ROUNDS_PER_POLL == 0) ? poll_descriptors(worker, count) : count;
 }
@@ -551,7 +551,7 @@ static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_rx 
 }
 
 /* Takes the packets behind the first one. */
-static CW_APART unsigned take_more(const struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen)
+static CW_NOINLINE unsigned take_more(const struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen)
 {
     unsigned count = 0;
 
@@ -563,7 +563,7 @@ static CW_APART unsigned take_more(const struct ucp_worker *worker, struct cw_rx
 }
 
 /* Called in some rounds while the inbox has packets: looks at the other interfaces. */
-static CW_APART unsigned look_around(struct ucp_worker *worker, unsigned count)
+static CW_NOINLINE unsigned look_around(struct ucp_worker *worker, unsigned count)
 {
     unsigned i;
 

@@ -52,7 +52,7 @@ static void release_generic(struct cw_dt_generic *type)
 }
 
 /* Pieces come and go with messages, and the system takes long to give pages, so a type keeps some. */
-static CW_APART void piece_free(struct cw_dt_piece *piece)
+static CW_NOINLINE void piece_free(struct cw_dt_piece *piece)
 {
     struct cw_dt_generic *type = piece->type;
     unsigned i;
@@ -205,7 +205,7 @@ ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, c
     }
 }
 
-static CW_APART ucs_status_t keep_entries(struct cw_dt_cursor *cursor)
+static CW_NOINLINE ucs_status_t keep_entries(struct cw_dt_cursor *cursor)
 {
     size_t left = cursor->length - cursor->offset, bytes = 0, count = 0;
     const ucp_dt_iov_t *from;

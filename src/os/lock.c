@@ -59,7 +59,7 @@ static void sleep_while_taken(struct cw_lock *lock)
 
 /* A thread that wakes another one clears the mark `asleep`. The woken thread sets it again, since others may still
  * sleep: either before it sleeps again, or once it has the lock. */
-CW_APART void cw_lock_enter_taken(struct cw_lock *lock)
+CW_NOINLINE void cw_lock_enter_taken(struct cw_lock *lock)
 {
     unsigned slept = 0;
 
@@ -78,7 +78,7 @@ CW_APART void cw_lock_enter_taken(struct cw_lock *lock)
 }
 
 /* The mark is cleared while the lock is still held, so a mark that a thread sets later is not lost. */
-CW_APART void cw_lock_leave_wake(struct cw_lock *lock)
+CW_NOINLINE void cw_lock_leave_wake(struct cw_lock *lock)
 {
     const int before = errno;
 
@@ -118,7 +118,7 @@ int cw_lock_offer(struct cw_lock *lock)
     return cw_lock_offer_inline(lock);
 }
 
-CW_APART int cw_lock_offer_taken(struct cw_lock *lock)
+CW_NOINLINE int cw_lock_offer_taken(struct cw_lock *lock)
 {
     const int wanted = __atomic_load_n(&lock->waiting, __ATOMIC_RELAXED) > 0;
 

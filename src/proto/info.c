@@ -154,7 +154,7 @@ static void set_device_data(const struct ucp_worker *worker, const struct cw_ifa
 }
 
 /* Whether messages are printed for fast completion as well: where that makes a difference, and for tag messages. */
-static int is_fast_apart(const struct cw_iface *iface, enum cw_proto_operation operation)
+static int is_fast_outlined(const struct cw_iface *iface, enum cw_proto_operation operation)
 {
     return operation == CW_PROTO_TAG || ((operation == CW_PROTO_AM || operation == CW_PROTO_PUT) &&
                                          iface->plan->rndv_fast_min != iface->plan->rndv_min);
@@ -202,7 +202,7 @@ static int table_at(const struct ucp_worker *worker, const struct cw_iface *ifac
                                     .registered = place->registered,
                                     .on_device = place->on_device};
     if (place->name == NULL || !cw_worker_has(worker, operations[operation].features) ||
-        (fast && !is_fast_apart(iface, operation)) || (kinds[kind].on_device && worker->looks == 0) ||
+        (fast && !is_fast_outlined(iface, operation)) || (kinds[kind].on_device && worker->looks == 0) ||
         (kinds[kind].data == CW_DATA_PACKED && !kinds[kind].on_device && operation >= CW_PROTO_PUT)) {
         return 0;
     }

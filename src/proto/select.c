@@ -196,8 +196,8 @@ int cw_choice_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cur
             cw_device_regs_take(domain, (ucs_memory_type_t)cursor->memory_type));
 }
 
-static CW_APART const struct cw_protocol *choose_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits,
-                                                     size_t length)
+static CW_NOINLINE const struct cw_protocol *choose_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits,
+                                                        size_t length)
 {
     struct cw_msg_state *state = ep->worker->msg;
     const struct cw_protocol_lane lane = cw_worker_protocol_lane(ep->worker, ep->conn->iface, ep->conn);

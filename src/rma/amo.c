@@ -236,9 +236,9 @@ static CW_COLD ucs_status_ptr_t start_device(struct ucp_ep *ep, struct cw_amo *a
 
 /* Starts an operation that this CPU cannot carry out in the call. This function is apart, so that the code of frequent
  * operations stays short. */
-static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_op op, uint64_t value, uint64_t swap,
-                                           void *reply, unsigned size, uint64_t address, struct ucp_rkey *rkey,
-                                           const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_op op, uint64_t value, uint64_t swap,
+                                              void *reply, unsigned size, uint64_t address, struct ucp_rkey *rkey,
+                                              const ucp_request_param_t *param)
 {
     struct cw_amo amo = {.packet = {.token = htole64(rkey->key.token),
                                   .address = htole64(address),

@@ -123,7 +123,7 @@ static inline struct cw_stream_segment *append(struct cw_stream *stream, size_t 
     return segment;
 }
 
-static CW_APART struct cw_stream_segment *new_short_segment(struct cw_stream *stream)
+static CW_NOINLINE struct cw_stream_segment *new_short_segment(struct cw_stream *stream)
 {
     struct cw_stream_segment *segment = segment_new(SHORT_BYTES - sizeof(uint64_t));
 
@@ -172,7 +172,7 @@ static char *share_last(struct cw_stream *stream, size_t length)
 }
 
 /* Moves the oldest packet of a shared segment into a segment of its own. NULL: no memory. */
-static CW_APART struct cw_stream_segment *take_apart(struct cw_stream *stream)
+static CW_NOINLINE struct cw_stream_segment *take_apart(struct cw_stream *stream)
 {
     struct cw_stream_segment *shared = stream->first, *segment;
     const char *from = shared->data + shared->first_at;
@@ -255,7 +255,7 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
 }
 
 /* Handles a packet that the function below does not handle. */
-static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+static CW_NOINLINE void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const ucs_status_t status =
         (length > sizeof(struct cw_wire_stream_data)) ? cw_stream_on_data(ep, data, length) : UCS_ERR_IO_ERROR;
@@ -301,7 +301,7 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
 
 /* Takes at most `most` bytes of the oldest packet in a shared segment. The length of the rest is written in front of
  * it, over bytes that were read, so nothing needs to be allocated. */
-static CW_APART size_t take_from_shared(struct cw_stream *stream, struct recv_state *state, size_t most)
+static CW_NOINLINE size_t take_from_shared(struct cw_stream *stream, struct recv_state *state, size_t most)
 {
     struct cw_stream_segment *shared = stream->first;
     char *from = shared->data + shared->first_at;
@@ -469,7 +469,7 @@ ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, s
 }
 
 /* A function of its own, so that cw_stream_recv_data keeps no register for this rare case. */
-static CW_APART ucs_status_ptr_t recv_shared(struct ucp_ep *ep, size_t *length)
+static CW_NOINLINE ucs_status_ptr_t recv_shared(struct ucp_ep *ep, size_t *length)
 {
     return (take_apart(cw_op_ep(ep)->stream) == NULL) ? UCS_STATUS_PTR(UCS_ERR_NO_MEMORY)
                                                       : cw_stream_recv_data(ep, length);

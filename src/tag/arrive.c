@@ -215,8 +215,8 @@ static inline void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc
 }
 
 /* Keeps a synchronous message of one packet that no receive matches; its sender waits for the match. */
-static CW_APART ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
-                                       size_t length)
+static CW_NOINLINE ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
+                                          size_t length)
 {
     struct ucp_recv_desc *desc = make_desc(ep, length, length + CW_TAG_REVOCABLE, sync_id);
 
@@ -236,7 +236,7 @@ static CW_APART ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint64_t
 
 /* Keeps a message of one packet that no receive matches, and whose sender does not wait. Not CW_COLD: the compiler
  * would make its copies short, but slow. */
-static CW_APART ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, const char *data, size_t length)
+static CW_NOINLINE ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, const char *data, size_t length)
 {
     struct ucp_recv_desc *desc = (length >= CW_TAG_LEND_LEAST) ? cw_tag_desc_lend(ep, data) : NULL;
 
@@ -296,7 +296,7 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
 }
 
 /* Handles a message that the functions below do not handle. */
-static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+static CW_NOINLINE void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const ucs_status_t status = cw_tag_on_eager(ep, data, length);
 
@@ -306,7 +306,7 @@ static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, s
 }
 
 /* Handles any other message of few bytes. */
-static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+static CW_NOINLINE void on_other_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const size_t payload = length - sizeof(struct cw_wire_tag);
     struct ucp_recv_desc *desc;
@@ -345,7 +345,7 @@ static CW_INLINE void finish_plain(struct cw_request *request)
 }
 
 /* Handles a message of any length that matches the oldest of few receives. */
-static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+static CW_NOINLINE void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const size_t payload = length - sizeof(struct cw_wire_tag);
     struct cw_tag_recv_state *state;
@@ -410,8 +410,8 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
 }
 
 /* The program may receive into memory that it sends. */
-static CW_APART bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t tag, const void *payload,
-                          size_t length)
+static CW_NOINLINE bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t tag, const void *payload,
+                             size_t length)
 {
     struct cw_request *request = cw_tag_request_of(recv);
     struct cw_tag_recv_state *state = cw_request_state(request);

@@ -86,7 +86,7 @@ static inline struct cw_tag_node **find(const struct cw_tag_matcher *matcher, ui
 
 /* Makes the table at most half full with so many keys, because in a large table each further key on a chain is a cache
  * miss. Without memory it stays as it is; false if there is none. */
-static CW_APART bool resize(struct cw_tag_matcher *matcher, size_t num_keys)
+static CW_NOINLINE bool resize(struct cw_tag_matcher *matcher, size_t num_keys)
 {
     struct cw_tag_node **const old = matcher->buckets;
     const size_t num_old = matcher->num_buckets;
@@ -216,7 +216,7 @@ static struct cw_tag_mask *new_mask(struct cw_tag_matcher *matcher)
            least_recent(matcher, ~(matcher->busy | matcher->indexed) & (UINT64_MAX >> (64 - matcher->num_masks)));
 }
 
-static CW_APART struct cw_tag_mask *switch_mask(struct cw_tag_matcher *matcher, uint64_t value)
+static CW_NOINLINE struct cw_tag_mask *switch_mask(struct cw_tag_matcher *matcher, uint64_t value)
 {
     struct cw_tag_mask *mask = NULL;
     unsigned i;
@@ -262,7 +262,7 @@ static inline void few_move(struct cw_tag_matcher *matcher, struct cw_tag_few *t
     matcher->last = to;
 }
 
-static CW_APART bool few_grow(struct cw_tag_matcher *matcher, size_t size)
+static CW_NOINLINE bool few_grow(struct cw_tag_matcher *matcher, size_t size)
 {
     struct cw_tag_few *few = allocate(matcher, size, sizeof(*few));
 
@@ -278,7 +278,7 @@ static CW_APART bool few_grow(struct cw_tag_matcher *matcher, size_t size)
 
 /* Makes room for one more entry at the end of the array. False: there are many receives, or there is no memory. It
  * moves at most as many entries as were removed since the last move, so the cost for each receive is small. */
-CW_APART bool cw_tag_matcher_make_room(struct cw_tag_matcher *matcher)
+CW_NOINLINE bool cw_tag_matcher_make_room(struct cw_tag_matcher *matcher)
 {
     const size_t size = (size_t)(matcher->few_end - matcher->few);
     const size_t taken = (size_t)(matcher->last - matcher->first);
@@ -363,8 +363,8 @@ static void hash_few(struct cw_tag_matcher *matcher)
 }
 
 /* Queues a receive if the array has no room, or must not be used. */
-CW_APART void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
-                                     uint64_t mask)
+CW_NOINLINE void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
+                                        uint64_t mask)
 {
     if (matcher->num_other == 0) {
         if (cw_tag_matcher_make_room(matcher)) {

@@ -14,8 +14,8 @@ static void tag_recv_release(struct cw_request *request)
     cw_dt_finish(&state->cursor);
 }
 
-static CW_APART ucs_status_t start_other(struct cw_request *request, ucp_datatype_t datatype, void *buffer,
-                                         size_t count)
+static CW_NOINLINE ucs_status_t start_other(struct cw_request *request, ucp_datatype_t datatype, void *buffer,
+                                            size_t count)
 {
     struct cw_dt_cursor *cursor = cw_tag_cursor(request);
     ucs_status_t status = cw_dt_start(cursor, datatype, buffer, count, CW_DT_RECV);
@@ -203,8 +203,8 @@ static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *bu
 
 /* Posts a plain receive if messages wait, if receives are outside the array, or if the array or the pool of requests
  * has no room. A message that arrived as a whole needs no request. */
-static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, void *buffer, size_t length,
-                                                   ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, void *buffer, size_t length,
+                                                      ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
 {
     struct cw_tag_matcher *matcher = &worker->tag->matcher;
     struct cw_tag_message *message;

@@ -90,8 +90,8 @@ static bool send_own(struct ucp_ep *ep, const void *buffer, size_t count, ucp_ta
     return true;
 }
 
-static CW_APART ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                              const ucp_request_param_t *param, int sync)
+static CW_NOINLINE ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                                 const ucp_request_param_t *param, int sync)
 {
     struct cw_request *request;
     ucs_status_t status;
@@ -112,7 +112,7 @@ static CW_APART ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buf
 }
 
 /* Tries to send a short list of buffers. */
-static CW_APART bool send_list(struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count, ucp_tag_t tag)
+static CW_NOINLINE bool send_list(struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count, ucp_tag_t tag)
 {
     const size_t length = cw_ep_ready(ep) ? cw_send_list_length(ep, iov, count) : SIZE_MAX;
 

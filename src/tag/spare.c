@@ -29,7 +29,7 @@ static struct ucp_recv_desc *pop(struct cw_tag_spares *spares, unsigned class)
     return desc;
 }
 
-static CW_APART void set_fade(struct cw_tag_spares *spares)
+static CW_NOINLINE void set_fade(struct cw_tag_spares *spares)
 {
     cw_poller_alarm_set_lazy(spares->poller, &spares->fade, cw_clock_ns() + FADE_NS);
 }
@@ -71,7 +71,7 @@ void cw_tag_spares_cleanup(struct cw_tag_spares *spares)
     }
 }
 
-static CW_APART struct ucp_recv_desc *make(unsigned class, uint64_t room)
+static CW_NOINLINE struct ucp_recv_desc *make(unsigned class, uint64_t room)
 {
     struct ucp_recv_desc *desc;
 

@@ -33,7 +33,7 @@ void cw_ofi_break(struct ofi_iface *iface, const char *what)
 }
 
 /* A slot that was under way is free. Returns 1 if that concerns a connection, and 0 if it concerns strangers only. */
-static CW_APART unsigned complete(struct ofi_iface *iface, struct ofi_slot *slot)
+static CW_NOINLINE unsigned complete(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     struct ofi_conn *conn;
 
@@ -154,7 +154,7 @@ static int is_nonsense(struct ofi_iface *iface, ssize_t count)
     return 0;
 }
 
-static CW_APART unsigned handle_early(struct ofi_iface *iface)
+static CW_NOINLINE unsigned handle_early(struct ofi_iface *iface)
 {
     const unsigned count = iface->early.count;
 
@@ -163,7 +163,7 @@ static CW_APART unsigned handle_early(struct ofi_iface *iface)
 }
 
 /* What is no count of completions. Returns as cw_ofi_poll(). */
-static CW_APART unsigned not_read(struct ofi_iface *iface, ssize_t count)
+static CW_NOINLINE unsigned not_read(struct ofi_iface *iface, ssize_t count)
 {
     if (count == -FI_EAVAIL) {
         return take_error(iface);
@@ -190,7 +190,7 @@ static CW_INLINE unsigned poll_batch(struct ofi_iface *iface, bool *is_empty)
 }
 
 /* Goes on behind a batch that concerned strangers only. */
-static CW_APART unsigned poll_on(struct ofi_iface *iface)
+static CW_NOINLINE unsigned poll_on(struct ofi_iface *iface)
 {
     unsigned batches, done = 0;
     bool is_empty = false;

@@ -38,7 +38,7 @@ static int has_work(const struct ofi_iface *iface)
 }
 
 /* Handles the lists that are mostly empty, and what comes for the memory of a domain with an endpoint of its own. */
-static CW_APART unsigned tidy(struct ofi_iface *iface, unsigned events)
+static CW_NOINLINE unsigned tidy(struct ofi_iface *iface, unsigned events)
 {
     unsigned count = 0;
 

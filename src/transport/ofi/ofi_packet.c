@@ -406,7 +406,7 @@ static inline void after_packet(const struct ofi_iface *iface, struct ofi_conn *
 }
 
 /* Handles a packet of any kind, by all checks. */
-static CW_APART unsigned take_any(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source)
+static CW_NOINLINE unsigned take_any(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source)
 {
     struct arrived arrived = {.source = source};
     struct ofi_conn *conn;

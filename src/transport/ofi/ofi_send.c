@@ -181,7 +181,7 @@ static ucs_status_t send(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t
     return cw_likely(conn->state == OFI_OPEN) ? UCS_OK : conn->status;
 }
 
-static CW_APART ucs_status_t not_injected(struct ofi_iface *iface, struct ofi_conn *conn, int error)
+static CW_NOINLINE ucs_status_t not_injected(struct ofi_iface *iface, struct ofi_conn *conn, int error)
 {
     cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, iface->fi->strerror(error));
     return conn->status;
@@ -210,8 +210,8 @@ static CW_INLINE ucs_status_t inject(struct ofi_iface *iface, struct ofi_conn *c
     return UCS_OK;
 }
 
-static CW_APART ucs_status_t send_short(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t id, uint64_t header,
-                                        const void *payload, size_t length)
+static CW_NOINLINE ucs_status_t send_short(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t id, uint64_t header,
+                                           const void *payload, size_t length)
 {
     struct ofi_slot *slot = NULL;
     ucs_status_t status = take_slot(iface, conn, OFI_BLOCK_SMALL, &slot);

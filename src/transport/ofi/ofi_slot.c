@@ -99,7 +99,7 @@ static inline struct ofi_slot *find_in(const struct ofi_block *block, const void
     return (struct ofi_slot *)(uintptr_t)context;
 }
 
-static CW_APART struct ofi_slot *find_anywhere(struct ofi_iface *iface, const void *context)
+static CW_NOINLINE struct ofi_slot *find_anywhere(struct ofi_iface *iface, const void *context)
 {
     struct ofi_block *block;
     struct ofi_slot *slot = NULL;

@@ -133,7 +133,7 @@ static void self_close(struct cw_iface *super)
 
 /* Only the last of the long spare events is looked at. If it is too short for the data it is freed, so the spare ones
  * become as long as the data needs. */
-static CW_APART struct event *event_make(struct self_iface *iface, size_t max)
+static CW_NOINLINE struct event *event_make(struct self_iface *iface, size_t max)
 {
     const size_t room = (max <= SMALL) ? SMALL : max;
     struct event *event = (max <= SMALL) ? NULL : iface->spare_long;
@@ -165,7 +165,7 @@ static struct event *event_take(struct self_iface *iface, size_t max)
     return event;
 }
 
-static CW_APART void event_put_long(struct self_iface *iface, struct event *event)
+static CW_NOINLINE void event_put_long(struct self_iface *iface, struct event *event)
 {
     if (event->room > MAX_SPARE_BYTES - iface->spare_bytes) {
         free(event);
@@ -384,8 +384,8 @@ static bool self_hand_over(struct cw_conn *super, uint8_t id, uint64_t header, c
     return may_offer(conn, iface, id) && offer(conn, iface, header, payload, length);
 }
 
-static CW_APART ucs_status_t queue_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
-                                         size_t length)
+static CW_NOINLINE ucs_status_t queue_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
+                                            size_t length)
 {
     struct self_conn *conn = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
@@ -408,8 +408,8 @@ static CW_APART ucs_status_t queue_short(struct cw_conn *super, uint8_t id, uint
     return UCS_OK;
 }
 
-static CW_APART ucs_status_t offer_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
-                                         size_t length)
+static CW_NOINLINE ucs_status_t offer_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
+                                            size_t length)
 {
     return offer(self_conn_of(super), iface_of(super), header, payload, length) ? UCS_OK :
            queue_short(super, id, header, payload, length);
@@ -505,7 +505,7 @@ static void give_room(struct self_iface *iface)
 
 /* Handles only the events that were queued before: events that upcalls add wait for the next round, so a progress
  * ends. */
-static CW_APART unsigned deliver(struct self_iface *iface)
+static CW_NOINLINE unsigned deliver(struct self_iface *iface)
 {
     struct cw_iface *super = &iface->super;
     struct cw_list *last = iface->queue.prev;
@@ -540,7 +540,7 @@ static CW_APART unsigned deliver(struct self_iface *iface)
 }
 
 /* Ends what was taken; then comes what was queued behind it. */
-static CW_APART unsigned finish_taken(struct self_iface *iface)
+static CW_NOINLINE unsigned finish_taken(struct self_iface *iface)
 {
     struct cw_iface *super = &iface->super;
     unsigned count;

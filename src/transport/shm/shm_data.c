@@ -122,8 +122,8 @@ static inline void write_packet(struct shm_conn *conn, uint64_t header, const vo
 }
 
 /* Sends a short packet of any length; also one that finds no room now. */
-static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_t header, const void *payload,
-                                      size_t length)
+static CW_NOINLINE ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_t header, const void *payload,
+                                         size_t length)
 {
     ucs_status_t status;
 
@@ -215,7 +215,7 @@ static CW_COLD void tell(struct shm_conn *conn)
 }
 
 /* Takes a packet of several lines; 0: its length is impossible. */
-static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
+static CW_NOINLINE int receive_longer(struct shm_conn *conn, uint64_t word)
 {
     const uint32_t length = cw_rx_length(word);
 
@@ -231,7 +231,7 @@ static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
 }
 
 /* Hands up the packets in the ring, from the first one on. */
-static CW_APART unsigned receive(const struct cw_upcalls *upcalls, struct shm_conn *conn, uint64_t word)
+static CW_NOINLINE unsigned receive(const struct cw_upcalls *upcalls, struct shm_conn *conn, uint64_t word)
 {
     unsigned count = 0;
     const void *data;
@@ -292,7 +292,7 @@ static CW_COLD void disarm(struct shm_iface *iface)
     cw_shm_inbox(iface);
 }
 
-static CW_APART unsigned progress_all(struct shm_iface *iface)
+static CW_NOINLINE unsigned progress_all(struct shm_iface *iface)
 {
     struct shm_conn *conn;
     unsigned count = 0, i;

@@ -61,14 +61,14 @@ void cw_shm_tx_look(struct shm_tx *tx)
     }
 }
 
-CW_APART void cw_shm_tx_close(struct shm_tx *tx)
+CW_NOINLINE void cw_shm_tx_close(struct shm_tx *tx)
 {
     __atomic_store_n(&tx->fast.line->more[tx->fast.slot - 1], CW_LINE_OVER, __ATOMIC_RELEASE);
     tx->fast.slot = 0;
     tx->fast.line++;
 }
 
-CW_APART int cw_shm_tx_turn(struct shm_tx *tx, uint64_t length)
+CW_NOINLINE int cw_shm_tx_turn(struct shm_tx *tx, uint64_t length)
 {
     struct cw_line *line = tx->fast.line;
 
@@ -133,7 +133,7 @@ void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length)
     }
 }
 
-CW_APART uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen)
+CW_NOINLINE uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen)
 {
     if (rx->fast.slot != 0) {
         rx->fast.slot = 0;

@@ -277,7 +277,7 @@ static CW_INLINE int arrived(struct cw_tcp_conn *conn, size_t got, unsigned *eve
 }
 
 /* The answers to packets that came together are sent together. */
-static CW_APART int arrived_together(struct cw_tcp_conn *conn, size_t got, unsigned *events)
+static CW_NOINLINE int arrived_together(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     int right;
 

@@ -299,7 +299,7 @@ void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_by
 }
 
 /* As frame_begin, where bytes are unsent or another condition needs the slow path. */
-static CW_APART ucs_status_t frame_begin_apart(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
+static CW_NOINLINE ucs_status_t frame_begin_slow(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_tx *tx = conn->tx;
@@ -337,7 +337,7 @@ static CW_INLINE ucs_status_t frame_begin(struct cw_tcp_conn *conn, size_t size,
 
     if (cw_unlikely(conn->state != CW_TCP_OPEN || conn->broken != UCS_OK || conn->quiet || conn->tx != NULL ||
                     spare == NULL)) {
-        return frame_begin_apart(conn, size, tx_p);
+        return frame_begin_slow(conn, size, tx_p);
     }
     *tx_p = spare;
     return UCS_OK;

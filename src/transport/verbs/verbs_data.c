@@ -27,7 +27,7 @@ int cw_verbs_has_place(const struct cw_verbs_conn *conn)
            iface->in_flight < iface->most_in_flight;
 }
 
-CW_APART ucs_status_t cw_verbs_again(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+CW_NOINLINE ucs_status_t cw_verbs_again(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
     if (cw_list_empty(&conn->blocked)) {
         cw_list_add_tail(&iface->blocked, &conn->blocked);
@@ -54,7 +54,7 @@ static void hurry(struct cw_verbs_iface *iface)
 }
 
 /* Looks for a free place when the queue seems to be full. */
-static CW_APART ucs_status_t find_place(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+static CW_NOINLINE ucs_status_t find_place(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
     if (conn->chain != NULL) {
         (void)cw_verbs_chain_send(conn);
@@ -84,7 +84,7 @@ ucs_status_t cw_verbs_can_send(struct cw_verbs_iface *iface, struct cw_verbs_con
 }
 
 /* No segment is free: requests that complete visibly give theirs back. */
-static CW_APART struct cw_verbs_segment *find_segment(struct cw_verbs_iface *iface)
+static CW_NOINLINE struct cw_verbs_segment *find_segment(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_segment *segment;
 
@@ -280,7 +280,7 @@ static void ask_for_dry(struct cw_verbs_iface *iface)
     }
 }
 
-static CW_APART void was_dry(struct cw_verbs_iface *iface)
+static CW_NOINLINE void was_dry(struct cw_verbs_iface *iface)
 {
     atomic_store_explicit(&iface->dry, 0, memory_order_relaxed);
     if (iface->super.upcalls->dry != NULL) {
@@ -366,7 +366,7 @@ ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
     return UCS_ERR_NO_MEMORY;
 }
 
-static CW_APART void take_word(struct cw_verbs_conn *conn, uint32_t word)
+static CW_NOINLINE void take_word(struct cw_verbs_conn *conn, uint32_t word)
 {
     if (word == CW_VERBS_READY) {
         cw_verbs_conn_first(conn);
