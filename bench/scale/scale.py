@@ -38,7 +38,7 @@ def measure(program, pattern, workers):
 
 
 PANELS = [
-    ("wire-up and first message", "(packets and greetings)", lambda row: row["hellos"] + row["packets"]),
+    ("wire-up and first message", "(packets and handshakes)", lambda row: row["hellos"] + row["packets"]),
     ("wire-up and first message", "(bytes, without frames of the network)",
      lambda row: row["hello_bytes"] + row["packet_bytes"]),
     ("Memory of the library", "(MiB)",

@@ -205,7 +205,7 @@ ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, 
                                void *reply, size_t *reply_length)
 {
     static struct cw_log_limit limit;
-    const char *wrong = "its first bytes are no greeting of this protocol";
+    const char *wrong = "its first bytes are no handshake of this protocol";
     int is_strange = 1;
     struct cw_lane_hello hello;
     struct ucp_ep *ep = NULL;

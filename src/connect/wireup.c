@@ -114,7 +114,7 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
         cw_hello_encode(&hello, bytes);
         status = cw_lane_dial(path.iface, path.address, path.length, bytes, sizeof(bytes), ep, &ep->conn);
         if (status == UCS_OK) {
-            cw_ep_watch(ep, ep->conn); /* also while a peer that computes leaves the greeting unread */
+            cw_ep_watch(ep, ep->conn); /* also while a peer that computes leaves the handshake unread */
             cw_ep_set_state(ep, CW_EP_DIALING);
             cw_count(worker, CW_COUNT_DIALS, 1);
             return UCS_OK;
@@ -234,7 +234,7 @@ static void tell_refused(const struct cw_iface *iface, const void *bytes, size_t
                            cw_iface_name(iface), foreign);
     } else {
         cw_log_ratelimited(&limit, CW_LOG_WARN,
-                           "dropped a connection by %s: its first %zu bytes are no greeting of this protocol",
+                           "dropped a connection by %s: its first %zu bytes are no handshake of this protocol",
                            cw_iface_name(iface), length);
     }
 }

@@ -84,18 +84,18 @@ static void stop_accepting(struct cw_watch_listener *listener)
     for (i = 0; i < listener->num_sockets; i++) {
         cw_poller_modify(listener->poller, &listener->sockets[i].item, 0);
     }
-    listener->is_deaf = 1;
+    listener->has_rx_eof = 1;
 }
 
 void cw_watch_listener_more(struct cw_watch_listener *listener)
 {
     unsigned i;
 
-    if (cw_unlikely(listener->is_deaf) && !is_full(listener)) {
+    if (cw_unlikely(listener->has_rx_eof) && !is_full(listener)) {
         for (i = 0; i < listener->num_sockets; i++) {
             cw_poller_modify(listener->poller, &listener->sockets[i].item, CW_POLL_READ);
         }
-        listener->is_deaf = 0;
+        listener->has_rx_eof = 0;
     }
 }
 
@@ -190,7 +190,7 @@ void cw_watch_listener_close(struct cw_watch_listener *listener)
     if (listener->num_sockets == 0) {
         return;
     }
-    listener->is_deaf = 0;
+    listener->has_rx_eof = 0;
     while (!cw_list_empty(&listener->accepted)) {
         drop(cw_list_head(&listener->accepted, struct accepted, link));
     }

@@ -34,7 +34,7 @@ struct cw_watch_listener {
     struct cw_list accepted;
     unsigned count;
     uint16_t port;   /* of all sockets; 0: none */
-    uint8_t is_deaf; /* the sockets are not asked at present */
+    uint8_t has_rx_eof; /* the sockets are not asked at present */
 };
 
 void cw_watch_listener_init(struct cw_watch_listener *listener, struct cw_poller *poller, const unsigned *num_conns);

@@ -17,7 +17,7 @@ enum { CW_MAX_BAD_PACKET = 300 };
 
 #define CW_SILENCE_NS UINT64_C(4000000000) /* well before silent ones are shown out with a line in the log: 10 s */
 
-/* One visit: a valid greeting was answered; packets can be sent. */
+/* One visit: a valid handshake was answered; packets can be sent. */
 struct cw_visit;
 
 struct cw_visitor {

@@ -244,7 +244,7 @@ static void body_idle(void *argument)
     meet(&machine);
 }
 
-/* ---- the other program computes and has not answered the greeting yet ---- */
+/* ---- the other program computes and has not answered the handshake yet ---- */
 
 static void unanswered_second(struct machine *machine)
 {
@@ -417,7 +417,7 @@ static void body_waiting(void *argument)
 
 /* ---- watching costs nothing while both live and nothing is said ---- */
 
-/* It makes progress, too: a program that stops may leave the greeting of a further socket unread. */
+/* It makes progress, too: a program that stops may leave the handshake of a further socket unread. */
 static void calm_second(struct machine *machine)
 {
     join(machine);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers at a listener of the program, and a stranger in the place of the server: greetings and answers that are
+ * Strangers at a listener of the program, and a stranger in the place of the server: handshakes and answers that are
  * wrong somewhere, packets before their time, ends at every stage. Only their own connection is lost, and an endpoint
  * fails once.
  */
@@ -21,7 +21,7 @@
 #include "wire/cm.h"
 #include "wire/packet.h"
 
-enum { HELLO_BYTES = CW_TCP_GREETING_SIZE + CW_CM_REQUEST_LENGTH, MAX_REQUESTS = 2000 };
+enum { HELLO_BYTES = CW_TCP_HANDSHAKE_SIZE + CW_CM_REQUEST_LENGTH, MAX_REQUESTS = 2000 };
 
 static ucp_listener_h listener;
 static struct sockaddr_in listener_name;
@@ -78,8 +78,8 @@ static void hello_bytes(uint8_t bytes[HELLO_BYTES], uint64_t number)
 {
     const struct cw_cm_request asked = {.number = number, .err_mode = UCP_ERR_HANDLING_MODE_PEER};
 
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH, 0);
-    cw_cm_request_encode(&asked, bytes + CW_TCP_GREETING_SIZE);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH, 0);
+    cw_cm_request_encode(&asked, bytes + CW_TCP_HANDSHAKE_SIZE);
 }
 
 static void shown_out(uint16_t port, const void *bytes, size_t length, int finish)
@@ -90,7 +90,7 @@ static void shown_out(uint16_t port, const void *bytes, size_t length, int finis
     cw_check(num_requests == before);
 }
 
-static void body_greetings(void *argument)
+static void body_handshakes(void *argument)
 {
     uint8_t good[HELLO_BYTES], bytes[512];
     struct cw_hello hello;
@@ -108,8 +108,8 @@ static void body_greetings(void *argument)
     for (i = 1; i < HELLO_BYTES; i += 5) {
         shown_out(port, good, i, 1);
     }
-    for (i = 0; i < 24; i++) { /* the greeting, magic, version and the zero of the hello */
-        if (i == CW_TCP_GREETING_SIZE + 6) {
+    for (i = 0; i < 24; i++) { /* the handshake, magic, version and the zero of the hello */
+        if (i == CW_TCP_HANDSHAKE_SIZE + 6) {
             continue;
         }
         memcpy(bytes, good, sizeof(good));
@@ -117,28 +117,28 @@ static void body_greetings(void *argument)
         shown_out(port, bytes, sizeof(good), 1);
     }
     memcpy(bytes, good, sizeof(good));
-    bytes[CW_TCP_GREETING_SIZE + 6] = UCP_ERR_HANDLING_MODE_FAILOVER + 1;
+    bytes[CW_TCP_HANDSHAKE_SIZE + 6] = UCP_ERR_HANDLING_MODE_FAILOVER + 1;
     shown_out(port, bytes, sizeof(good), 0);
     memset(bytes, 0, sizeof(bytes)); /* a hello of another length */
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH + 8, 0);
-    shown_out(port, bytes, CW_TCP_GREETING_SIZE + CW_CM_REQUEST_LENGTH + 8, 0);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH + 8, 0);
+    shown_out(port, bytes, CW_TCP_HANDSHAKE_SIZE + CW_CM_REQUEST_LENGTH + 8, 0);
 
     hello = cw_stranger_hello(); /* for a worker, with its key and without */
     entry = cw_server_entry(cw_tcp_transport.wire_id, &length);
     cw_check(cw_tcp_address_decode(entry, length, &address) == NULL);
     for (i = 0; i < 2; i++) {
-        cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, i ? address.key : 0);
-        cw_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
-        shown_out(port, bytes, CW_TCP_GREETING_SIZE + CW_HELLO_LENGTH, 0);
+        cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, i ? address.key : 0);
+        cw_hello_encode(&hello, bytes + CW_TCP_HANDSHAKE_SIZE);
+        shown_out(port, bytes, CW_TCP_HANDSHAKE_SIZE + CW_HELLO_LENGTH, 0);
     }
     shown_out(htons(address.port), good, sizeof(good), 0); /* for a listener, at a worker */
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH, address.key);
-    memcpy(bytes + CW_TCP_GREETING_SIZE, good + CW_TCP_GREETING_SIZE, CW_CM_REQUEST_LENGTH);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH, address.key);
+    memcpy(bytes + CW_TCP_HANDSHAKE_SIZE, good + CW_TCP_HANDSHAKE_SIZE, CW_CM_REQUEST_LENGTH);
     shown_out(htons(address.port), bytes, sizeof(good), 0);
     hello.flags = CW_HELLO_CM; /* goes on with a connection request that nobody has */
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, address.key);
-    cw_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
-    shown_out(htons(address.port), bytes, CW_TCP_GREETING_SIZE + CW_HELLO_LENGTH, 0);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, address.key);
+    cw_hello_encode(&hello, bytes + CW_TCP_HANDSHAKE_SIZE);
+    shown_out(htons(address.port), bytes, CW_TCP_HANDSHAKE_SIZE + CW_HELLO_LENGTH, 0);
     end();
 }
 
@@ -146,7 +146,7 @@ static void body_greetings(void *argument)
 
 static int has_reply(void *argument)
 {
-    uint8_t reply[CW_TCP_GREETING_SIZE];
+    uint8_t reply[CW_TCP_HANDSHAKE_SIZE];
 
     return recv(*(int *)argument, reply, sizeof(reply), MSG_PEEK) == (ssize_t)sizeof(reply);
 }
@@ -174,7 +174,7 @@ static int visit(uint64_t number, ucp_ep_h *ep_p)
     *ep_p = accept_request(requests[0], &status);
     cw_check(status == UCS_OK);
     cw_server_until(has_reply, &fd);
-    cw_check(recv(fd, bytes, CW_TCP_GREETING_SIZE, 0) == CW_TCP_GREETING_SIZE && bytes[5] == CW_TCP_ACCEPTED);
+    cw_check(recv(fd, bytes, CW_TCP_HANDSHAKE_SIZE, 0) == CW_TCP_HANDSHAKE_SIZE && bytes[5] == CW_TCP_ACCEPTED);
     return fd;
 }
 
@@ -391,13 +391,13 @@ static void must_fail(int trap, const void *bytes, size_t length, int opens)
     cw_visit_is_over(3);
 }
 
-static size_t answer_bytes(uint8_t *bytes, enum cw_tcp_greeting_kind kind, enum cw_cm_verdict answer,
+static size_t answer_bytes(uint8_t *bytes, enum cw_tcp_handshake_kind kind, enum cw_cm_verdict answer,
                            const void *address, size_t length)
 {
-    const size_t total = cw_cm_reply_encode(answer, address, length, bytes + CW_TCP_GREETING_SIZE, CW_HELLO_MAX);
+    const size_t total = cw_cm_reply_encode(answer, address, length, bytes + CW_TCP_HANDSHAKE_SIZE, CW_HELLO_MAX);
 
-    cw_tcp_greeting_encode(bytes, kind, total, 0);
-    return CW_TCP_GREETING_SIZE + total;
+    cw_tcp_handshake_encode(bytes, kind, total, 0);
+    return CW_TCP_HANDSHAKE_SIZE + total;
 }
 
 static void body_answers(void *argument)
@@ -423,8 +423,8 @@ static void body_answers(void *argument)
     }
     must_fail(trap, bytes, answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_REJECTED, NULL, 0), 0);
     must_fail(trap, bytes, answer_bytes(bytes, CW_TCP_REFUSED, CW_CM_ACCEPTED, NULL, 0), 0);
-    must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_greeting_kind)7, CW_CM_ACCEPTED, NULL, 0), 0);
-    must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_greeting_kind)5, CW_CM_ACCEPTED, NULL, 0), 0);
+    must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_handshake_kind)7, CW_CM_ACCEPTED, NULL, 0), 0);
+    must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_handshake_kind)5, CW_CM_ACCEPTED, NULL, 0), 0);
 
     length = cw_party_address(&cw_friend, blob); /* somebody else's, who knows nothing of the connection request */
     total = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_ACCEPTED, blob, length);
@@ -434,8 +434,8 @@ static void body_answers(void *argument)
     must_fail(trap, bytes, total, 1);
     for (i = 0; i < 300; i++) { /* damaged */
         memcpy(blob, bytes, total);
-        blob[CW_TCP_GREETING_SIZE + CW_CM_REPLY_HEADER +
-             cw_random(&seed) % (total - CW_TCP_GREETING_SIZE - CW_CM_REPLY_HEADER)] ^=
+        blob[CW_TCP_HANDSHAKE_SIZE + CW_CM_REPLY_HEADER +
+             cw_random(&seed) % (total - CW_TCP_HANDSHAKE_SIZE - CW_CM_REPLY_HEADER)] ^=
             (uint8_t)(1u << cw_random(&seed) % 8);
         must_fail(trap, blob, total, 1);
     }
@@ -448,10 +448,10 @@ static void body_answers(void *argument)
     end();
 }
 
-static void test_greetings(void **state)
+static void test_handshakes(void **state)
 {
     (void)state;
-    cw_child_must_pass(body_greetings, NULL, "greetings at a listener");
+    cw_child_must_pass(body_handshakes, NULL, "handshakes at a listener");
 }
 
 static void test_packets(void **state)
@@ -487,7 +487,7 @@ static void test_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greetings),
+        cmocka_unit_test(test_handshakes),
         cmocka_unit_test(test_packets),
         cmocka_unit_test(test_same_number),
         cmocka_unit_test(test_gone_before_the_answer),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers at the worker's Unix socket: wrong greetings, memory that is not what they say, descriptors of all sorts;
+ * Strangers at the worker's Unix socket: wrong handshakes, memory that is not what they say, descriptors of all sorts;
  * and in the ring itself: impossible lengths, unknown packets, counters that run backwards. Only their own connection
  * is lost.
  */
@@ -95,18 +95,18 @@ static int new_memory(size_t size, int seals)
     return fd;
 }
 
-/* A whole first message: greeting and hello. */
+/* A whole first message: handshake and hello. */
 struct first {
-    struct shm_greeting greeting;
+    struct shm_handshake handshake;
     uint8_t hello[CW_HELLO_LENGTH];
 };
 
-_Static_assert(sizeof(struct first) == sizeof(struct shm_greeting) + CW_HELLO_LENGTH, "as it is sent");
+_Static_assert(sizeof(struct first) == sizeof(struct shm_handshake) + CW_HELLO_LENGTH, "as it is sent");
 
 static struct first good_first(void)
 {
     struct cw_hello hello = cw_stranger_hello();
-    struct first first = {.greeting = {.magic = {'C', 'W', 'S', '1'},
+    struct first first = {.handshake = {.magic = {'C', 'W', 'S', '1'},
                                 .version = SHM_VERSION,
                                 .hello_length = CW_HELLO_LENGTH,
                                 .first_bytes = NUM_BYTES,
@@ -137,10 +137,10 @@ static int has_reply(void *argument)
 static struct cw_visit *open_visit_with(struct first first)
 {
     static struct cw_visit visit;
-    const size_t size = first.greeting.memory_size;
+    const size_t size = first.handshake.memory_size;
     const int memory = new_memory(size, SEALS);
     struct shm_ring_control *control;
-    struct shm_greeting reply;
+    struct shm_handshake reply;
 
     visit.fd = call();
     visit.memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
@@ -223,23 +223,23 @@ static void wrong_sizes(void)
 
     for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         first = good_first();
-        first.greeting.first_bytes = sizes[i].first_bytes;
-        first.greeting.ring_bytes = sizes[i].ring_bytes;
-        first.greeting.memory_size = shm_memory_size(sizes[i].ring_bytes);
+        first.handshake.first_bytes = sizes[i].first_bytes;
+        first.handshake.ring_bytes = sizes[i].ring_bytes;
+        first.handshake.memory_size = shm_memory_size(sizes[i].ring_bytes);
         shown_out_with_memory(first, 4096, SEALS);
     }
     first = good_first();
-    first.greeting.memory_size = UINT64_MAX;
+    first.handshake.memory_size = UINT64_MAX;
     shown_out_with_memory(first, 4096, SEALS);
     first = good_first();
-    first.greeting.memory_size = 0;
+    first.handshake.memory_size = 0;
     shown_out_with_memory(first, 4096, SEALS);
 }
 
 static void wrong_memory(void)
 {
     struct first first = good_first();
-    const size_t size = first.greeting.memory_size;
+    const size_t size = first.handshake.memory_size;
     int fds[MAX_FDS];
     unsigned count, i;
 
@@ -288,7 +288,7 @@ static void wrong_descriptors(void)
 {
     const struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct first first = good_first();
-    const size_t size = first.greeting.memory_size;
+    const size_t size = first.handshake.memory_size;
     const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int fds[3];
     uint64_t start;
@@ -305,7 +305,7 @@ static void wrong_descriptors(void)
     fds[2] = slow_to_close(listener);
     shown_out(&first, sizeof(first), fds, 3);
     cw_check(cw_now_ns() - start < UINT64_C(3000000000));
-    first.greeting.sleeps = 255;
+    first.handshake.sleeps = 255;
     shown_out_with_memory(first, size, SEALS);
     (void)close(listener);
 }
@@ -320,17 +320,17 @@ static void wrong_probes(void)
 
     for (i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
         first = good_first();
-        first.greeting.probe_address = offers[i][0];
-        first.greeting.probe = offers[i][1];
-        first.greeting.target_address = offers[i][2];
-        shown_out_with_memory(first, first.greeting.memory_size, SEALS);
+        first.handshake.probe_address = offers[i][0];
+        first.handshake.probe = offers[i][1];
+        first.handshake.target_address = offers[i][2];
+        shown_out_with_memory(first, first.handshake.memory_size, SEALS);
     }
 }
 
 static void wrong_words(void)
 {
     struct first first = good_first(), wrong;
-    const size_t size = first.greeting.memory_size;
+    const size_t size = first.handshake.memory_size;
     char bytes[1024];
     size_t i;
 
@@ -356,7 +356,7 @@ static void wrong_words(void)
     shown_out_with_memory(wrong, size, SEALS);
 }
 
-static void body_greetings(void *argument)
+static void body_handshakes(void *argument)
 {
     (void)argument;
     cw_strangers_begin();
@@ -397,7 +397,7 @@ static void body_silent(void *argument)
 /* More than may wait: the oldest are shown out, the youngest may still speak. */
 static void body_crowd(void *argument)
 {
-    enum { MORE = 3, ALL = SHM_MAX_GREETINGS + MORE };
+    enum { MORE = 3, ALL = SHM_MAX_HANDSHAKES + MORE };
     static int silent[ALL];
     struct first first;
     unsigned i;
@@ -406,7 +406,7 @@ static void body_crowd(void *argument)
     (void)argument;
     cw_strangers_begin();
     first = good_first();
-    memory = new_memory(first.greeting.memory_size, SEALS);
+    memory = new_memory(first.handshake.memory_size, SEALS);
     cw_visit_begins();
     for (i = 0; i < ALL; i++) {
         silent[i] = call();
@@ -435,7 +435,7 @@ static int come(unsigned number)
     if (fd < 0) {
         return 0;
     }
-    memory = new_memory(first.greeting.memory_size, SEALS);
+    memory = new_memory(first.handshake.memory_size, SEALS);
     first.hello[16] ^= 1; /* the worker's uid */
     switch (number % 4) {
     case 0:
@@ -444,7 +444,7 @@ static int come(unsigned number)
     case 1:
         break; /* goes without a word */
     case 2:
-        first.greeting.version++;
+        first.handshake.version++;
         send_fds(fd, &first, sizeof(first), &memory, 1);
         break;
     default:
@@ -596,7 +596,7 @@ static void body_deaf(void *argument)
     cw_strangers_begin();
     cw_visit_begins();
     first = good_first();
-    first.greeting.sleeps = 1;
+    first.handshake.sleeps = 1;
     visit = open_visit_with(first);
     back = (struct shm_ring_control *)visit->memory + 1;
     cw_check(fcntl(visit->fd, F_SETFL, 0) == 0);
@@ -627,10 +627,10 @@ static void body_deaf(void *argument)
     cw_strangers_end();
 }
 
-static void test_greetings(void **state)
+static void test_handshakes(void **state)
 {
     (void)state;
-    cw_child_must_pass(body_greetings, NULL, "wrong greetings");
+    cw_child_must_pass(body_handshakes, NULL, "wrong handshakes");
 }
 
 static void test_yield_policy(void **state)
@@ -684,7 +684,7 @@ static void test_deaf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greetings),     cmocka_unit_test(test_silent),   cmocka_unit_test(test_packets),
+        cmocka_unit_test(test_handshakes),     cmocka_unit_test(test_silent),   cmocka_unit_test(test_packets),
         cmocka_unit_test(test_control_words), cmocka_unit_test(test_counters),
         cmocka_unit_test(test_memory_goes),   cmocka_unit_test(test_yield_policy),
         cmocka_unit_test(test_deaf),          cmocka_unit_test(test_flood),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers at the worker's TCP port: before the greeting, with a greeting that is wrong somewhere, and with broken
+ * Strangers at the worker's TCP port: before the handshake, with a handshake that is wrong somewhere, and with broken
  * packets after a valid one. Only their own connection is lost.
  */
 #define _GNU_SOURCE
@@ -17,7 +17,7 @@
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_wire.h"
 
-enum { HELLO_BYTES = CW_TCP_GREETING_SIZE + CW_HELLO_LENGTH };
+enum { HELLO_BYTES = CW_TCP_HANDSHAKE_SIZE + CW_HELLO_LENGTH };
 
 struct cw_visit {
     int fd;
@@ -42,13 +42,13 @@ static void hello_bytes(uint8_t bytes[HELLO_BYTES])
 {
     struct cw_hello hello = cw_stranger_hello();
 
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, server_address().key);
-    cw_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, server_address().key);
+    cw_hello_encode(&hello, bytes + CW_TCP_HANDSHAKE_SIZE);
 }
 
 static int has_reply(void *argument)
 {
-    uint8_t reply[CW_TCP_GREETING_SIZE + CW_HELLO_REPLY_LENGTH];
+    uint8_t reply[CW_TCP_HANDSHAKE_SIZE + CW_HELLO_REPLY_LENGTH];
 
     return recv(*(int *)argument, reply, sizeof(reply), MSG_PEEK) == (ssize_t)sizeof(reply);
 }
@@ -62,8 +62,8 @@ static struct cw_visit *open_visit(void)
     hello_bytes(bytes);
     cw_check(send(visit.fd, bytes, sizeof(bytes), MSG_NOSIGNAL) == (ssize_t)sizeof(bytes));
     cw_server_until(has_reply, &visit.fd);
-    cw_check(recv(visit.fd, bytes, CW_TCP_GREETING_SIZE + CW_HELLO_REPLY_LENGTH, 0) ==
-             CW_TCP_GREETING_SIZE + CW_HELLO_REPLY_LENGTH);
+    cw_check(recv(visit.fd, bytes, CW_TCP_HANDSHAKE_SIZE + CW_HELLO_REPLY_LENGTH, 0) ==
+             CW_TCP_HANDSHAKE_SIZE + CW_HELLO_REPLY_LENGTH);
     cw_check(bytes[5] == CW_TCP_ACCEPTED);
     return &visit;
 }
@@ -95,7 +95,7 @@ static void shown_out(const void *bytes, size_t length, int finish)
     cw_shown_out(htons(server_address().port), bytes, length, finish);
 }
 
-static void body_greetings(void *argument)
+static void body_handshakes(void *argument)
 {
     uint8_t bytes[1024], good[HELLO_BYTES];
     struct cw_hello hello;
@@ -113,13 +113,13 @@ static void body_greetings(void *argument)
         shown_out(good, i, 1); /* a part of it */
     }
     memset(bytes, 0, sizeof(bytes));
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 400, server_address().key);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, 400, server_address().key);
     shown_out(bytes, 416, 0); /* over-long */
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 200, server_address().key);
-    memcpy(bytes + CW_TCP_GREETING_SIZE, good + CW_TCP_GREETING_SIZE, CW_HELLO_LENGTH);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, 200, server_address().key);
+    memcpy(bytes + CW_TCP_HANDSHAKE_SIZE, good + CW_TCP_HANDSHAKE_SIZE, CW_HELLO_LENGTH);
     shown_out(bytes, 216, 0);
     for (i = 0; i < sizeof(good); i++) { /* the worker's uid among them; the source's own and its number are free */
-        if (i < CW_TCP_GREETING_SIZE + 6 || (i >= CW_TCP_GREETING_SIZE + 16 && i < CW_TCP_GREETING_SIZE + 24)) {
+        if (i < CW_TCP_HANDSHAKE_SIZE + 6 || (i >= CW_TCP_HANDSHAKE_SIZE + 16 && i < CW_TCP_HANDSHAKE_SIZE + 24)) {
             memcpy(bytes, good, sizeof(good));
             bytes[i] ^= 0x41;
             shown_out(bytes, sizeof(good), 1);
@@ -128,7 +128,7 @@ static void body_greetings(void *argument)
     hello = cw_stranger_hello();
     hello.target_uid++;
     memcpy(bytes, good, sizeof(good));
-    cw_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
+    cw_hello_encode(&hello, bytes + CW_TCP_HANDSHAKE_SIZE);
     shown_out(bytes, sizeof(good), 0);
     cw_strangers_end();
 }
@@ -197,10 +197,10 @@ static int come(unsigned number)
         length = HELLO_BYTES / 2;
         break;
     case 2:
-        bytes[CW_TCP_GREETING_SIZE - 1] ^= 0x41; /* for another worker */
+        bytes[CW_TCP_HANDSHAKE_SIZE - 1] ^= 0x41; /* for another worker */
         break;
     default:
-        bytes[CW_TCP_GREETING_SIZE + 16] ^= 0x41; /* the worker's uid */
+        bytes[CW_TCP_HANDSHAKE_SIZE + 16] ^= 0x41; /* the worker's uid */
         break;
     }
     (void)!send(fd, bytes, length, MSG_NOSIGNAL);
@@ -245,10 +245,10 @@ static void body_packets(void *argument)
     cw_strangers_packets(&visitor);
 }
 
-static void test_greetings(void **state)
+static void test_handshakes(void **state)
 {
     (void)state;
-    cw_child_must_pass(body_greetings, NULL, "wrong greetings");
+    cw_child_must_pass(body_handshakes, NULL, "wrong handshakes");
 }
 
 static void test_silent(void **state)
@@ -278,7 +278,7 @@ static void test_packets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greetings),
+        cmocka_unit_test(test_handshakes),
         cmocka_unit_test(test_silent),
         cmocka_unit_test(test_flood),
         cmocka_unit_test(test_frames),

@@ -64,9 +64,9 @@ static void open_ways(void)
 static size_t make(const struct way *way, const uint8_t *data, size_t length, uint64_t *number, uint8_t *bytes)
 {
     if (data[0] % KINDS == MESSAGE) {
-        cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)data[1], length, way->iface->key);
-        memcpy(bytes + CW_TCP_GREETING_SIZE, data + 3, length);
-        return CW_TCP_GREETING_SIZE + length;
+        cw_tcp_handshake_encode(bytes, (enum cw_tcp_handshake_kind)data[1], length, way->iface->key);
+        memcpy(bytes + CW_TCP_HANDSHAKE_SIZE, data + 3, length);
+        return CW_TCP_HANDSHAKE_SIZE + length;
     }
     if (data[0] % KINDS == RECORD) {
         cw_tcp_record_encode(bytes, length, cw_crc32c(0, data + 3, length), (*number)++);
@@ -95,7 +95,7 @@ static void wait_for_it(struct way *way, int round)
 
 static void speak(struct way *way, int fd, const uint8_t *data, size_t size)
 {
-    uint8_t bytes[CW_TCP_GREETING_SIZE + 255];
+    uint8_t bytes[CW_TCP_HANDSHAKE_SIZE + 255];
     uint64_t number = 0;
     size_t length, made;
 

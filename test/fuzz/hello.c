@@ -11,8 +11,8 @@
 
 static void try_tcp(const uint8_t *data, size_t size)
 {
-    uint8_t again[CW_TCP_GREETING_SIZE], bytes[CW_TCP_ADDRESS_MAX];
-    struct cw_tcp_greeting_header greeting;
+    uint8_t again[CW_TCP_HANDSHAKE_SIZE], bytes[CW_TCP_ADDRESS_MAX];
+    struct cw_tcp_handshake_header handshake;
     struct cw_tcp_frame_header frame;
     struct cw_tcp_address address;
 
@@ -24,9 +24,9 @@ static void try_tcp(const uint8_t *data, size_t size)
         fuzz_check(frame.length <= ((frame.kind == CW_TCP_PACKET) ? CW_TCP_PACKET_MAX
                                                                   : CW_PLACE_HEADER + CW_TCP_PLACED_MAX));
     }
-    if (size >= CW_TCP_GREETING_SIZE && cw_tcp_greeting_decode(data, 256, &greeting) == NULL) {
-        cw_tcp_greeting_encode(again, greeting.kind, greeting.length, greeting.key);
-        fuzz_check(memcmp(again, data, sizeof(again)) == 0 && cw_tcp_greeting_plausible(data, size));
+    if (size >= CW_TCP_HANDSHAKE_SIZE && cw_tcp_handshake_decode(data, 256, &handshake) == NULL) {
+        cw_tcp_handshake_encode(again, handshake.kind, handshake.length, handshake.key);
+        fuzz_check(memcmp(again, data, sizeof(again)) == 0 && cw_tcp_handshake_plausible(data, size));
     }
 }
 

@@ -31,8 +31,8 @@ SIZED = ("src/transport/tcp/tcp_filter.h", "CW_TCP_SIZED")
 VERSIONS = {
     "address": ("src/wire/address.c", r"^#define VERSION (\d+)u", "shm tcp"),
     "hello": (HELLO, r"^#define VERSION (\d+)u", "shm tcp"),
-    "greeting of shared memory": ("src/transport/shm/shm.h", r"^#define SHM_VERSION (\d+)u", "shm"),
-    "greeting of TCP": ("src/transport/tcp/tcp_wire.h", r"^#define CW_TCP_VERSION +(\d+)u", "tcp"),
+    "handshake of shared memory": ("src/transport/shm/shm.h", r"^#define SHM_VERSION (\d+)u", "shm"),
+    "handshake of TCP": ("src/transport/tcp/tcp_wire.h", r"^#define CW_TCP_VERSION +(\d+)u", "tcp"),
 }
 
 
@@ -169,7 +169,7 @@ def talk(program, libs, tls, first):
 def refuse(program, libs, tls, first):
     """The side that answers says why, and neither side takes harm."""
     (begun, told), (answered, said) = pair(program, libs, tls, first, True)
-    why = re.search(r"version \d+ of the protocol|no greeting of this protocol|another version", told + said)
+    why = re.search(r"version \d+ of the protocol|no handshake of this protocol|another version", told + said)
     return begun == 0 and "REFUSED" in told and answered == 0 and "NOTHING CAME" in said and why is not None
 
 

@@ -19,7 +19,7 @@
 #include "wire/packet.h"
 
 enum { MAX_LINES = 32, MAX_MESSAGES = 300, MAX_RECEIVES = 600, MAX_LENGTH = 20000, QUIET_STEPS = 200 };
-#define GREETING UINT64_C(0xfe11000000000000)
+#define HANDSHAKE UINT64_C(0xfe11000000000000)
 
 enum message_state { UNDER_WAY, UNEXPECTED, REMOVED, MATCHED, DROPPED };
 
@@ -77,7 +77,7 @@ struct play {
     uint64_t tags[6];
     uint64_t masks[5];
     unsigned weights[7];        /* of enum action */
-    int greeting;
+    int handshake;
     int current_ok;             /* a callback may come now, outside of progress */
 };
 
@@ -249,7 +249,7 @@ void __wrap_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, siz
 
 void __wrap_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
 {
-    if (!play.greeting) {
+    if (!play.handshake) {
         see_packet(conn, id, data, length);
     } else if (id == CW_PACKET_TAG_EAGER || id == CW_PACKET_TAG_RTS) {
         play.lines[word_at(data, length, 0) & 0xffff].conn = conn;
@@ -515,11 +515,11 @@ static void open_line(unsigned from, unsigned to)
     }
 }
 
-static void note_greeting(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
+static void note_handshake(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
 {
     (void)info;
     if (status != UCS_OK) {
-        cw_town_fail(play.town, "a greeting ends with %s", ucs_status_string(status));
+        cw_town_fail(play.town, "a handshake ends with %s", ucs_status_string(status));
     }
     ++*(unsigned *)user_data;
     ucp_request_free(request);
@@ -532,28 +532,28 @@ static void greet(void)
     ucp_request_param_t none = {.op_attr_mask = 0};
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-                                 .cb.recv = note_greeting, .user_data = &came};
+                                 .cb.recv = note_handshake, .user_data = &came};
     char byte;
 
-    play.greeting = 1;
+    play.handshake = 1;
     for (unsigned i = 0; i < play.num_lines; i++) {
-        ucs_status_ptr_t result = ucp_tag_send_nbx(play.lines[i].ep, "g", 1, GREETING | i, &none);
+        ucs_status_ptr_t result = ucp_tag_send_nbx(play.lines[i].ep, "g", 1, HANDSHAKE | i, &none);
 
         if (UCS_PTR_IS_PTR(result)) {
             ucp_request_free(result);
         }
-        (void)ucp_tag_recv_nbx(play.town->people[play.lines[i].to].worker, &byte, 1, GREETING | i, UINT64_MAX, &param);
+        (void)ucp_tag_recv_nbx(play.town->people[play.lines[i].to].worker, &byte, 1, HANDSHAKE | i, UINT64_MAX, &param);
     }
     for (unsigned rounds = 0; came < play.num_lines; rounds++) {
         cw_town_step(play.town);
         if (rounds == CW_MAX_ROUNDS) {
-            cw_town_fail(play.town, "%u of %u greetings come", came, play.num_lines);
+            cw_town_fail(play.town, "%u of %u handshakes come", came, play.num_lines);
         }
     }
     for (unsigned i = 0; i < QUIET_STEPS; i++) {
         cw_town_step(play.town);
     }
-    play.greeting = 0;
+    play.handshake = 0;
 }
 
 static void choose_settings(uint64_t seed)

@@ -65,28 +65,28 @@ void actor_close(struct actor *actor)
     ucp_cleanup(actor->context);
 }
 
-struct greeting {
+struct handshake {
     uint64_t address_length;
     uint64_t key_lengths[2];
     uint64_t addresses[2];
 };
 
-static bool send_greeting(struct actor *actor, int fd)
+static bool send_handshake(struct actor *actor, int fd)
 {
-    struct greeting greeting = {.addresses = {actor->region_addresses[0], actor->region_addresses[1]}};
+    struct handshake handshake = {.addresses = {actor->region_addresses[0], actor->region_addresses[1]}};
     ucp_address_t *address;
     void *keys[2];
     size_t length;
     bool good;
 
     storm_check(ucp_worker_get_address(actor->worker, &address, &length) == UCS_OK);
-    greeting.address_length = length;
+    handshake.address_length = length;
     for (int i = 0; i < 2; i++) {
         storm_check(ucp_rkey_pack(actor->context, actor->regions[i], &keys[i], &length) == UCS_OK);
-        greeting.key_lengths[i] = length;
+        handshake.key_lengths[i] = length;
     }
-    good = storm_write(fd, &greeting, sizeof(greeting)) && storm_write(fd, address, greeting.address_length) &&
-           storm_write(fd, keys[0], greeting.key_lengths[0]) && storm_write(fd, keys[1], greeting.key_lengths[1]);
+    good = storm_write(fd, &handshake, sizeof(handshake)) && storm_write(fd, address, handshake.address_length) &&
+           storm_write(fd, keys[0], handshake.key_lengths[0]) && storm_write(fd, keys[1], handshake.key_lengths[1]);
     ucp_worker_release_address(actor->worker, address);
     ucp_rkey_buffer_release(keys[0]);
     ucp_rkey_buffer_release(keys[1]);
@@ -112,23 +112,23 @@ bool actor_connect(struct actor *actor, struct actor_peer *peer, uint32_t id, in
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                               .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {failed, peer}};
-    struct greeting greeting;
+    struct handshake handshake;
     char bytes[4096], keys[2][256];
 
     peer->id = id;
-    if (!send_greeting(actor, fd) || !storm_read(fd, &greeting, sizeof(greeting), actor->worker)) {
+    if (!send_handshake(actor, fd) || !storm_read(fd, &handshake, sizeof(handshake), actor->worker)) {
         return false;
     }
-    storm_check(greeting.address_length <= sizeof(bytes));
-    if (!storm_read(fd, bytes, greeting.address_length, actor->worker)) {
+    storm_check(handshake.address_length <= sizeof(bytes));
+    if (!storm_read(fd, bytes, handshake.address_length, actor->worker)) {
         return false;
     }
     for (int i = 0; i < 2; i++) {
-        storm_check(greeting.key_lengths[i] <= sizeof(keys[i]));
-        if (!storm_read(fd, keys[i], greeting.key_lengths[i], actor->worker)) {
+        storm_check(handshake.key_lengths[i] <= sizeof(keys[i]));
+        if (!storm_read(fd, keys[i], handshake.key_lengths[i], actor->worker)) {
             return false;
         }
-        peer->addresses[i] = greeting.addresses[i];
+        peer->addresses[i] = handshake.addresses[i];
     }
     if (doomed != 0) {
         kill(doomed, SIGKILL);
@@ -167,7 +167,7 @@ static void greet_wait(struct actor *actor, ucs_status_ptr_t request)
         ucp_request_free(request);
     }
     if (status != UCS_OK) {
-        storm_fail("a message of the greeting: %s", ucs_status_string(status));
+        storm_fail("a message of the handshake: %s", ucs_status_string(status));
     }
 }
 

@@ -18,7 +18,7 @@ enum talk_outcome {
     TALK_OUTCOMES
 };
 
-/* While they meet: longer than a listener waits for a greeting to be complete. */
+/* While they meet: longer than a listener waits for a handshake to be complete. */
 enum { TALK_PATIENCE_S = 4, TALK_MEETING_S = 14 };
 
 /* Roles: the argument is the port to connect to; the server writes its own to fd as an int. */

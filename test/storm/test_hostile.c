@@ -31,7 +31,7 @@ enum { FEATURES = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FE
 
 enum state {
     STRANGER,          /* at the worker's port, nothing was said */
-    OPEN,              /* the greeting was answered */
+    OPEN,              /* the handshake was answered */
     CLOSED,            /* and CLOSE was said */
     ENDED,             /* and END was said */
     LANE,              /* a further lane of an open endpoint */
@@ -44,8 +44,8 @@ enum state {
 };
 
 static const char *const state_names[STATES] = {
-    "at a worker, before the greeting", "at a worker, open", "after CLOSE", "after END", "on a further lane",
-    "at a listener, before the greeting", "before the program's answer", "before STAY", "open, operations under way",
+    "at a worker, before the handshake", "at a worker, open", "after CLOSE", "after END", "on a further lane",
+    "at a listener, before the handshake", "before the program's answer", "before STAY", "open, operations under way",
     "after the program closed"};
 
 struct server {
@@ -255,10 +255,10 @@ static int open_worker_visit(uint64_t *uid)
     uint8_t bytes[256];
     int fd = call(0);
 
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, server.key);
-    cw_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
-    say(fd, bytes, CW_TCP_GREETING_SIZE + CW_HELLO_LENGTH);
-    hear_exactly(fd, bytes, CW_TCP_GREETING_SIZE);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, server.key);
+    cw_hello_encode(&hello, bytes + CW_TCP_HANDSHAKE_SIZE);
+    say(fd, bytes, CW_TCP_HANDSHAKE_SIZE + CW_HELLO_LENGTH);
+    hear_exactly(fd, bytes, CW_TCP_HANDSHAKE_SIZE);
     cw_check(bytes[5] == CW_TCP_ACCEPTED);
     hear_exactly(fd, bytes, CW_HELLO_REPLY_LENGTH);
     if (uid != NULL) {
@@ -285,10 +285,10 @@ static int open_lane(int *first)
     cw_check(bytes[4] == CW_PACKET_LANE && offer.kind == CW_WIRE_LANE_OFFER);
     memcpy(hello.token, &offer.sent, sizeof(hello.token));
     fd = call(0);
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_LANE_HELLO_LENGTH, server.key);
-    cw_lane_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
-    say(fd, bytes, CW_TCP_GREETING_SIZE + CW_LANE_HELLO_LENGTH);
-    hear_exactly(fd, bytes, CW_TCP_GREETING_SIZE + CW_HELLO_REPLY_LENGTH);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_LANE_HELLO_LENGTH, server.key);
+    cw_lane_hello_encode(&hello, bytes + CW_TCP_HANDSHAKE_SIZE);
+    say(fd, bytes, CW_TCP_HANDSHAKE_SIZE + CW_LANE_HELLO_LENGTH);
+    hear_exactly(fd, bytes, CW_TCP_HANDSHAKE_SIZE + CW_HELLO_REPLY_LENGTH);
     cw_check(bytes[5] == CW_TCP_ACCEPTED);
     return fd;
 }
@@ -325,9 +325,9 @@ static int open_request(enum state state)
     double end = storm_now_s() + WAIT_S;
     int fd = call(1);
 
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH, 0);
-    cw_cm_request_encode(&asked, bytes + CW_TCP_GREETING_SIZE);
-    say(fd, bytes, CW_TCP_GREETING_SIZE + CW_CM_REQUEST_LENGTH);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH, 0);
+    cw_cm_request_encode(&asked, bytes + CW_TCP_HANDSHAKE_SIZE);
+    say(fd, bytes, CW_TCP_HANDSHAKE_SIZE + CW_CM_REQUEST_LENGTH);
     while (server.request == NULL) {
         progress();
         cw_check(storm_now_s() < end);
@@ -338,7 +338,7 @@ static int open_request(enum state state)
     params.conn_request = server.request;
     server.request = NULL;
     cw_check(ucp_ep_create(server.party.worker, &params, &server.ep) == UCS_OK);
-    hear_exactly(fd, bytes, CW_TCP_GREETING_SIZE);
+    hear_exactly(fd, bytes, CW_TCP_HANDSHAKE_SIZE);
     cw_check(bytes[5] == CW_TCP_ACCEPTED);
     if (state == CHOOSING) {
         return fd;
@@ -488,14 +488,14 @@ static size_t make_packet(uint8_t *frame, unsigned id, unsigned way)
     return CW_TCP_FRAME_HEADER + length;
 }
 
-static void make_greeting(uint8_t *bytes, unsigned id)
+static void make_handshake(uint8_t *bytes, unsigned id)
 {
     size_t i;
 
-    for (i = 0; i < CW_TCP_GREETING_SIZE + 256; i++) {
+    for (i = 0; i < CW_TCP_HANDSHAKE_SIZE + 256; i++) {
         bytes[i] = (uint8_t)storm_random(&random_state);
     }
-    cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)(id % 16), storm_below(&random_state, 300), server.key);
+    cw_tcp_handshake_encode(bytes, (enum cw_tcp_handshake_kind)(id % 16), storm_below(&random_state, 300), server.key);
 }
 
 /* ---- visits ---- */
@@ -543,8 +543,8 @@ static void visit(enum state state, unsigned id, unsigned way)
     unsigned more = (unsigned)storm_below(&random_state, 3);
 
     if ((state == STRANGER || state == STRANGER_LISTENER) && way >= 4) {
-        make_greeting(frame, id);
-        say(fd, frame, CW_TCP_GREETING_SIZE + storm_below(&random_state, 256));
+        make_handshake(frame, id);
+        say(fd, frame, CW_TCP_HANDSHAKE_SIZE + storm_below(&random_state, 256));
     } else {
         say(fd, frame, make_packet(frame, id, way));
     }

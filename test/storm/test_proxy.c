@@ -25,7 +25,7 @@
 
 enum { PIPES = 12, BESIDE = 8, TOTAL = 420000, EARLY = 260 };
 
-enum damage { NONE, DELAY, SPLIT, CUT, RESET, HALF, DOUBLE, DROP, FLIP, GREETING, MISSED, DAMAGES };
+enum damage { NONE, DELAY, SPLIT, CUT, RESET, HALF, DOUBLE, DROP, FLIP, HANDSHAKE, MISSED, DAMAGES };
 
 static const char *const names[DAMAGES] = {
     "nothing", "delays", "splits", "cuts the connection", "cuts with a reset", "ends one direction",
@@ -130,7 +130,7 @@ static bool pass_damaged(struct proxy *proxy, struct pipe *pipe, int from, char 
                length);
     }
     proxy->done = true;
-    switch (proxy->damage == GREETING ? DOUBLE + storm_below(&proxy->random, 3) : proxy->damage) {
+    switch (proxy->damage == HANDSHAKE ? DOUBLE + storm_below(&proxy->random, 3) : proxy->damage) {
     case CUT:
     case RESET:
         (void)pass(proxy, to, bytes, at);
@@ -252,7 +252,7 @@ static enum talk_outcome one_talk(uint64_t seed, enum damage damage)
 
     proxy.direction = (int)storm_below(&proxy.random, 2);
     places = storm_one_in(&proxy.random, 4) ? EARLY : TOTAL;
-    if (damage == GREETING || damage == MISSED) { /* greeting, hello and STAY; greeting and answer */
+    if (damage == HANDSHAKE || damage == MISSED) { /* handshake, hello and STAY; handshake and answer */
         places = proxy.direction == 0 ? 56 : 80;
     }
     proxy.place = (long)storm_below(&proxy.random, places);

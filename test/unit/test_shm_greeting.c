@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When an acceptor over shared memory takes a greeting: with the connection if it comes soon after it, later otherwise.
+ * When an acceptor over shared memory takes a handshake: with the connection if it comes soon after it, later
+ * otherwise.
  */
 #include "test_shm.h"
 #include "test_log_lines.h"
@@ -101,7 +102,7 @@ static int end(void **state)
     return 0;
 }
 
-static void a_greeting_that_comes_soon_is_taken_with_the_connection(void **state)
+static void a_handshake_that_comes_soon_is_taken_with_the_connection(void **state)
 {
     (void)state;
     side_dial(&dialler, &acceptor, NULL, &dialled);
@@ -113,7 +114,7 @@ static void a_greeting_that_comes_soon_is_taken_with_the_connection(void **state
     assert_int_equal(opened, UCS_OK);
 }
 
-static void a_greeting_that_comes_late_is_not_waited_for(void **state)
+static void a_handshake_that_comes_late_is_not_waited_for(void **state)
 {
     (void)state;
     side_dial(&dialler, &acceptor, NULL, &dialled);
@@ -158,7 +159,7 @@ static void who_greets_wrongly_or_goes_meanwhile_is_dropped(void **state)
         cw_poller_dispatch(acceptor.poller);
     }
     assert_null(accepted);
-    assert_int_equal(cw_container_of(acceptor.iface, struct shm_iface, super)->num_greeting, 0);
+    assert_int_equal(cw_container_of(acceptor.iface, struct shm_iface, super)->num_handshake, 0);
     side_dial(&dialler, &acceptor, NULL, &dialled);
     cw_poller_dispatch(acceptor.poller);
     assert_non_null(accepted);
@@ -218,8 +219,8 @@ static void no_descriptor_comes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_greeting_that_comes_soon_is_taken_with_the_connection, begin, end),
-        cmocka_unit_test_setup_teardown(a_greeting_that_comes_late_is_not_waited_for, begin, end),
+        cmocka_unit_test_setup_teardown(a_handshake_that_comes_soon_is_taken_with_the_connection, begin, end),
+        cmocka_unit_test_setup_teardown(a_handshake_that_comes_late_is_not_waited_for, begin, end),
         cmocka_unit_test_setup_teardown(who_greets_wrongly_or_goes_meanwhile_is_dropped, begin, end),
         cmocka_unit_test_setup_teardown(who_cannot_be_answered_is_told_of_on_both_sides, begin, end),
         cmocka_unit_test_setup_teardown(a_dial_whose_memory_cannot_be_sent_fails_at_once, begin, end),

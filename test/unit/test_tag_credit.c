@@ -41,7 +41,7 @@ static void test_credit_that_cannot_be_costs_the_connection(void **state)
     ucs_status_ptr_t request;
 
     (void)state;
-    for (int i = 0; i < 3; i++) { /* more than was sent: one byte went with the greeting, 100 with this */
+    for (int i = 0; i < 3; i++) { /* more than was sent: one byte went with the handshake, 100 with this */
         begin();
         request = start_send(100, 0);
         assert_int_equal(finish(request), UCS_OK);

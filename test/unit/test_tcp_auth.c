@@ -16,8 +16,8 @@
 #include "test_log_lines.h"
 #include "transport/tcp/tcp_filter.h"
 
-enum { OFFER_BYTES = CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_offer),
-       PROOF_BYTES = CW_TCP_GREETING_SIZE + CW_TCP_PROOF_SIZE,
+enum { OFFER_BYTES = CW_TCP_HANDSHAKE_SIZE + sizeof(struct cw_tcp_offer),
+       PROOF_BYTES = CW_TCP_HANDSHAKE_SIZE + CW_TCP_PROOF_SIZE,
        BY_SECRET = CW_TCP_SECRET | CW_TCP_SIZED };
 
 static char key_file[64], other_file[64];
@@ -137,8 +137,8 @@ static void make_offer(uint8_t bytes[OFFER_BYTES], uint8_t protection, uint8_t f
     uint16_t port;
 
     memset(offer.nonce, fill, sizeof(offer.nonce));
-    cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)CW_TCP_OFFER, sizeof(offer), key_of_acceptor(&port));
-    memcpy(bytes + CW_TCP_GREETING_SIZE, &offer, sizeof(offer));
+    cw_tcp_handshake_encode(bytes, (enum cw_tcp_handshake_kind)CW_TCP_OFFER, sizeof(offer), key_of_acceptor(&port));
+    memcpy(bytes + CW_TCP_HANDSHAKE_SIZE, &offer, sizeof(offer));
 }
 
 /* What a dialler says that has the acceptor's secret, or another one. */
@@ -150,10 +150,10 @@ static void make_proof(uint8_t bytes[PROOF_BYTES], const uint8_t *offer, const u
     uint16_t port;
 
     claim.key = htole32(key_of_acceptor(&port));
-    memcpy(claim.nonces[0], offer + CW_TCP_GREETING_SIZE + offsetof(struct cw_tcp_offer, nonce), CW_TCP_NONCE_SIZE);
-    memcpy(claim.nonces[1], agreed + CW_TCP_GREETING_SIZE + offsetof(struct cw_tcp_offer, nonce), CW_TCP_NONCE_SIZE);
-    cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)CW_TCP_PROOF, CW_TCP_PROOF_SIZE, key_of_acceptor(&port));
-    assert_int_equal(cw_tcp_prove(security, &claim, bytes + CW_TCP_GREETING_SIZE), 1);
+    memcpy(claim.nonces[0], offer + CW_TCP_HANDSHAKE_SIZE + offsetof(struct cw_tcp_offer, nonce), CW_TCP_NONCE_SIZE);
+    memcpy(claim.nonces[1], agreed + CW_TCP_HANDSHAKE_SIZE + offsetof(struct cw_tcp_offer, nonce), CW_TCP_NONCE_SIZE);
+    cw_tcp_handshake_encode(bytes, (enum cw_tcp_handshake_kind)CW_TCP_PROOF, CW_TCP_PROOF_SIZE, key_of_acceptor(&port));
+    assert_int_equal(cw_tcp_prove(security, &claim, bytes + CW_TCP_HANDSHAKE_SIZE), 1);
 }
 
 /* As far as the challenge. */
@@ -171,11 +171,11 @@ static int challenged(uint8_t offer[OFFER_BYTES], uint8_t agreed[OFFER_BYTES])
 /* The answer is "unsuited" with this reason, and then the end. */
 static void expect_no(int fd, uint8_t reason)
 {
-    uint8_t bytes[CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_unsuited) + 1];
+    uint8_t bytes[CW_TCP_HANDSHAKE_SIZE + sizeof(struct cw_tcp_unsuited) + 1];
 
     assert_int_equal(hear(fd, bytes, sizeof(bytes)), sizeof(bytes) - 1);
     assert_int_equal(bytes[5], CW_TCP_UNSUITED);
-    assert_int_equal(bytes[CW_TCP_GREETING_SIZE + 1], reason);
+    assert_int_equal(bytes[CW_TCP_HANDSHAKE_SIZE + 1], reason);
     assert_int_equal(acceptor.num_links, 0);
     close(fd);
 }
@@ -290,7 +290,7 @@ static void test_dialler_of_release_1_0(void **state)
 static void test_hand_made(void **state)
 {
     uint8_t offer[OFFER_BYTES], agreed[OFFER_BYTES], proof[PROOF_BYTES], answer[PROOF_BYTES], expected[PROOF_BYTES];
-    uint8_t hello[CW_TCP_GREETING_SIZE + 5] = {0};
+    uint8_t hello[CW_TCP_HANDSHAKE_SIZE + 5] = {0};
     uint16_t port;
     size_t i;
     int fd;
@@ -306,7 +306,7 @@ static void test_hand_made(void **state)
     assert_int_equal(hear(fd, answer, PROOF_BYTES), PROOF_BYTES);
     make_proof(expected, offer, agreed, 2, tcp_of(&acceptor)->security);
     assert_memory_equal(answer, expected, PROOF_BYTES);
-    cw_tcp_greeting_encode(hello, CW_TCP_HELLO, 5, key_of_acceptor(&port));
+    cw_tcp_handshake_encode(hello, CW_TCP_HELLO, 5, key_of_acceptor(&port));
     say(fd, hello, sizeof(hello));
     DRIVE_UNTIL(&acceptor, &acceptor, acceptor.num_links == 1);
     close(fd);
@@ -329,7 +329,7 @@ static void test_wrong_proof(void **state)
         make_proof(proof, offer, agreed, (i == 1) ? 2 : 1,
                    (i == 0) ? tcp_of(&other)->security : tcp_of(&acceptor)->security);
         proof[PROOF_BYTES - 1] ^= i == 2;     /* one bit */
-        proof[CW_TCP_GREETING_SIZE] ^= i == 3;
+        proof[CW_TCP_HANDSHAKE_SIZE] ^= i == 3;
         say(fd, proof, sizeof(proof));
         expect_no(fd, CW_TCP_OTHER_KEY);
     }
@@ -408,18 +408,18 @@ static void test_reflection(void **state)
  * those of take_offer there. */
 static void test_acceptor_of_release_1_0(void **state)
 {
-    uint8_t bytes[OFFER_BYTES], answer[CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_unsuited)] = {0};
+    uint8_t bytes[OFFER_BYTES], answer[CW_TCP_HANDSHAKE_SIZE + sizeof(struct cw_tcp_unsuited)] = {0};
     struct link *link;
     int fd;
 
     (void)state;
     begin();
     fd = false_acceptor(&link, bytes);
-    assert_true(bytes[CW_TCP_GREETING_SIZE] & CW_TCP_SECRET); /* else the nonce would be malformed there */
-    assert_true(bytes[CW_TCP_GREETING_SIZE] != CW_TCP_SECRET);
-    cw_tcp_greeting_encode(answer, (enum cw_tcp_greeting_kind)CW_TCP_UNSUITED, sizeof(struct cw_tcp_unsuited), 0);
-    answer[CW_TCP_GREETING_SIZE] = CW_TCP_SECRET;
-    answer[CW_TCP_GREETING_SIZE + 1] = CW_TCP_OTHER_PROTECTION;
+    assert_true(bytes[CW_TCP_HANDSHAKE_SIZE] & CW_TCP_SECRET); /* else the nonce would be malformed there */
+    assert_true(bytes[CW_TCP_HANDSHAKE_SIZE] != CW_TCP_SECRET);
+    cw_tcp_handshake_encode(answer, (enum cw_tcp_handshake_kind)CW_TCP_UNSUITED, sizeof(struct cw_tcp_unsuited), 0);
+    answer[CW_TCP_HANDSHAKE_SIZE] = CW_TCP_SECRET;
+    answer[CW_TCP_HANDSHAKE_SIZE + 1] = CW_TCP_OTHER_PROTECTION;
     say(fd, answer, sizeof(answer));
     DRIVE_UNTIL(&dialler, &dialler, link->opened);
     assert_int_equal(link->opened_status, UCS_ERR_REJECTED);
@@ -431,7 +431,7 @@ static void test_acceptor_of_release_1_0(void **state)
 /* Everything that is not the next message of the way. */
 static void test_out_of_turn(void **state)
 {
-    uint8_t offer[OFFER_BYTES], agreed[OFFER_BYTES], bytes[OFFER_BYTES], hello[CW_TCP_GREETING_SIZE];
+    uint8_t offer[OFFER_BYTES], agreed[OFFER_BYTES], bytes[OFFER_BYTES], hello[CW_TCP_HANDSHAKE_SIZE];
     uint16_t port;
     unsigned kind;
     int fd;
@@ -441,7 +441,7 @@ static void test_out_of_turn(void **state)
     for (kind = 0; kind < 14; kind++) { /* in the place of the proof, with its length */
         fd = challenged(offer, agreed);
         memset(bytes, 0, sizeof(bytes));
-        cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)kind, CW_TCP_PROOF_SIZE, key_of_acceptor(&port));
+        cw_tcp_handshake_encode(bytes, (enum cw_tcp_handshake_kind)kind, CW_TCP_PROOF_SIZE, key_of_acceptor(&port));
         say(fd, bytes, PROOF_BYTES);
         if (kind == CW_TCP_PROOF) {
             expect_no(fd, CW_TCP_OTHER_KEY);
@@ -452,11 +452,11 @@ static void test_out_of_turn(void **state)
         }
     }
     fd = call(); /* a proof without a challenge */
-    cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)CW_TCP_PROOF, CW_TCP_PROOF_SIZE, key_of_acceptor(&port));
+    cw_tcp_handshake_encode(bytes, (enum cw_tcp_handshake_kind)CW_TCP_PROOF, CW_TCP_PROOF_SIZE, key_of_acceptor(&port));
     say(fd, bytes, PROOF_BYTES);
     expect_end(fd);
-    fd = call(); /* a greeting at once */
-    cw_tcp_greeting_encode(hello, CW_TCP_HELLO, 0, key_of_acceptor(&port));
+    fd = call(); /* a handshake at once */
+    cw_tcp_handshake_encode(hello, CW_TCP_HELLO, 0, key_of_acceptor(&port));
     say(fd, hello, sizeof(hello));
     expect_no(fd, CW_TCP_OTHER_PROTECTION);
     end();
@@ -484,8 +484,8 @@ static void test_broken_offers(void **state)
             expect_no(fd, CW_TCP_OTHER_PROTECTION);
         }
     }
-    for (i = 0; i < CW_TCP_GREETING_SIZE + 4; i++) {
-        if (i == CW_TCP_GREETING_SIZE || i == 5) {
+    for (i = 0; i < CW_TCP_HANDSHAKE_SIZE + 4; i++) {
+        if (i == CW_TCP_HANDSHAKE_SIZE || i == 5) {
             continue; /* tried above */
         }
         fd = call();

@@ -335,7 +335,7 @@ static void test_an_idle_connection_owns_no_buffers(void **state)
     assert_null(tcp_conn(accepted)->tx);
     assert_null(tcp_conn(dialled)->tx);
     assert_null(tcp_conn(accepted)->rx_frame);
-    assert_null(tcp_conn(accepted)->greeting);
+    assert_null(tcp_conn(accepted)->handshake);
     assert_true(sizeof(struct cw_tcp_conn) <= 240);
     assert_int_equal(tcp->packets->send_short(dialled->conn, 1, i, "ping", 4), UCS_OK);
     DRIVE_UNTIL(&left, &right, accepted->packets == 101);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How connections of the TCP transport come about, over real sockets: greeting and refusal, candidates that are dead,
+ * How connections of the TCP transport come about, over real sockets: handshake and refusal, candidates that are dead,
  * another worker's or silent, and what settings of ports, families and devices allow. Most tests begin with two nodes
  * that do not know each other.
  */
@@ -21,8 +21,8 @@ static void test_both_sides_are_greeted(void **state)
     assert_int_equal(accepted->hello_length, 5);
     assert_memory_equal(accepted->hello, "hello", 5);
     DRIVE_UNTIL(&left, &right, accepted->rooms == 1); /* what was tried too early can be tried again */
-    assert_null(tcp_conn(dialled)->greeting);
-    assert_null(tcp_conn(accepted)->greeting);
+    assert_null(tcp_conn(dialled)->handshake);
+    assert_null(tcp_conn(accepted)->handshake);
     both_end();
 }
 
@@ -171,8 +171,8 @@ static void test_n23_73_limit_by_socket_address(void **state)
 /* Somebody begins to answer and does not go on. */
 static void test_a_half_answered_dial_ends(void **state)
 {
-    uint8_t answer[CW_TCP_GREETING_SIZE + 8] = {0}, hello[CW_TCP_GREETING_SIZE];
-    struct cw_tcp_greeting *greeting;
+    uint8_t answer[CW_TCP_HANDSHAKE_SIZE + 8] = {0}, hello[CW_TCP_HANDSHAKE_SIZE];
+    struct cw_tcp_handshake *handshake;
     struct cw_tcp_address address;
     int trap, fd;
 
@@ -188,14 +188,14 @@ static void test_a_half_answered_dial_ends(void **state)
     dialled = dial(&left, &right);
     fd = accept(trap, NULL, NULL);
     DRIVE_UNTIL(&left, &right, recv(fd, hello, sizeof(hello), MSG_DONTWAIT) == (ssize_t)sizeof(hello));
-    greeting = tcp_conn(dialled)->greeting;
-    assert_false(cw_alarm_is_set(&greeting->alarm));
-    cw_tcp_greeting_encode(answer, CW_TCP_ACCEPTED, 8, address.key);
+    handshake = tcp_conn(dialled)->handshake;
+    assert_false(cw_alarm_is_set(&handshake->alarm));
+    cw_tcp_handshake_encode(answer, CW_TCP_ACCEPTED, 8, address.key);
     assert_int_equal(send(fd, answer, sizeof(answer) - 1, 0), sizeof(answer) - 1);
-    DRIVE_UNTIL(&left, &right, cw_alarm_is_set(&greeting->alarm));
-    assert_in_range(greeting->alarm.at_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
+    DRIVE_UNTIL(&left, &right, cw_alarm_is_set(&handshake->alarm));
+    assert_in_range(handshake->alarm.at_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
     assert_int_equal(close(trap), 0); /* the peer's other addresses */
-    cw_poller_alarm_set(left.poller, &greeting->alarm, cw_clock_ns()); /* ten seconds later */
+    cw_poller_alarm_set(left.poller, &handshake->alarm, cw_clock_ns()); /* ten seconds later */
     DRIVE_UNTIL(&left, &right, dialled->opened);
     assert_int_equal(dialled->opened_status, UCS_ERR_UNREACHABLE);
     assert_int_equal(close(fd), 0);
@@ -234,7 +234,7 @@ static void test_a_dial_may_be_closed_at_any_stage(void **state)
     drive_for_ms(&left, &right, 20);
     assert_false(dialled->opened);
     dialled = dial(&left, &right);
-    drive_for_ms(&left, &left, 5); /* connected and greeted, not answered */
+    drive_for_ms(&left, &left, 5); /* connected, its handshake sent, not answered */
     link_close(dialled);
     drive_for_ms(&left, &right, 20);
     assert_false(dialled->opened);

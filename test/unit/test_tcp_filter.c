@@ -289,7 +289,7 @@ static void test_an_abandoned_dial_is_silent(void **state)
     assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);
     for (i = 0; i < 2; i++) {
         link = dial(&dialler, &acceptor);
-        while (i == 1 && tcp_conn(link)->state != CW_TCP_GREETING) {
+        while (i == 1 && tcp_conn(link)->state != CW_TCP_HANDSHAKE) {
             step(&dialler);
         }
         drive_for_ms(&acceptor, &acceptor, 5); /* i 1: its answer is there, and not read */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What others may do to a TCP iface: connect and send anything, or nothing, or a valid greeting and then broken frames,
- * in pieces of any size; use up its descriptors. A raw socket plays the other side.
+ * What others may do to a TCP iface: connect and send anything, or nothing, or a valid handshake and then broken
+ * frames, in pieces of any size; use up its descriptors. A raw socket plays the other side.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -64,40 +64,40 @@ static int raw_ended(int fd)
 /* Says hello as a dialler would and takes the answer. */
 static int raw_open(struct node *node, struct link **link_p)
 {
-    uint8_t bytes[CW_TCP_GREETING_SIZE + 5];
+    uint8_t bytes[CW_TCP_HANDSHAKE_SIZE + 5];
     const unsigned before = node->num_links;
     const int fd = raw_connect(node);
     size_t have = 0;
     ssize_t ret;
 
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 5, tcp_of(node)->key);
-    memcpy(bytes + CW_TCP_GREETING_SIZE, "hello", 5);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, 5, tcp_of(node)->key);
+    memcpy(bytes + CW_TCP_HANDSHAKE_SIZE, "hello", 5);
     raw_send(fd, bytes, sizeof(bytes));
-    while (have < CW_TCP_GREETING_SIZE + node->answer_length) {
+    while (have < CW_TCP_HANDSHAKE_SIZE + node->answer_length) {
         step(node);
         ret = recv(fd, bytes, sizeof(bytes), 0);
         assert_true(ret > 0 || (ret < 0 && errno == EAGAIN));
         have += (ret > 0) ? (size_t)ret : 0;
     }
-    assert_int_equal(have, CW_TCP_GREETING_SIZE + node->answer_length);
+    assert_int_equal(have, CW_TCP_HANDSHAKE_SIZE + node->answer_length);
     assert_int_equal(node->num_links, before + 1);
     *link_p = &node->links[before];
     return fd;
 }
 
-static void greeting(uint8_t *to, uint32_t magic, uint8_t version, uint8_t kind, uint16_t length, uint32_t key,
-                     uint32_t reserved)
+static void handshake(uint8_t *to, uint32_t magic, uint8_t version, uint8_t kind, uint16_t length, uint32_t key,
+                      uint32_t reserved)
 {
-    const struct cw_tcp_greeting_header header = {htole32(magic),  version,      kind,
-                                                  htole16(length), htole32(key), htole32(reserved)};
+    const struct cw_tcp_handshake_header header = {htole32(magic),  version,      kind,
+                                                   htole16(length), htole32(key), htole32(reserved)};
 
     memcpy(to, &header, sizeof(header));
 }
 
-/* Each wrong greeting costs its sender the connection, us one line, and changes nothing for others. */
-static void test_wrong_greetings(void **state)
+/* Each wrong handshake costs its sender the connection, us one line, and changes nothing for others. */
+static void test_wrong_handshakes(void **state)
 {
-    uint8_t wrong[8][CW_TCP_GREETING_SIZE];
+    uint8_t wrong[8][CW_TCP_HANDSHAKE_SIZE];
     struct link *link, *dialled, *accepted;
     struct node node, other;
     unsigned i, links;
@@ -111,11 +111,11 @@ static void test_wrong_greetings(void **state)
     links = node.num_links;
     memcpy(wrong[0], "GET / HTTP/1.1\r\n", 16);
     memset(wrong[1], 0xff, 16);
-    greeting(wrong[2], CW_TCP_MAGIC, CW_TCP_VERSION + 1, CW_TCP_HELLO, 0, tcp_of(&node)->key, 0);
-    greeting(wrong[3], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_ACCEPTED, 0, tcp_of(&node)->key, 0);
-    greeting(wrong[4], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, CW_HELLO_MAX + 1, tcp_of(&node)->key, 0);
-    greeting(wrong[5], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, 0, tcp_of(&node)->key + 1, 0);
-    greeting(wrong[6], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, 0, tcp_of(&node)->key, 1);
+    handshake(wrong[2], CW_TCP_MAGIC, CW_TCP_VERSION + 1, CW_TCP_HELLO, 0, tcp_of(&node)->key, 0);
+    handshake(wrong[3], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_ACCEPTED, 0, tcp_of(&node)->key, 0);
+    handshake(wrong[4], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, CW_HELLO_MAX + 1, tcp_of(&node)->key, 0);
+    handshake(wrong[5], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, 0, tcp_of(&node)->key + 1, 0);
+    handshake(wrong[6], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, 0, tcp_of(&node)->key, 1);
     memset(wrong[7], 0, 16);
     log_count_begin();
     for (i = 0; i < 8; i++) {
@@ -126,7 +126,7 @@ static void test_wrong_greetings(void **state)
         assert_int_equal(log_lines, 1);
         close(fd);
     }
-    fd = raw_connect(&node); /* found out at once, without waiting for a whole greeting */
+    fd = raw_connect(&node); /* found out at once, without waiting for a whole handshake */
     raw_send(fd, "SSH", 3);
     DRIVE_UNTIL(&node, &other, raw_ended(fd));
     close(fd);
@@ -157,8 +157,9 @@ static void test_random_bytes(void **state)
         length = 1 + next_random() % sizeof(bytes);
         random_bytes(bytes, length);
         if (round % 2) {
-            cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, next_random() % CW_HELLO_MAX, tcp_of(&node)->key);
-            i = (unsigned)next_random() % (CW_TCP_GREETING_SIZE - 2); /* one bit beside a valid one, the length apart */
+            cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, next_random() % CW_HELLO_MAX, tcp_of(&node)->key);
+            i = (unsigned)next_random() % (CW_TCP_HANDSHAKE_SIZE - 2); /* one bit beside a valid one, the length apart
+                                                                          */
             bytes[(i < 6) ? i : i + 2] ^= (uint8_t)(1 << next_random() % 8);
         }
         fd = raw_connect(&node);
@@ -176,7 +177,7 @@ static void test_random_bytes(void **state)
 /* A hello that comes byte by byte is as good as one in one piece; one that stops is dropped when its time is over. */
 static void test_slow_and_silent(void **state)
 {
-    uint8_t bytes[CW_TCP_GREETING_SIZE + 5];
+    uint8_t bytes[CW_TCP_HANDSHAKE_SIZE + 5];
     struct cw_tcp_conn *stranger;
     struct node node;
     int slow, silent, early;
@@ -184,8 +185,8 @@ static void test_slow_and_silent(void **state)
 
     (void)state;
     node_open(&node);
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 5, tcp_of(&node)->key);
-    memcpy(bytes + CW_TCP_GREETING_SIZE, "hello", 5);
+    cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, 5, tcp_of(&node)->key);
+    memcpy(bytes + CW_TCP_HANDSHAKE_SIZE, "hello", 5);
     silent = raw_connect(&node);
     slow = raw_connect(&node);
     early = raw_connect(&node);
@@ -201,13 +202,13 @@ static void test_slow_and_silent(void **state)
     DRIVE_UNTIL(&node, &node, tcp_of(&node)->num_strangers == 1);
     log_count_begin();
     stranger = cw_list_head(&tcp_of(&node)->strangers, struct cw_tcp_conn, link);
-    assert_in_range(stranger->greeting->deadline_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
-    assert_in_range(tcp_of(&node)->hello_deadline.at_ns, cw_clock_ns(), stranger->greeting->deadline_ns);
+    assert_in_range(stranger->handshake->deadline_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
+    assert_in_range(tcp_of(&node)->hello_deadline.at_ns, cw_clock_ns(), stranger->handshake->deadline_ns);
     cw_poller_alarm_set(node.poller, &tcp_of(&node)->hello_deadline, cw_clock_ns()); /* too early for this one */
-    sleep_until(&node, tcp_of(&node)->hello_deadline.at_ns == stranger->greeting->deadline_ns);
+    sleep_until(&node, tcp_of(&node)->hello_deadline.at_ns == stranger->handshake->deadline_ns);
     assert_false(raw_ended(silent));
-    stranger->greeting->deadline_ns = cw_clock_ns(); /* ten seconds later */
-    cw_poller_alarm_set(node.poller, &tcp_of(&node)->hello_deadline, stranger->greeting->deadline_ns);
+    stranger->handshake->deadline_ns = cw_clock_ns(); /* ten seconds later */
+    cw_poller_alarm_set(node.poller, &tcp_of(&node)->hello_deadline, stranger->handshake->deadline_ns);
     sleep_until(&node, raw_ended(silent));
     assert_false(cw_alarm_is_set(&tcp_of(&node)->hello_deadline));
     assert_int_equal(log_lines, 1);
@@ -329,7 +330,7 @@ static size_t put_empty_frames(uint8_t *bytes)
     return length;
 }
 
-/* Empty frames are dropped: before the greeting is answered, and between and within packets wherever they are cut. */
+/* Empty frames are dropped: before the handshake is answered, and between and within packets wherever they are cut. */
 static void test_empty_frames(void **state)
 {
     static uint8_t longest[CW_TCP_FRAME_HEADER + CW_TCP_EMPTY_MAX];
@@ -344,9 +345,9 @@ static void test_empty_frames(void **state)
     node_open(&node);
     for (i = 0; i < 2; i++) {
         fd = raw_connect(&node);
-        cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 5, tcp_of(&node)->key);
-        memcpy(bytes + CW_TCP_GREETING_SIZE, "hello", 5);
-        length = CW_TCP_GREETING_SIZE + 5;
+        cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, 5, tcp_of(&node)->key);
+        memcpy(bytes + CW_TCP_HANDSHAKE_SIZE, "hello", 5);
+        length = CW_TCP_HANDSHAKE_SIZE + 5;
         length += put_empty_frames(bytes + length);
         cw_tcp_frame_encode(bytes + length, CW_TCP_PACKET, 7, 4);
         memcpy(bytes + length + CW_TCP_FRAME_HEADER, "good", 4);
@@ -373,7 +374,7 @@ static void test_empty_frames(void **state)
         assert_int_equal(link->last_id, 8);
         assert_null(tcp_conn(link)->rx_frame);
         assert_int_equal(link->closed_status, UCS_INPROGRESS);
-        assert_true(recv(fd, bytes, sizeof(bytes), 0) == (ssize_t)(CW_TCP_GREETING_SIZE + node.answer_length));
+        assert_true(recv(fd, bytes, sizeof(bytes), 0) == (ssize_t)(CW_TCP_HANDSHAKE_SIZE + node.answer_length));
         assert_true(recv(fd, bytes, 1, 0) < 0 && errno == EAGAIN); /* they have no answer */
         close(fd);
         DRIVE_UNTIL(&node, &node, link->closed_status != UCS_INPROGRESS);
@@ -671,7 +672,7 @@ static void test_wrong_listener(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_greetings),   cmocka_unit_test(test_slow_and_silent),
+        cmocka_unit_test(test_wrong_handshakes),   cmocka_unit_test(test_slow_and_silent),
         cmocka_unit_test(test_split_everywhere),  cmocka_unit_test(test_broken_frames),
         cmocka_unit_test(test_placed_split_everywhere), cmocka_unit_test(test_placed_in_vain),
         cmocka_unit_test(test_cut_off),           cmocka_unit_test(test_no_descriptors),

@@ -342,7 +342,7 @@ void cw_ofi_cancel_flushes(struct ofi_conn *conn)
     }
 }
 
-static int is_greeting(const struct ofi_slot *slot)
+static int is_handshake(const struct ofi_slot *slot)
 {
     struct cw_ofi_header header;
     struct cw_ofi_control control;
@@ -383,7 +383,7 @@ struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int
     unsigned is_large;
 
     iface->posted -= slot->state == OFI_FLYING;
-    if (cw_unlikely(error != 0) && conn != NULL && !peer->dead && is_greeting(slot) && may_repeat(conn)) {
+    if (cw_unlikely(error != 0) && conn != NULL && !peer->dead && is_handshake(slot) && may_repeat(conn)) {
         repeat(iface, conn, slot);
         return conn;
     }

@@ -2,7 +2,7 @@
 /*
  * Peers of other machines over providers that are software (tcp, udp, sockets): these report neither a machine that
  * fell silent nor, before something is sent, a process that ended, and a peer that answers no ping may compute. So a
- * watched connection watches the peer's process by TCP (os/watch.h). Greetings carry the port.
+ * watched connection watches the peer's process by TCP (os/watch.h). Handshakes carry the port.
  */
 #include "transport/ofi/ofi_watch.h"
 

@@ -11,7 +11,7 @@
  * consumer may look at the line behind its ring. Each part begins on a page of its own, so that pages of a ring that
  * rests can be given back (shm_trim.c).
  *
- * Memory of the peer's process (shm_peer.c): each greeting names two words of the sender's process, one to be read and
+ * Memory of the peer's process (shm_peer.c): each handshake names two words of the sender's process, one to be read and
  * one to be written, by which the other side proves that the system lets it copy.
  */
 #ifndef CW_TRANSPORT_SHM_SHM_H
@@ -24,7 +24,7 @@
 #include "transport/shm/shm_transport.h"
 
 #define SHM_WIRE_ID        2u
-#define SHM_MAX_GREETINGS  256u     /* connections that have not sent a greeting yet */
+#define SHM_MAX_HANDSHAKES  256u    /* connections that have not sent a handshake yet */
 #define SHM_MAX_BYTES      (64u << 20)
 #define SHM_MIN_BYTES      4096u
 #define SHM_LARGE_BYTES    (2u << 20) /* of a ring, if its packets are no longer than usual */
@@ -32,7 +32,7 @@
 enum shm_conn_state {
     SHM_CONN_WAITING,   /* dialled; the listener's queue was full, and the dial is to be repeated */
     SHM_CONN_DIALLED,   /* the hello is sent, and there is no reply yet */
-    SHM_CONN_GREETING,  /* accepted, and there is no hello yet; unknown to the core */
+    SHM_CONN_HANDSHAKE, /* accepted, and there is no hello yet; unknown to the core */
     SHM_CONN_OPEN,
     SHM_CONN_BROKEN     /* `closed` or a failed `opened` was handed up */
 };
@@ -103,7 +103,7 @@ struct shm_conn {
     uint32_t hello_length;          /* WAITING: length of the hello to be sent */
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word in the peer's process that this side may write */
-    uint64_t deadline_ns;           /* of a GREETING */
+    uint64_t deadline_ns;           /* of a HANDSHAKE */
     uint64_t cool_seen;             /* shm_read_mark when shm_idle.c looked last */
     uint64_t seen[2];               /* shm_trim.c: marks of what was sent and received when it looked last */
     uint64_t rested;                /* bytes sent when there was nothing to give back ... */
@@ -134,7 +134,7 @@ struct shm_iface {
     unsigned max_open;
     unsigned num_blocked;
     unsigned num_waiting;           /* `dial_again` is set */
-    unsigned num_greeting;
+    unsigned num_handshake;
     unsigned num_large;             /* connections that are is_large */
     int armed;                      /* the flags in the rings are set: this process may sleep */
     int wakeup;
@@ -144,7 +144,7 @@ struct shm_iface {
     struct cw_alarm accept_again;
     struct cw_alarm dial_again;
     uint64_t dial_delay_ns;         /* the present delay of the WAITING connections */
-    struct cw_alarm greet_deadline; /* of the oldest GREETING, or earlier */
+    struct cw_alarm handshake_deadline; /* of the oldest HANDSHAKE, or earlier */
     struct cw_alarm cool;           /* set while there are many open connections */
     uint64_t sweep_ns;              /* the time at which the rings of COLD ones are looked at */
     struct shm_arrivals *arrivals;  /* doorbells of COLD ones, written by the peers; NULL: none was needed */
@@ -167,7 +167,7 @@ struct shm_iface {
 };
 
 /* The first message in each direction. Fields in host order: both ends run on one machine. */
-struct shm_greeting {
+struct shm_handshake {
     char magic[4];                  /* SHM_MAGIC */
     uint16_t version;
     uint16_t hello_length;          /* bytes that follow */
@@ -182,14 +182,14 @@ struct shm_greeting {
     uint64_t target_address;        /* address of another word, for the receiver to write; all three 0: no copies */
 };
 
-_Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
+_Static_assert(sizeof(struct shm_handshake) == 56, "docs/WIRE.md");
 
 #define SHM_VERSION 10u
 #define SHM_MAGIC   "CWS1"
 
-static inline int shm_greeting_is_ours(const struct shm_greeting *greeting)
+static inline int shm_handshake_is_ours(const struct shm_handshake *handshake)
 {
-    return memcmp(greeting->magic, SHM_MAGIC, sizeof(greeting->magic)) == 0 && greeting->version == SHM_VERSION;
+    return memcmp(handshake->magic, SHM_MAGIC, sizeof(handshake->magic)) == 0 && handshake->version == SHM_VERSION;
 }
 
 static inline struct shm_conn *shm_conn_of(struct cw_conn *conn)
@@ -233,16 +233,16 @@ unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events);
 /* Watches the listener again if accepting pauses: a descriptor is free again, or a while has passed. */
 void cw_shm_accept_resume(struct shm_iface *iface);
 unsigned cw_shm_accept_again(struct cw_alarm *alarm);
-/* Drops connections that sent no greeting in time. */
+/* Drops connections that sent no handshake in time. */
 unsigned cw_shm_drop_silent(struct cw_alarm *alarm);
-/* The dialler's greeting came, or its socket ended. */
-unsigned cw_shm_take_greeting(struct shm_iface *iface, struct shm_conn *conn);
+/* The dialler's handshake came, or its socket ended. */
+unsigned cw_shm_take_handshake(struct shm_iface *iface, struct shm_conn *conn);
 
 /* shm_peer.c */
-/* To be called before our greeting is sent: makes our two words and names them in the greeting. */
-void cw_shm_peer_offer(struct shm_conn *conn, struct shm_greeting *greeting);
-/* Keeps the addresses of the peer's words from its greeting; 0: the greeting contradicts itself. */
-int cw_shm_peer_take(struct shm_conn *conn, const struct shm_greeting *greeting);
+/* To be called before our handshake is sent: makes our two words and names them in the handshake. */
+void cw_shm_peer_offer(struct shm_conn *conn, struct shm_handshake *handshake);
+/* Keeps the addresses of the peer's words from its handshake; 0: the handshake contradicts itself. */
+int cw_shm_peer_take(struct shm_conn *conn, const struct shm_handshake *handshake);
 /* The connection has ended: our words must not prove anything any more. */
 void cw_shm_peer_end(struct shm_conn *conn);
 int cw_shm_peer_ready(struct cw_conn *conn);

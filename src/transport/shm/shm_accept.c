@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The accepting side of a connection over shared memory. A stranger's greeting is checked before its memory is mapped.
+ * The accepting side of a connection over shared memory. A stranger's handshake is checked before its memory is mapped.
  * If it is wrong, only that connection is dropped, with one line in the log. It is no work done, so a program's drain
  * loop ends while strangers keep coming.
  */
@@ -17,11 +17,11 @@
 #define ACCEPTS_PER_EVENT 64
 
 #define PAUSE_NS    UINT64_C(100000000)
-#define GREETING_NS UINT64_C(10000000000)
-/* After the connect a dialler makes its memory, which takes some ten microseconds, and sends its greeting. So the
- * greeting is waited for in a loop for about as long as the time between two looks at the descriptors; a slower dialler
- * is watched by the poller. */
-#define GREETING_SOON_NS UINT64_C(20000)
+#define HANDSHAKE_NS UINT64_C(10000000000)
+/* After the connect a dialler makes its memory, which takes some ten microseconds, and sends its handshake. So the
+ * handshake is waited for in a loop for about as long as the time between two looks at the descriptors; a slower
+ * dialler is watched by the poller. */
+#define HANDSHAKE_SOON_NS UINT64_C(20000)
 
 static struct cw_log_limit stranger_limit;
 
@@ -30,57 +30,57 @@ static bool is_power(uint32_t bytes)
     return (bytes & (bytes - 1)) == 0;
 }
 
-static bool are_sizes(const struct shm_greeting *greeting)
+static bool are_sizes(const struct shm_handshake *handshake)
 {
-    return greeting->first_bytes >= SHM_MIN_BYTES && greeting->first_bytes <= greeting->ring_bytes &&
-           greeting->ring_bytes <= SHM_MAX_BYTES && is_power(greeting->first_bytes) &&
-           is_power(greeting->ring_bytes) && greeting->memory_size == shm_memory_size(greeting->ring_bytes);
+    return handshake->first_bytes >= SHM_MIN_BYTES && handshake->first_bytes <= handshake->ring_bytes &&
+           handshake->ring_bytes <= SHM_MAX_BYTES && is_power(handshake->first_bytes) &&
+           is_power(handshake->ring_bytes) && handshake->memory_size == shm_memory_size(handshake->ring_bytes);
 }
 
 static ucs_status_t send_reply(struct shm_iface *iface, struct shm_conn *conn, int accepted, const void *reply,
                                size_t length)
 {
-    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
-    struct shm_greeting greeting = {.version = SHM_VERSION,
+    char message[sizeof(struct shm_handshake) + CW_HELLO_MAX];
+    struct shm_handshake handshake = {.version = SHM_VERSION,
                                .hello_length = (uint16_t)length,
                                .sleeps = (uint8_t)(accepted && iface->wakeup),
                                .accepted = (uint8_t)accepted};
 
-    memcpy(greeting.magic, SHM_MAGIC, sizeof(greeting.magic));
+    memcpy(handshake.magic, SHM_MAGIC, sizeof(handshake.magic));
     if (accepted) {
-        cw_shm_peer_offer(conn, &greeting);
+        cw_shm_peer_offer(conn, &handshake);
     }
-    memcpy(message, &greeting, sizeof(greeting));
-    memcpy(message + sizeof(greeting), reply, length);
-    return cw_unix_send(conn->item.fd, message, sizeof(greeting) + length, -1);
+    memcpy(message, &handshake, sizeof(handshake));
+    memcpy(message + sizeof(handshake), reply, length);
+    return cw_unix_send(conn->item.fd, message, sizeof(handshake) + length, -1);
 }
 
-/* Checks the greeting and takes over the memory behind `fd`. */
+/* Checks the handshake and takes over the memory behind `fd`. */
 static const char *take_memory(const struct shm_iface *iface, struct shm_conn *conn,
-                               const struct shm_greeting *greeting, size_t length, int fd)
+                               const struct shm_handshake *handshake, size_t length, int fd)
 {
     ucs_status_t status;
 
-    if (!shm_greeting_is_ours(greeting)) {
+    if (!shm_handshake_is_ours(handshake)) {
         return "it speaks another protocol or version";
     }
-    if (greeting->hello_length != length || greeting->sleeps > 1 || fd < 0 || !cw_shm_peer_take(conn, greeting)) {
-        return "its greeting contradicts itself";
+    if (handshake->hello_length != length || handshake->sleeps > 1 || fd < 0 || !cw_shm_peer_take(conn, handshake)) {
+        return "its handshake contradicts itself";
     }
-    if (!are_sizes(greeting)) {
+    if (!are_sizes(handshake)) {
         return "it wants a ring of an impossible size";
     }
-    if (greeting->ring_bytes / 4 < iface->super.limits.max_bcopy) {
+    if (handshake->ring_bytes / 4 < iface->super.limits.max_bcopy) {
         return "its rings are too small for our packets; set UCX_POSIX_SEG_SIZE alike on both sides";
     }
-    status = cw_shm_attach(fd, greeting->memory_size, SHM_PAGE, &conn->memory);
+    status = cw_shm_attach(fd, handshake->memory_size, SHM_PAGE, &conn->memory);
     if (status != UCS_OK) {
         return (status == UCS_ERR_NO_MEMORY) ? "the system has no room for the memory it offers" :
                "the memory it offers cannot be used safely";
     }
-    conn->memory_size = greeting->memory_size;
-    conn->peer_sleeps = greeting->sleeps;
-    cw_shm_lay_out(conn, greeting->first_bytes, greeting->ring_bytes, 0);
+    conn->memory_size = handshake->memory_size;
+    conn->peer_sleeps = handshake->sleeps;
+    cw_shm_lay_out(conn, handshake->first_bytes, handshake->ring_bytes, 0);
     return NULL;
 }
 
@@ -93,12 +93,12 @@ static void drop_stranger(struct shm_conn *conn, enum cw_log_level level, const 
 static void drop_unread(struct shm_conn *conn, ucs_status_t status)
 {
     if (status == UCS_ERR_CONNECTION_RESET) { /* also a dialler that only looks for names without a listener */
-        drop_stranger(conn, CW_LOG_DIAG, "it ended without a greeting");
+        drop_stranger(conn, CW_LOG_DIAG, "it ended without a handshake");
     } else if (status == UCS_ERR_NO_RESOURCE) {
         drop_stranger(conn, CW_LOG_WARN, "no descriptor is left for its memory; raise the limit of open files "
                       "(ulimit -n)");
     } else {
-        drop_stranger(conn, CW_LOG_WARN, "its greeting has a wrong length, or too many descriptors");
+        drop_stranger(conn, CW_LOG_WARN, "its handshake has a wrong length, or too many descriptors");
     }
 }
 
@@ -111,7 +111,7 @@ static void break_unanswered(struct shm_iface *iface, struct shm_conn *conn, ucs
     cw_shm_conn_broken(conn, status);
 }
 
-/* The greeting is in order, and its memory is mapped: asks the core. */
+/* The handshake is in order, and its memory is mapped: asks the core. */
 static unsigned welcome(struct shm_iface *iface, struct shm_conn *conn, const void *hello, size_t length)
 {
     char reply[CW_HELLO_MAX];
@@ -122,7 +122,7 @@ static unsigned welcome(struct shm_iface *iface, struct shm_conn *conn, const vo
         drop_stranger(conn, CW_LOG_WARN, "no memory");
         return 0;
     }
-    iface->num_greeting--;
+    iface->num_handshake--;
     cw_shm_forget_alarms(iface);
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, hello, length, reply, &reply_length);
     sent = send_reply(iface, conn, status == UCS_OK, reply, reply_length);
@@ -136,11 +136,11 @@ static unsigned welcome(struct shm_iface *iface, struct shm_conn *conn, const vo
     return 1;
 }
 
-unsigned cw_shm_take_greeting(struct shm_iface *iface, struct shm_conn *conn)
+unsigned cw_shm_take_handshake(struct shm_iface *iface, struct shm_conn *conn)
 {
-    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
+    char message[sizeof(struct shm_handshake) + CW_HELLO_MAX];
     size_t length = sizeof(message);
-    struct shm_greeting greeting;
+    struct shm_handshake handshake;
     const char *wrong;
     ucs_status_t status;
     int fd;
@@ -149,46 +149,46 @@ unsigned cw_shm_take_greeting(struct shm_iface *iface, struct shm_conn *conn)
     if (status == UCS_ERR_NO_ELEM) {
         return 0;
     }
-    if (status != UCS_OK || length < sizeof(greeting)) {
+    if (status != UCS_OK || length < sizeof(handshake)) {
         cw_unix_discard(&fd);
         drop_unread(conn, status);
         return 0;
     }
-    memcpy(&greeting, message, sizeof(greeting));
-    length -= sizeof(greeting);
-    wrong = take_memory(iface, conn, &greeting, length, fd);
+    memcpy(&handshake, message, sizeof(handshake));
+    length -= sizeof(handshake);
+    wrong = take_memory(iface, conn, &handshake, length, fd);
     if (wrong != NULL) {
         cw_unix_discard(&fd);
         drop_stranger(conn, CW_LOG_WARN, wrong);
         return 0;
     }
     cw_fd_close(fd);
-    return welcome(iface, conn, message + sizeof(greeting), length);
+    return welcome(iface, conn, message + sizeof(handshake), length);
 }
 
-static void drop_oldest_greeting(struct shm_iface *iface)
+static void drop_oldest_handshake(struct shm_iface *iface)
 {
     struct shm_conn *conn;
 
     cw_list_for_each(conn, &iface->others, struct shm_conn, link) {
-        if (conn->state == SHM_CONN_GREETING) {
-            drop_stranger(conn, CW_LOG_WARN, "too many connections wait without a greeting");
+        if (conn->state == SHM_CONN_HANDSHAKE) {
+            drop_stranger(conn, CW_LOG_WARN, "too many connections wait without a handshake");
             return;
         }
     }
 }
 
 /* Returns the number of connections that were accepted: 0 or 1. */
-static unsigned await_greeting(struct shm_iface *iface, struct shm_conn *conn)
+static unsigned await_handshake(struct shm_iface *iface, struct shm_conn *conn)
 {
-    const uint64_t end_ns = cw_clock_ns() + GREETING_SOON_NS;
-    const unsigned waiting = iface->num_greeting; /* fewer later: the greeting was taken, or conn was dropped */
-    unsigned accepted = cw_shm_take_greeting(iface, conn);
+    const uint64_t end_ns = cw_clock_ns() + HANDSHAKE_SOON_NS;
+    const unsigned waiting = iface->num_handshake; /* fewer later: the handshake was taken, or conn was dropped */
+    unsigned accepted = cw_shm_take_handshake(iface, conn);
     int is_last = 0;
 
-    while (iface->num_greeting == waiting && !is_last) {
+    while (iface->num_handshake == waiting && !is_last) {
         is_last = cw_clock_ns() >= end_ns; /* a thread that lost the processor meanwhile looks once more */
-        accepted = cw_shm_take_greeting(iface, conn);
+        accepted = cw_shm_take_handshake(iface, conn);
     }
     return accepted;
 }
@@ -198,15 +198,15 @@ static unsigned accept_one(struct shm_iface *iface, int fd)
     struct shm_conn *conn;
     unsigned accepted;
 
-    if (iface->num_greeting >= SHM_MAX_GREETINGS) {
-        drop_oldest_greeting(iface);
+    if (iface->num_handshake >= SHM_MAX_HANDSHAKES) {
+        drop_oldest_handshake(iface);
     }
-    conn = cw_shm_conn_new(iface, 0, SHM_CONN_GREETING);
+    conn = cw_shm_conn_new(iface, 0, SHM_CONN_HANDSHAKE);
     if (conn == NULL) {
         cw_fd_close(fd);
         return 0;
     }
-    iface->num_greeting++;
+    iface->num_handshake++;
     conn->item.fd = fd;
     if (cw_poller_add(iface->poller, &conn->item, CW_POLL_READ) != UCS_OK) {
         cw_fd_close(fd);
@@ -214,10 +214,10 @@ static unsigned accept_one(struct shm_iface *iface, int fd)
         cw_shm_dispose(conn);
         return 0;
     }
-    conn->deadline_ns = cw_clock_ns() + GREETING_NS;
-    accepted = await_greeting(iface, conn);
-    if (iface->num_greeting > 0 && !cw_alarm_is_set(&iface->greet_deadline)) {
-        cw_poller_alarm_set(iface->poller, &iface->greet_deadline, cw_clock_ns() + GREETING_NS);
+    conn->deadline_ns = cw_clock_ns() + HANDSHAKE_NS;
+    accepted = await_handshake(iface, conn);
+    if (iface->num_handshake > 0 && !cw_alarm_is_set(&iface->handshake_deadline)) {
+        cw_poller_alarm_set(iface->poller, &iface->handshake_deadline, cw_clock_ns() + HANDSHAKE_NS);
     }
     return accepted;
 }
@@ -243,17 +243,17 @@ unsigned cw_shm_accept_again(struct cw_alarm *alarm)
 
 unsigned cw_shm_drop_silent(struct cw_alarm *alarm)
 {
-    struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, greet_deadline);
+    struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, handshake_deadline);
     const uint64_t now_ns = cw_clock_ns();
     struct shm_conn *conn, *next;
 
     cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
-        if (conn->state == SHM_CONN_GREETING && conn->deadline_ns > now_ns) {
+        if (conn->state == SHM_CONN_HANDSHAKE && conn->deadline_ns > now_ns) {
             cw_poller_alarm_set(iface->poller, alarm, conn->deadline_ns);
             break;
         }
-        if (conn->state == SHM_CONN_GREETING) {
-            drop_stranger(conn, CW_LOG_WARN, "it did not send a greeting in time");
+        if (conn->state == SHM_CONN_HANDSHAKE) {
+            drop_stranger(conn, CW_LOG_WARN, "it did not send a handshake in time");
         }
     }
     return 0;

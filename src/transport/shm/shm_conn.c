@@ -137,8 +137,8 @@ void cw_shm_forget_alarms(struct shm_iface *iface)
     if (iface->num_waiting == 0) {
         cw_poller_alarm_cancel(iface->poller, &iface->dial_again);
     }
-    if (iface->num_greeting == 0) {
-        cw_poller_alarm_cancel(iface->poller, &iface->greet_deadline);
+    if (iface->num_handshake == 0) {
+        cw_poller_alarm_cancel(iface->poller, &iface->handshake_deadline);
     }
     if (iface->num_open == 0) {
         cw_poller_alarm_cancel(iface->poller, &iface->trim);
@@ -154,7 +154,7 @@ void cw_shm_dispose(struct shm_conn *conn)
         leave_open(iface, conn);
     }
     iface->num_waiting -= (conn->state == SHM_CONN_WAITING);
-    iface->num_greeting -= (conn->state == SHM_CONN_GREETING);
+    iface->num_handshake -= (conn->state == SHM_CONN_HANDSHAKE);
     cw_shm_forget_alarms(iface);
     cw_list_remove(&conn->link);
     cw_shm_close_socket(iface, conn);
@@ -183,8 +183,8 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events CW_UNUSE
     unsigned count;
 
     switch (conn->state) {
-    case SHM_CONN_GREETING:
-        return cw_shm_take_greeting(iface, conn);
+    case SHM_CONN_HANDSHAKE:
+        return cw_shm_take_handshake(iface, conn);
     case SHM_CONN_DIALLED:
         return cw_shm_take_reply(iface, conn);
     case SHM_CONN_OPEN:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The dialling side of a connection over shared memory: it makes the memory, sends the greeting, and waits for the
+ * The dialling side of a connection over shared memory: it makes the memory, sends the handshake, and waits for the
  * reply. If a listener's queue is full, it dials again later.
  */
 #include "transport/shm/shm.h"
@@ -17,19 +17,19 @@
 
 static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, int memory_fd)
 {
-    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
-    struct shm_greeting greeting = {.version = SHM_VERSION,
+    char message[sizeof(struct shm_handshake) + CW_HELLO_MAX];
+    struct shm_handshake handshake = {.version = SHM_VERSION,
                                .hello_length = (uint16_t)conn->hello_length,
                                .first_bytes = iface->first_bytes,
                                .ring_bytes = iface->ring_bytes,
                                .memory_size = conn->memory_size,
                                .sleeps = (uint8_t)iface->wakeup};
 
-    memcpy(greeting.magic, SHM_MAGIC, sizeof(greeting.magic));
-    cw_shm_peer_offer(conn, &greeting);
-    memcpy(message, &greeting, sizeof(greeting));
-    memcpy(message + sizeof(greeting), conn->hello, conn->hello_length);
-    return cw_unix_send(conn->item.fd, message, sizeof(greeting) + conn->hello_length, memory_fd);
+    memcpy(handshake.magic, SHM_MAGIC, sizeof(handshake.magic));
+    cw_shm_peer_offer(conn, &handshake);
+    memcpy(message, &handshake, sizeof(handshake));
+    memcpy(message + sizeof(handshake), conn->hello, conn->hello_length);
+    return cw_unix_send(conn->item.fd, message, sizeof(handshake) + conn->hello_length, memory_fd);
 }
 
 /* UCS_ERR_BUSY: to be tried again later. */
@@ -152,8 +152,8 @@ static void tell_no_answer(ucs_status_t status)
 
 unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn)
 {
-    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
-    struct shm_greeting greeting = {.version = 0};
+    char message[sizeof(struct shm_handshake) + CW_HELLO_MAX];
+    struct shm_handshake handshake = {.version = 0};
     size_t length = sizeof(message);
     ucs_status_t status;
     int fd;
@@ -162,24 +162,24 @@ unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn)
     if (status == UCS_ERR_NO_ELEM) {
         return 0;
     }
-    if (status == UCS_OK && length >= sizeof(greeting)) {
-        memcpy(&greeting, message, sizeof(greeting));
-        length -= sizeof(greeting);
+    if (status == UCS_OK && length >= sizeof(handshake)) {
+        memcpy(&handshake, message, sizeof(handshake));
+        length -= sizeof(handshake);
     }
-    if (status != UCS_OK || fd >= 0 || !shm_greeting_is_ours(&greeting) || greeting.hello_length != length ||
-        greeting.sleeps > 1 || !cw_shm_peer_take(conn, &greeting)) {
+    if (status != UCS_OK || fd >= 0 || !shm_handshake_is_ours(&handshake) || handshake.hello_length != length ||
+        handshake.sleeps > 1 || !cw_shm_peer_take(conn, &handshake)) {
         cw_unix_discard(&fd);
         tell_no_answer(status);
         dial_ended(conn, (status == UCS_OK) ? UCS_ERR_IO_ERROR : UCS_ERR_CONNECTION_RESET, NULL, 0);
         return 1;
     }
-    conn->peer_sleeps = greeting.sleeps;
-    if (!greeting.accepted) {
-        dial_ended(conn, UCS_ERR_REJECTED, message + sizeof(greeting), length);
+    conn->peer_sleeps = handshake.sleeps;
+    if (!handshake.accepted) {
+        dial_ended(conn, UCS_ERR_REJECTED, message + sizeof(handshake), length);
     } else if (cw_shm_make_open(iface, conn) != UCS_OK) {
         dial_ended(conn, UCS_ERR_NO_MEMORY, NULL, 0);
     } else {
-        iface->super.upcalls->opened(&conn->super, UCS_OK, message + sizeof(greeting), length);
+        iface->super.upcalls->opened(&conn->super, UCS_OK, message + sizeof(handshake), length);
     }
     return 1;
 }

@@ -62,7 +62,7 @@ static void shm_close(struct cw_iface *super)
     struct shm_conn *conn, *next;
 
     cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
-        cw_shm_dispose(conn); /* connections whose greeting never came */
+        cw_shm_dispose(conn); /* connections whose handshake never came */
     }
     if (iface->listener.fd >= 0) {
         if (!iface->paused) {
@@ -73,7 +73,7 @@ static void shm_close(struct cw_iface *super)
     }
     cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
     cw_poller_alarm_cancel(iface->poller, &iface->dial_again);
-    cw_poller_alarm_cancel(iface->poller, &iface->greet_deadline);
+    cw_poller_alarm_cancel(iface->poller, &iface->handshake_deadline);
     cw_poller_alarm_cancel(iface->poller, &iface->trim);
     cw_poller_alarm_cancel(iface->poller, &iface->cool);
     cw_shm_arrivals_end(iface);
@@ -108,7 +108,7 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->listener.ready = cw_shm_accept_ready;
     iface->accept_again = (struct cw_alarm){.fire = cw_shm_accept_again};
     iface->dial_again = (struct cw_alarm){.fire = cw_shm_dial_waiting};
-    iface->greet_deadline = (struct cw_alarm){.fire = cw_shm_drop_silent};
+    iface->handshake_deadline = (struct cw_alarm){.fire = cw_shm_drop_silent};
     iface->trim = (struct cw_alarm){.fire = cw_shm_trim};
     iface->cool = (struct cw_alarm){.fire = cw_shm_cool};
     iface->directory = strdup(directory);

@@ -3,7 +3,7 @@
  * Memory of the peer's process: copies by the system between two processes, and the claim pairs.
  *
  * The first question whether the system copies (name spaces, seccomp, ptrace restrictions) is answered by a trial: the
- * peer's probe word is read and compared with the greeting's value, and its target word is written. The id of its
+ * peer's probe word is read and compared with the handshake's value, and its target word is written. The id of its
  * process comes from the socket. After any error there are no more copies; messages then go through the rings. How long
  * a copy takes says nothing about the peer: a busy machine, swap, or a peer's own pages (userfaultfd, FUSE) delay it.
  *
@@ -24,29 +24,29 @@
  * proof that comes too late cannot hit memory with another use. Its value is not read. */
 static uint64_t target;
 
-void cw_shm_peer_offer(struct shm_conn *conn, struct shm_greeting *greeting)
+void cw_shm_peer_offer(struct shm_conn *conn, struct shm_handshake *handshake)
 {
-    greeting->passes = 1;
+    handshake->passes = 1;
     if (shm_iface_of(&conn->super)->peer_memory) {
         __atomic_store_n(&conn->probe, cw_random_u64() | 1, __ATOMIC_RELAXED); /* never 0 */
-        greeting->probe_address = (uintptr_t)&conn->probe;
-        greeting->probe = conn->probe;
-        greeting->target_address = (uintptr_t)&target;
+        handshake->probe_address = (uintptr_t)&conn->probe;
+        handshake->probe = conn->probe;
+        handshake->target_address = (uintptr_t)&target;
     }
 }
 
-int cw_shm_peer_take(struct shm_conn *conn, const struct shm_greeting *greeting)
+int cw_shm_peer_take(struct shm_conn *conn, const struct shm_handshake *handshake)
 {
-    const int offered = (greeting->probe != 0);
+    const int offered = (handshake->probe != 0);
 
-    if ((greeting->probe_address != 0) != offered || (greeting->target_address != 0) != offered ||
-        greeting->probe_address % sizeof(uint64_t) != 0 || greeting->target_address % sizeof(uint64_t) != 0) {
+    if ((handshake->probe_address != 0) != offered || (handshake->target_address != 0) != offered ||
+        handshake->probe_address % sizeof(uint64_t) != 0 || handshake->target_address % sizeof(uint64_t) != 0) {
         return 0;
     }
-    conn->peer.probe_address = greeting->probe_address;
-    conn->peer.probe = greeting->probe;
-    conn->peer_target = greeting->target_address;
-    conn->peer_passes = greeting->passes == 1;
+    conn->peer.probe_address = handshake->probe_address;
+    conn->peer.probe = handshake->probe;
+    conn->peer_target = handshake->target_address;
+    conn->peer_passes = handshake->passes == 1;
     return 1;
 }
 

@@ -3,7 +3,7 @@
  * The insides of the TCP transport: one listening socket per iface, one socket per connection. Each is registered in
  * the worker's poller. While all events come from one connection, progress receives from it directly (the hot one).
  *
- *   dialled:   CONNECTING --established--> GREETING --accepted--> OPEN --end, error--> CLOSED
+ *   dialled:   CONNECTING --established--> HANDSHAKE --accepted--> OPEN --end, error--> CLOSED
  *                  ^------next candidate-----'   '--refused, candidates used up------> CLOSED
  *   accepted:  STRANGER --hello--> OPEN, or refused and LINGERING
  *   at a listener of the program: STRANGER --hello--> REQUESTED --answer--> OPEN or LINGERING
@@ -64,7 +64,7 @@ struct cw_tcp_settings {
 
 enum cw_tcp_state {
     CW_TCP_CONNECTING,
-    CW_TCP_GREETING,
+    CW_TCP_HANDSHAKE,
     CW_TCP_STRANGER,
     CW_TCP_REQUESTED, /* waits at a listener of the program for the program's answer; in no list, not in the poller */
     CW_TCP_OPEN,
@@ -98,7 +98,7 @@ struct cw_tcp_place {
 };
 
 /* State that a connection only needs until it is open. */
-struct cw_tcp_greeting {
+struct cw_tcp_handshake {
     struct cw_tcp_conn *conn;
     struct cw_alarm alarm;        /* the deadline of the step in progress. While dialling it is first the end of this
                                    * candidate's share of the time */
@@ -121,8 +121,8 @@ struct cw_tcp_greeting {
     ucs_status_t status;          /* why the last attempt failed */
     struct cw_text tried;         /* for the log: the candidates that failed, with the reasons */
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
-    uint8_t in[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
-    uint8_t out[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
+    uint8_t in[CW_TCP_HANDSHAKE_SIZE + CW_HELLO_MAX];
+    uint8_t out[CW_TCP_HANDSHAKE_SIZE + CW_HELLO_MAX];
 };
 
 struct cw_tcp_conn {
@@ -130,7 +130,7 @@ struct cw_tcp_conn {
     struct cw_poll_item item;     /* fd -1: none */
     struct cw_list link;          /* iface->strangers, pending or lingering */
     struct cw_listening *listening; /* of a stranger: the listener that it came to; NULL: the iface's own socket */
-    struct cw_tcp_greeting *greeting;
+    struct cw_tcp_handshake *handshake;
     struct cw_tcp_filter *filter; /* NULL: bytes go to the descriptor as they are; tcp_filter.h */
     struct cw_tcp_watch *watch;   /* NULL: the core does not watch whether the peer lives */
     struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
@@ -144,7 +144,7 @@ struct cw_tcp_conn {
     uint8_t quiet;                /* the connection is watched, but not on iface->in_flight */
     uint8_t wants_room;           /* a send was answered CW_AGAIN */
     uint8_t finished;             /* LINGERING: the peer was told that no more bytes come */
-    uint8_t deaf;                 /* LINGERING: the peer sends no more bytes */
+    uint8_t rx_eof;               /* LINGERING: the peer sends no more bytes */
     uint8_t failed, bulk;         /* a send failed here; the last packet was a long placed one */
     uint8_t batches, collected;   /* depth of nested batches; tx was not offered to the kernel yet */
     uint8_t more, corked;         /* further packets follow in the batch; the kernel may keep the end of the last one */
@@ -198,7 +198,7 @@ struct cw_tcp_iface {
     unsigned streak;              /* events of `active` in a row, up to CW_TCP_STREAK */
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* a whole frame at least */
-    struct cw_tcp_greeting *spare_greeting; /* NULL, or for the next connection */
+    struct cw_tcp_handshake *spare_handshake; /* NULL, or for the next connection */
     struct cw_tcp_tx *spare_tx;   /* NULL until needed; empty */
     unsigned num_tx;              /* buffers in use, with the spare one */
     struct cw_tcp_place *spare_place; /* NULL until needed; empty */
@@ -264,10 +264,10 @@ void cw_tcp_conn_leave(struct cw_tcp_conn *conn);
 /* Unregisters and closes the descriptor, if any. */
 void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn);
 /* Frees the state that a connection needs until it is open, if it is still there. */
-void cw_tcp_greeting_free(struct cw_tcp_conn *conn);
-/* For a greeting that no connection has any more. */
-void cw_tcp_greeting_release(struct cw_tcp_iface *iface, struct cw_tcp_greeting *greeting);
-/* Makes the connection OPEN: the greeting is complete. */
+void cw_tcp_handshake_free(struct cw_tcp_conn *conn);
+/* For a handshake that no connection has any more. */
+void cw_tcp_handshake_release(struct cw_tcp_iface *iface, struct cw_tcp_handshake *handshake);
+/* Makes the connection OPEN: the handshake is complete. */
 void cw_tcp_conn_open(struct cw_tcp_conn *conn);
 /* Keeps for the log the reason why the connection of this socket ends; only the first reason is kept. */
 void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason);
@@ -284,15 +284,15 @@ unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm);
 /* At the end of the iface: waits a moment for bytes that a reset could still destroy, then frees all lingering
  * connections. */
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
-/* A part of a message of the greeting has come: `expire` is called if the rest takes too long. */
-void cw_tcp_greeting_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm));
-/* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */
-int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need);
+/* A part of a message of the handshake has come: `expire` is called if the rest takes too long. */
+void cw_tcp_handshake_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm));
+/* Reads until `need` bytes of handshake->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */
+int cw_tcp_handshake_read(struct cw_tcp_conn *conn, size_t need);
 /* The watch over the peer, also of a connection that is not established yet. */
 void cw_tcp_watch(struct cw_conn *conn);
-/* The connection is established and its greeting on the way; the peer's program may take any time to answer. */
-void cw_tcp_watch_greeting(struct cw_tcp_conn *conn);
-void cw_tcp_watch_greeted(struct cw_tcp_conn *conn);
+/* The connection is established and its handshake on the way; the peer's program may take any time to answer. */
+void cw_tcp_watch_handshake(struct cw_tcp_conn *conn);
+void cw_tcp_watch_handshake_done(struct cw_tcp_conn *conn);
 /* conn->quiet is set and bytes are about to be sent. */
 void cw_tcp_watch_sends(struct cw_tcp_conn *conn);
 /* The program is about to sleep. */
@@ -306,7 +306,7 @@ unsigned cw_tcp_watch_look(struct cw_alarm *alarm);
 ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p);
 int cw_tcp_is_unseen(const struct cw_conn *conn);
-/* The descriptor of a CONNECTING or GREETING connection is ready. */
+/* The descriptor of a CONNECTING or HANDSHAKE connection is ready. */
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
 /* Says hello to the candidates of a new connection, whose key is that one. */
 void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello, size_t hello_length, void *user);

@@ -31,7 +31,7 @@ static void drop_stranger(struct cw_tcp_conn *conn, enum cw_log_level level, con
 
     cw_net_peer_text(conn->item.fd, peer);
     cw_log_ratelimited(&limit, level, "dropped a TCP connection from %s: %s", peer, reason);
-    if (conn->greeting->said_no) {
+    if (conn->handshake->said_no) {
         conn->listening = NULL;
         cw_tcp_conn_linger(conn);
         return;
@@ -50,11 +50,11 @@ unsigned cw_tcp_strangers_expire(struct cw_alarm *alarm)
     const uint64_t now_ns = cw_clock_ns();
     struct cw_tcp_conn *conn;
 
-    while ((conn = oldest_stranger(iface)) != NULL && conn->greeting->deadline_ns <= now_ns) {
-        drop_stranger(conn, CW_LOG_WARN, "it did not send a greeting in time");
+    while ((conn = oldest_stranger(iface)) != NULL && conn->handshake->deadline_ns <= now_ns) {
+        drop_stranger(conn, CW_LOG_WARN, "it did not send a handshake in time");
     }
     if (conn != NULL) {
-        cw_poller_alarm_set(iface->poller, alarm, conn->greeting->deadline_ns);
+        cw_poller_alarm_set(iface->poller, alarm, conn->handshake->deadline_ns);
     }
     return 0;
 }
@@ -106,8 +106,8 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
     struct cw_tcp_conn *oldest = oldest_stranger(iface);
 
     if (oldest != NULL && is_shortage(error) &&
-        oldest->greeting->deadline_ns - CW_TCP_HELLO_TIMEOUT_NS + STRANGER_GRACE_NS <= now_ns) {
-        drop_stranger(oldest, CW_LOG_WARN, "it sent no greeting yet and its descriptor is needed for others");
+        oldest->handshake->deadline_ns - CW_TCP_HELLO_TIMEOUT_NS + STRANGER_GRACE_NS <= now_ns) {
+        drop_stranger(oldest, CW_LOG_WARN, "it sent no handshake yet and its descriptor is needed for others");
         return 1;
     }
     if (!iface->shortage_told) {
@@ -131,7 +131,7 @@ static int add_stranger(struct cw_tcp_iface *iface, struct cw_listening *listeni
 
     if (iface->num_strangers == CW_TCP_MAX_STRANGERS) {
         drop_stranger(oldest_stranger(iface), CW_LOG_WARN,
-                      "it sent no greeting yet and too many connections without one are open");
+                      "it sent no handshake yet and too many connections without one are open");
     }
     conn = cw_tcp_conn_new(iface, CW_TCP_STRANGER, fd);
     if (conn == NULL) {
@@ -143,10 +143,10 @@ static int add_stranger(struct cw_tcp_iface *iface, struct cw_listening *listeni
         return ENOSPC;
     }
     conn->listening = listening;
-    conn->greeting->deadline_ns = now_ns + CW_TCP_HELLO_TIMEOUT_NS;
+    conn->handshake->deadline_ns = now_ns + CW_TCP_HELLO_TIMEOUT_NS;
     cw_list_add_tail(&iface->strangers, &conn->link);
     if (iface->num_strangers++ == 0) {
-        cw_poller_alarm_set(iface->poller, &iface->hello_deadline, conn->greeting->deadline_ns);
+        cw_poller_alarm_set(iface->poller, &iface->hello_deadline, conn->handshake->deadline_ns);
     }
     return 0;
 }
@@ -182,39 +182,39 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events CW_UNU
 static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
     uint8_t reply[CW_HELLO_MAX];
     size_t reply_length = CW_HELLO_MAX;
-    enum cw_tcp_greeting_kind kind = CW_TCP_REFUSED;
+    enum cw_tcp_handshake_kind kind = CW_TCP_REFUSED;
     ucs_status_t status;
 
-    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, greeting->in + CW_TCP_GREETING_SIZE,
+    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, handshake->in + CW_TCP_HANDSHAKE_SIZE,
                                           hello_length, reply, &reply_length);
     if (status == UCS_OK) {
         kind = CW_TCP_ACCEPTED;
         cw_tcp_conn_open(conn);
     }
-    memcpy(greeting->out + CW_TCP_GREETING_SIZE, reply, reply_length);
-    cw_tcp_greeting_encode(greeting->out, kind, reply_length, iface->key);
-    cw_tcp_send_raw(conn, greeting->out, CW_TCP_GREETING_SIZE + reply_length);
+    memcpy(handshake->out + CW_TCP_HANDSHAKE_SIZE, reply, reply_length);
+    cw_tcp_handshake_encode(handshake->out, kind, reply_length, iface->key);
+    cw_tcp_send_raw(conn, handshake->out, CW_TCP_HANDSHAKE_SIZE + reply_length);
     if (status != UCS_OK) {
         cw_tcp_conn_linger(conn);
         return 0;
     }
-    cw_tcp_greeting_free(conn);
+    cw_tcp_handshake_free(conn);
     cw_tcp_tx_update_interest(conn);
     return 1;
 }
 
 /* NULL, or what is wrong. */
-static const char *check_header(const struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+static const char *check_header(const struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
 {
     if (conn->listening != NULL) {
         return (header->kind == CW_TCP_HELLO && header->key == 0) ? NULL :
                "it looks for a worker, and this is a listener of a program";
     }
     if (header->kind != CW_TCP_HELLO) {
-        return "its greeting is malformed";
+        return "its handshake is malformed";
     }
     return (header->key == cw_tcp_iface_of(&conn->super)->key) ? NULL :
            "it looks for another worker, which used this port before";
@@ -222,24 +222,24 @@ static const char *check_header(const struct cw_tcp_conn *conn, const struct cw_
 
 static unsigned rest_expired(struct cw_alarm *alarm)
 {
-    drop_stranger(cw_container_of(alarm, struct cw_tcp_greeting, alarm)->conn, CW_LOG_WARN,
-                  "the rest of its greeting does not come");
+    drop_stranger(cw_container_of(alarm, struct cw_tcp_handshake, alarm)->conn, CW_LOG_WARN,
+                  "the rest of its handshake does not come");
     return 0;
 }
 
 /* Waits for the rest of the hello. */
 static unsigned await_rest(struct cw_tcp_conn *conn)
 {
-    cw_tcp_greeting_await_rest(conn, rest_expired);
+    cw_tcp_handshake_await_rest(conn, rest_expired);
     return 0;
 }
 
 unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
     const char *wrong = NULL;
-    struct cw_tcp_greeting_header header;
+    struct cw_tcp_handshake_header header;
     int ret, agreed;
 
     if (!cw_tcp_tx_reserve(iface)) {
@@ -256,12 +256,12 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
             return 0;
         }
     }
-    ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
-    if (!cw_tcp_greeting_plausible(greeting->in, greeting->have)) {
+    ret = cw_tcp_handshake_read(conn, CW_TCP_HANDSHAKE_SIZE);
+    if (!cw_tcp_handshake_plausible(handshake->in, handshake->have)) {
         wrong = "it does not speak this protocol";
     } else if (ret > 0) {
-        wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
-        if (wrong == NULL && header.kind == CW_TCP_OFFER && greeting->phase == 0) {
+        wrong = cw_tcp_handshake_decode(handshake->in, CW_HELLO_MAX, &header);
+        if (wrong == NULL && header.kind == CW_TCP_OFFER && handshake->phase == 0) {
             wrong = cw_tcp_agree_accepted(conn, &agreed); /* the dialler offers a protection, and this worker uses
                                                            * none */
             if (wrong == NULL) {
@@ -270,7 +270,7 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         }
         wrong = (wrong == NULL) ? check_header(conn, &header) : wrong;
         if (wrong == NULL) {
-            ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
+            ret = cw_tcp_handshake_read(conn, CW_TCP_HANDSHAKE_SIZE + header.length);
         }
     }
     if (wrong != NULL) {
@@ -278,7 +278,7 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         return 0;
     }
     if (ret < 0) {
-        drop_stranger(conn, CW_LOG_DIAG, "it closed the connection before its greeting was complete");
+        drop_stranger(conn, CW_LOG_DIAG, "it closed the connection before its handshake was complete");
         return 0;
     }
     if (ret > 0 && conn->listening != NULL) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connecting by socket addresses (docs/change/client-server.md): listeners of the program, connections to them, and
- * connections that wait for the program's answer. The key of their greetings is 0, which tells them from greetings for
- * a worker.
+ * connections that wait for the program's answer. The key of their handshakes is 0, which tells them from handshakes
+ * for a worker.
  */
 #include "transport/tcp/tcp_filter.h"
 
@@ -61,18 +61,18 @@ ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *add
  * a reset that destroys the answer. */
 static void refuse(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
 
     conn->listening = NULL;
     if ((!cw_tcp_agreed(conn) && conn->filter != NULL) || !cw_tcp_tx_reserve(cw_tcp_iface_of(&conn->super)) ||
-        cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE) < 0 ||
-        !cw_tcp_greeting_plausible(greeting->in, greeting->have)) {
+        cw_tcp_handshake_read(conn, CW_TCP_HANDSHAKE_SIZE) < 0 ||
+        !cw_tcp_handshake_plausible(handshake->in, handshake->have)) {
         cw_tcp_conn_free(conn);
         return;
     }
     cw_net_discard(conn->item.fd, CW_HELLO_MAX);
-    cw_tcp_greeting_encode(greeting->out, CW_TCP_REFUSED, 0, 0);
-    cw_tcp_send_raw(conn, greeting->out, CW_TCP_GREETING_SIZE);
+    cw_tcp_handshake_encode(handshake->out, CW_TCP_REFUSED, 0, 0);
+    cw_tcp_send_raw(conn, handshake->out, CW_TCP_HANDSHAKE_SIZE);
     cw_tcp_conn_linger(conn);
 }
 
@@ -132,12 +132,12 @@ bool cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length)
     struct cw_listening *listening = conn->listening;
 
     cw_poller_remove(iface->poller, &conn->item);
-    cw_poller_alarm_cancel(iface->poller, &conn->greeting->alarm);
+    cw_poller_alarm_cancel(iface->poller, &conn->handshake->alarm);
     cw_tcp_filter_leave(conn);
     cw_tcp_conn_leave(conn);
     conn->listening = NULL;
     conn->state = CW_TCP_REQUESTED;
-    return iface->super.upcalls->requested(listening->user, &conn->super, conn->greeting->in + CW_TCP_GREETING_SIZE,
+    return iface->super.upcalls->requested(listening->user, &conn->super, conn->handshake->in + CW_TCP_HANDSHAKE_SIZE,
                                            hello_length);
 }
 
@@ -146,7 +146,7 @@ static void drop_requested(struct cw_tcp_conn *conn)
 {
     cw_tcp_filter_free(conn);
     cw_net_close(conn->item.fd);
-    free(conn->greeting);
+    free(conn->handshake);
     free(conn->super.end);
     free(conn);
 }
@@ -156,7 +156,7 @@ ucs_status_t cw_tcp_cm_answer(struct cw_conn *super, struct cw_iface *to, int ac
 {
     struct cw_tcp_iface *iface = (to == NULL) ? NULL : cw_container_of(to, struct cw_tcp_iface, super);
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
 
     if (iface == NULL || !cw_tcp_tx_reserve(iface) ||
         cw_poller_add(iface->poller, &conn->item, CW_POLL_READ) != UCS_OK) {
@@ -168,15 +168,15 @@ ucs_status_t cw_tcp_cm_answer(struct cw_conn *super, struct cw_iface *to, int ac
     if (accepted) {
         cw_tcp_conn_open(conn);
     }
-    cw_tcp_greeting_encode(greeting->out, accepted ? CW_TCP_ACCEPTED : CW_TCP_REFUSED, reply_length, 0);
-    memcpy(greeting->out + CW_TCP_GREETING_SIZE, reply, reply_length);
-    cw_tcp_send_raw(conn, greeting->out, CW_TCP_GREETING_SIZE + reply_length);
+    cw_tcp_handshake_encode(handshake->out, accepted ? CW_TCP_ACCEPTED : CW_TCP_REFUSED, reply_length, 0);
+    memcpy(handshake->out + CW_TCP_HANDSHAKE_SIZE, reply, reply_length);
+    cw_tcp_send_raw(conn, handshake->out, CW_TCP_HANDSHAKE_SIZE + reply_length);
     if (!accepted) {
         cw_tcp_conn_linger(conn);
         return UCS_OK;
     }
-    cw_tcp_greeting_release(iface, greeting);
-    conn->greeting = NULL;
+    cw_tcp_handshake_release(iface, handshake);
+    conn->handshake = NULL;
     cw_tcp_tx_update_interest(conn);
     return UCS_OK;
 }
@@ -187,17 +187,17 @@ ucs_status_t cw_tcp_cm_dial(struct cw_iface *super, const struct cw_net_address 
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
     struct cw_tcp_conn *conn = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
-    struct cw_tcp_greeting *greeting;
+    struct cw_tcp_handshake *handshake;
 
     if (conn == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    greeting = conn->greeting;
-    greeting->num_candidates = 1;
-    greeting->candidates[0] = *address;
-    greeting->is_cm = 1;
+    handshake = conn->handshake;
+    handshake->num_candidates = 1;
+    handshake->candidates[0] = *address;
+    handshake->is_cm = 1;
     if (source != NULL) {
-        greeting->source = *source;
+        handshake->source = *source;
     }
     *conn_p = &conn->super;
     cw_tcp_dial_begin(conn, 0, hello, hello_length, user);

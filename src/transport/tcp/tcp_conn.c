@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a connection except for its greeting: states, activity, the end, and the watch over its peer. A
+ * The life of a connection except for its handshake: states, activity, the end, and the watch over its peer. A
  * connection that the core has closed lingers while bytes are in progress: when a socket is closed that still receives
  * bytes, the kernel sends a reset, which destroys bytes that the peer has not read yet.
  *
@@ -68,7 +68,7 @@ void cw_tcp_watch(struct cw_conn *super)
     }
 }
 
-void cw_tcp_watch_greeting(struct cw_tcp_conn *conn)
+void cw_tcp_watch_handshake(struct cw_tcp_conn *conn)
 {
     const struct cw_tcp_settings *settings = &cw_tcp_iface_of(&conn->super)->settings;
 
@@ -79,7 +79,7 @@ void cw_tcp_watch_greeting(struct cw_tcp_conn *conn)
     }
 }
 
-void cw_tcp_watch_greeted(struct cw_tcp_conn *conn)
+void cw_tcp_watch_handshake_done(struct cw_tcp_conn *conn)
 {
     if (conn->watch != NULL) {
         cw_net_set_user_timeout(conn->item.fd, conn->watch->own_limit_ms);
@@ -250,26 +250,26 @@ unsigned cw_tcp_watch_look(struct cw_alarm *alarm)
 
 static unsigned conn_ready(struct cw_poll_item *item, unsigned events);
 
-/* If a greeting came and went between the blocks that stay, the allocator would leave a hole for each peer. */
-static struct cw_tcp_greeting *greeting_new(struct cw_tcp_iface *iface)
+/* If a handshake came and went between the blocks that stay, the allocator would leave a hole for each peer. */
+static struct cw_tcp_handshake *handshake_new(struct cw_tcp_iface *iface)
 {
-    struct cw_tcp_greeting *greeting = iface->spare_greeting;
+    struct cw_tcp_handshake *handshake = iface->spare_handshake;
 
-    if (greeting == NULL) {
-        return calloc(1, sizeof(*greeting));
+    if (handshake == NULL) {
+        return calloc(1, sizeof(*handshake));
     }
-    iface->spare_greeting = NULL;
-    memset(greeting, 0, sizeof(*greeting));
-    return greeting;
+    iface->spare_handshake = NULL;
+    memset(handshake, 0, sizeof(*handshake));
+    return handshake;
 }
 
-void cw_tcp_greeting_release(struct cw_tcp_iface *iface, struct cw_tcp_greeting *greeting)
+void cw_tcp_handshake_release(struct cw_tcp_iface *iface, struct cw_tcp_handshake *handshake)
 {
-    cw_text_free(&greeting->tried);
-    if (iface->spare_greeting == NULL) {
-        iface->spare_greeting = greeting;
+    cw_text_free(&handshake->tried);
+    if (iface->spare_handshake == NULL) {
+        iface->spare_handshake = handshake;
     } else {
-        free(greeting);
+        free(handshake);
     }
 }
 
@@ -280,12 +280,12 @@ struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_stat
     if (conn == NULL) {
         return NULL;
     }
-    conn->greeting = greeting_new(iface);
-    if (conn->greeting == NULL) {
+    conn->handshake = handshake_new(iface);
+    if (conn->handshake == NULL) {
         free(conn);
         return NULL;
     }
-    conn->greeting->conn = conn;
+    conn->handshake->conn = conn;
     conn->super.iface = &iface->super;
     conn->item.fd = fd;
     conn->item.ready = conn_ready;
@@ -294,12 +294,12 @@ struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_stat
     return conn;
 }
 
-void cw_tcp_greeting_free(struct cw_tcp_conn *conn)
+void cw_tcp_handshake_free(struct cw_tcp_conn *conn)
 {
-    if (conn->greeting != NULL) {
-        cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &conn->greeting->alarm);
-        cw_tcp_greeting_release(cw_tcp_iface_of(&conn->super), conn->greeting);
-        conn->greeting = NULL;
+    if (conn->handshake != NULL) {
+        cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &conn->handshake->alarm);
+        cw_tcp_handshake_release(cw_tcp_iface_of(&conn->super), conn->handshake);
+        conn->handshake = NULL;
     }
 }
 
@@ -365,7 +365,7 @@ void cw_tcp_conn_free(struct cw_tcp_conn *conn)
 {
     cw_tcp_conn_leave(conn);
     cw_tcp_conn_drop_fd(conn);
-    cw_tcp_greeting_free(conn);
+    cw_tcp_handshake_free(conn);
     free(conn->watch);
     free(conn->super.end);
     free(conn->rx_frame);
@@ -417,37 +417,37 @@ void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
 }
 
 /* The peer sends a whole message at once, so its rest must come soon. */
-void cw_tcp_greeting_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm))
+void cw_tcp_handshake_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm))
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
     const uint64_t interval_ns = iface->settings.silence_ns;
-    const int waits = cw_alarm_is_set(&greeting->alarm) && greeting->alarm.fire == expire;
+    const int waits = cw_alarm_is_set(&handshake->alarm) && handshake->alarm.fire == expire;
 
-    if (greeting->have == 0) {
+    if (handshake->have == 0) {
         if (waits) {
-            cw_poller_alarm_cancel(iface->poller, &greeting->alarm);
+            cw_poller_alarm_cancel(iface->poller, &handshake->alarm);
         }
     } else if (!waits) {
-        cw_poller_alarm_cancel(iface->poller, &greeting->alarm);
-        greeting->alarm.fire = expire;
-        cw_poller_alarm_set(iface->poller, &greeting->alarm,
+        cw_poller_alarm_cancel(iface->poller, &handshake->alarm);
+        handshake->alarm.fire = expire;
+        cw_poller_alarm_set(iface->poller, &handshake->alarm,
                             cw_clock_ns() + ((interval_ns > 0 && interval_ns < CW_TCP_HELLO_TIMEOUT_NS) ?
                                              interval_ns : CW_TCP_HELLO_TIMEOUT_NS));
     }
 }
 
-int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
+int cw_tcp_handshake_read(struct cw_tcp_conn *conn, size_t need)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
     ssize_t got;
 
-    while (greeting->have < need) {
-        got = cw_tcp_filter_recv(conn, greeting->in + greeting->have, need - greeting->have);
+    while (handshake->have < need) {
+        got = cw_tcp_filter_recv(conn, handshake->in + handshake->have, need - handshake->have);
         if (got <= 0) {
             return (got == 0) ? -EPIPE : (got == -EAGAIN) ? 0 : (int)got;
         }
-        greeting->have += (size_t)got;
+        handshake->have += (size_t)got;
     }
     return 1;
 }
@@ -459,7 +459,7 @@ static int linger_step(struct cw_tcp_conn *conn)
         (void)cw_tcp_send_rest(conn);
     }
     if (conn->tx != NULL && conn->broken == UCS_OK) {
-        conn->deaf |= (uint8_t)cw_net_discard(conn->item.fd, DISCARD_BYTES);
+        conn->rx_eof |= (uint8_t)cw_net_discard(conn->item.fd, DISCARD_BYTES);
         cw_tcp_tx_update_interest(conn);
         return 0;
     }
@@ -525,7 +525,7 @@ void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
     forget_active(conn);
     cw_tcp_filter_leave(conn);
     cw_tcp_conn_leave(conn);
-    cw_tcp_greeting_free(conn);
+    cw_tcp_handshake_free(conn);
     free(conn->rx_frame);
     free(conn->place);
     conn->rx_frame = NULL;
@@ -587,8 +587,8 @@ void cw_tcp_abandon(struct cw_conn *super)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
 
-    if (conn->greeting != NULL) {
-        cw_poller_alarm_cancel(cw_tcp_iface_of(super)->poller, &conn->greeting->alarm);
+    if (conn->handshake != NULL) {
+        cw_poller_alarm_cancel(cw_tcp_iface_of(super)->poller, &conn->handshake->alarm);
     }
     close_conn(conn, UCS_ERR_CANCELED);
 }
@@ -616,7 +616,7 @@ static unsigned conn_ready(struct cw_poll_item *item, unsigned events)
 
     switch ((enum cw_tcp_state)conn->state) {
     case CW_TCP_CONNECTING:
-    case CW_TCP_GREETING:
+    case CW_TCP_HANDSHAKE:
         return cw_tcp_dial_ready(conn);
     case CW_TCP_STRANGER:
         return cw_tcp_stranger_ready(conn);

@@ -2,7 +2,7 @@
 /*
  * Dialling: the candidates of the peer's address are tried one after the other, until one connects and the peer answers
  * the hello (docs/operate/routes.md). Each candidate has a share of the time; silent ones have a second turn. The key
- * in the greeting keeps a wrong listener from being taken for the peer: a port that belongs to another process now, or
+ * in the handshake keeps a wrong listener from being taken for the peer: a port that belongs to another process now, or
  * a host of another network name space with equal addresses.
  */
 #include "transport/tcp/tcp_filter.h"
@@ -18,13 +18,13 @@
  * second. */
 #define SHARE_NS UINT64_C(1300000000)
 
-static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int error)
+static ucs_status_t error_status(const struct cw_tcp_handshake *handshake, int error)
 {
     switch (error) {
     case ECONNREFUSED:
-        return greeting->is_cm ? UCS_ERR_NOT_CONNECTED : UCS_ERR_UNREACHABLE;
+        return handshake->is_cm ? UCS_ERR_NOT_CONNECTED : UCS_ERR_UNREACHABLE;
     case ETIMEDOUT:
-        return greeting->is_cm ? UCS_ERR_UNREACHABLE : UCS_ERR_ENDPOINT_TIMEOUT;
+        return handshake->is_cm ? UCS_ERR_UNREACHABLE : UCS_ERR_ENDPOINT_TIMEOUT;
     case ENOMEM:
     case ENOBUFS:
         return UCS_ERR_NO_MEMORY;
@@ -35,7 +35,7 @@ static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int err
     case EADDRINUSE:
     case EACCES:
     case EINVAL:
-        return (greeting->source.family != CW_NET_NONE) ? UCS_ERR_IO_ERROR : UCS_ERR_UNREACHABLE;
+        return (handshake->source.family != CW_NET_NONE) ? UCS_ERR_IO_ERROR : UCS_ERR_UNREACHABLE;
     case EPIPE:
     case ECONNRESET:
         return UCS_ERR_CONNECTION_RESET;
@@ -47,7 +47,7 @@ static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int err
 /* Advice to the user, where the failure tells. */
 enum hint { HINT_NONE = 0, HINT_REACH = 1, HINT_FILES = 2, HINT_LOCAL = 4, HINT_ITS_LOG = 8 };
 
-static enum hint hint_of(const struct cw_tcp_greeting *greeting, int error)
+static enum hint hint_of(const struct cw_tcp_handshake *handshake, int error)
 {
     switch (error) {
     case ECONNREFUSED:
@@ -61,7 +61,7 @@ static enum hint hint_of(const struct cw_tcp_greeting *greeting, int error)
     case EADDRINUSE:
     case EACCES:
     case EINVAL:
-        return (greeting->source.family != CW_NET_NONE) ? HINT_LOCAL : HINT_NONE;
+        return (handshake->source.family != CW_NET_NONE) ? HINT_LOCAL : HINT_NONE;
     default:
         return HINT_NONE;
     }
@@ -85,32 +85,32 @@ static void add_hints(struct cw_text *text, unsigned hints)
 }
 
 /* Keeps the reason for the line in the log that is written when no candidate is left. */
-static void note_failure(struct cw_tcp_greeting *greeting, unsigned candidate, const char *reason)
+static void note_failure(struct cw_tcp_handshake *handshake, unsigned candidate, const char *reason)
 {
     char text[CW_NET_TEXT_MAX];
 
-    cw_net_format(&greeting->candidates[candidate], text);
-    cw_text_addf(&greeting->tried, "%s%s (%s)", (greeting->tried.length > 0) ? ", " : "", text, reason);
+    cw_net_format(&handshake->candidates[candidate], text);
+    cw_text_addf(&handshake->tried, "%s%s (%s)", (handshake->tried.length > 0) ? ", " : "", text, reason);
 }
 
 /* Tells the core that no candidate is left. */
 static void tell_failure(struct cw_tcp_conn *conn)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
     struct cw_text end = {0};
     unsigned i;
 
-    for (i = 0; i < greeting->num_candidates; i++) {
-        if (greeting->silent & (1u << i)) {
-            note_failure(greeting, i, "no answer in time");
-            greeting->hints |= HINT_REACH;
+    for (i = 0; i < handshake->num_candidates; i++) {
+        if (handshake->silent & (1u << i)) {
+            note_failure(handshake, i, "no answer in time");
+            handshake->hints |= HINT_REACH;
         }
     }
-    cw_text_addf(&end, "cannot connect%s by TCP to %s", greeting->is_further ? " once more" : "",
-                 cw_text_get(&greeting->tried));
-    add_hints(&end, greeting->hints);
-    cw_log(greeting->is_further ? CW_LOG_DEBUG : (enum cw_log_level)iface->settings.failure_level, "%s",
+    cw_text_addf(&end, "cannot connect%s by TCP to %s", handshake->is_further ? " once more" : "",
+                 cw_text_get(&handshake->tried));
+    add_hints(&end, handshake->hints);
+    cw_log(handshake->is_further ? CW_LOG_DEBUG : (enum cw_log_level)iface->settings.failure_level, "%s",
            cw_text_get(&end));
     free(conn->super.end);
     conn->super.end = end.data;
@@ -118,23 +118,23 @@ static void tell_failure(struct cw_tcp_conn *conn)
 
 static void attempt_over(struct cw_tcp_conn *conn)
 {
-    cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &conn->greeting->alarm);
+    cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &conn->handshake->alarm);
     cw_tcp_conn_drop_fd(conn);
-    conn->greeting->next++;
+    conn->handshake->next++;
 }
 
 /* An attempt failed. The reason is a phrase. */
 static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason, enum hint hint)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
 
-    note_failure(greeting, greeting->next, reason);
-    greeting->hints |= (uint8_t)hint;
-    if (greeting->silent == 0) {
-        greeting->status = status;
+    note_failure(handshake, handshake->next, reason);
+    handshake->hints |= (uint8_t)hint;
+    if (handshake->silent == 0) {
+        handshake->status = status;
     }
-    if (conn->state == CW_TCP_GREETING) {
-        greeting->deadline_ns = 0; /* the alarm of this candidate is over; the others get their shares of the time */
+    if (conn->state == CW_TCP_HANDSHAKE) {
+        handshake->deadline_ns = 0; /* the alarm of this candidate is over; the others get their shares of the time */
     }
     attempt_over(conn);
 }
@@ -142,10 +142,10 @@ static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const 
 /* No host answered this candidate in its share of the time; it gets another turn. */
 static void attempt_silent(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
 
-    greeting->silent |= 1u << greeting->next;
-    greeting->status = error_status(greeting, ETIMEDOUT);
+    handshake->silent |= 1u << handshake->next;
+    handshake->status = error_status(handshake, ETIMEDOUT);
     attempt_over(conn);
 }
 
@@ -160,7 +160,7 @@ static unsigned next_or_fail(struct cw_tcp_conn *conn)
 /* The share of this candidate has ended. */
 static unsigned share_over(struct cw_alarm *alarm)
 {
-    struct cw_tcp_conn *conn = cw_container_of(alarm, struct cw_tcp_greeting, alarm)->conn;
+    struct cw_tcp_conn *conn = cw_container_of(alarm, struct cw_tcp_handshake, alarm)->conn;
 
     if (conn->state != CW_TCP_CONNECTING) {
         return 0;
@@ -170,36 +170,36 @@ static unsigned share_over(struct cw_alarm *alarm)
 }
 
 /* Moves to the next candidate. 0: none is left, or no time is. */
-static int choose_candidate(struct cw_tcp_greeting *greeting, uint64_t now_ns)
+static int choose_candidate(struct cw_tcp_handshake *handshake, uint64_t now_ns)
 {
-    while (greeting->next == greeting->num_candidates ||
-           (greeting->rounds > 0 && !(greeting->silent & (1u << greeting->next)))) {
-        if (greeting->next < greeting->num_candidates) {
-            greeting->next++;
-        } else if (greeting->silent == 0 || now_ns >= greeting->deadline_ns) {
+    while (handshake->next == handshake->num_candidates ||
+           (handshake->rounds > 0 && !(handshake->silent & (1u << handshake->next)))) {
+        if (handshake->next < handshake->num_candidates) {
+            handshake->next++;
+        } else if (handshake->silent == 0 || now_ns >= handshake->deadline_ns) {
             return 0;
         } else {
-            greeting->next = 0;
-            greeting->rounds++;
+            handshake->next = 0;
+            handshake->rounds++;
         }
     }
-    return greeting->rounds == 0 || now_ns < greeting->deadline_ns;
+    return handshake->rounds == 0 || now_ns < handshake->deadline_ns;
 }
 
 /* The time when the candidate's share ends. */
-static uint64_t share_end(const struct cw_tcp_greeting *greeting, uint64_t timeout_ns, uint64_t now_ns)
+static uint64_t share_end(const struct cw_tcp_handshake *handshake, uint64_t timeout_ns, uint64_t now_ns)
 {
-    const int endless = greeting->deadline_ns == UINT64_MAX;
-    const uint64_t left_ns = (greeting->deadline_ns > now_ns) ? greeting->deadline_ns - now_ns : 0;
-    const unsigned to_come = (unsigned)__builtin_popcount(greeting->silent >> greeting->next);
-    const uint64_t one_of_ns = timeout_ns / (2u * greeting->num_candidates);
+    const int endless = handshake->deadline_ns == UINT64_MAX;
+    const uint64_t left_ns = (handshake->deadline_ns > now_ns) ? handshake->deadline_ns - now_ns : 0;
+    const unsigned to_come = (unsigned)__builtin_popcount(handshake->silent >> handshake->next);
+    const uint64_t one_of_ns = timeout_ns / (2u * handshake->num_candidates);
     uint64_t share_ns = (one_of_ns < SHARE_NS) ? one_of_ns : SHARE_NS;
 
-    if (greeting->rounds == 0 && greeting->silent == 0 && greeting->next + 1 == greeting->num_candidates) {
-        return greeting->deadline_ns;
+    if (handshake->rounds == 0 && handshake->silent == 0 && handshake->next + 1 == handshake->num_candidates) {
+        return handshake->deadline_ns;
     }
-    if (greeting->rounds > 0) {
-        share_ns = endless ? SHARE_NS << ((greeting->rounds < 6) ? greeting->rounds : 6) : left_ns / to_come;
+    if (handshake->rounds > 0) {
+        share_ns = endless ? SHARE_NS << ((handshake->rounds < 6) ? handshake->rounds : 6) : left_ns / to_come;
     }
     return now_ns + ((share_ns < left_ns) ? share_ns : left_ns);
 }
@@ -208,32 +208,32 @@ static uint64_t share_end(const struct cw_tcp_greeting *greeting, uint64_t timeo
  * the result would be equal there. */
 static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
     static struct cw_log_limit limit;
     char text[CW_NET_TEXT_MAX];
 
     if (status == UCS_ERR_REJECTED) {
-        cw_net_format(&greeting->candidates[greeting->next], text);
+        cw_net_format(&handshake->candidates[handshake->next], text);
         cw_log_ratelimited(&limit, CW_LOG_WARN, "cannot connect to %s: %s", text, reason);
-        greeting->candidates[greeting->num_candidates - 1] = greeting->candidates[greeting->next];
-        greeting->next = greeting->num_candidates - 1;
-        greeting->silent = 0;
+        handshake->candidates[handshake->num_candidates - 1] = handshake->candidates[handshake->next];
+        handshake->next = handshake->num_candidates - 1;
+        handshake->silent = 0;
     }
     attempt_failed(conn, status, reason, HINT_NONE);
 }
 
-/* Sends the greeting, which always fits into the buffer of a new socket. 1: sent. */
-static int send_greeting(struct cw_tcp_conn *conn)
+/* Sends the handshake, which always fits into the buffer of a new socket. 1: sent. */
+static int send_handshake(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
-    const ssize_t sent = cw_tcp_filter_send(conn, greeting->out, greeting->out_length);
+    struct cw_tcp_handshake *handshake = conn->handshake;
+    const ssize_t sent = cw_tcp_filter_send(conn, handshake->out, handshake->out_length);
 
-    if (sent != (ssize_t)greeting->out_length) {
+    if (sent != (ssize_t)handshake->out_length) {
         attempt_failed(conn, UCS_ERR_CONNECTION_RESET,
-                       (sent < 0) ? cw_tcp_filter_reason(conn, sent) : "no room for the greeting", HINT_NONE);
+                       (sent < 0) ? cw_tcp_filter_reason(conn, sent) : "no room for the handshake", HINT_NONE);
         return 0;
     }
-    greeting->have = 0;
+    handshake->have = 0;
     return 1;
 }
 
@@ -241,11 +241,11 @@ static int send_greeting(struct cw_tcp_conn *conn)
  * protocol never answers. The connection goes on. */
 static unsigned server_is_silent(struct cw_alarm *alarm)
 {
-    const struct cw_tcp_greeting *greeting = cw_container_of(alarm, struct cw_tcp_greeting, alarm);
+    const struct cw_tcp_handshake *handshake = cw_container_of(alarm, struct cw_tcp_handshake, alarm);
     static struct cw_log_limit limit;
     char text[CW_NET_TEXT_MAX];
 
-    cw_net_format(&greeting->candidates[greeting->next], text);
+    cw_net_format(&handshake->candidates[handshake->next], text);
     cw_log_ratelimited(&limit, CW_LOG_WARN,
                        "the server at %s took the connection and says nothing: either its worker makes no progress, or "
                        "it uses another implementation of UCP, which this library cannot talk to", text);
@@ -258,32 +258,32 @@ static void await_server(struct cw_tcp_conn *conn)
     const uint64_t timeout_ns = iface->settings.connect_timeout_ns, now_ns = cw_clock_ns();
 
     if (timeout_ns < UINT64_MAX - now_ns) {
-        conn->greeting->alarm.fire = server_is_silent;
-        cw_poller_alarm_set(iface->poller, &conn->greeting->alarm, now_ns + timeout_ns);
+        conn->handshake->alarm.fire = server_is_silent;
+        cw_poller_alarm_set(iface->poller, &conn->handshake->alarm, now_ns + timeout_ns);
     }
 }
 
 /* The socket is connected: sends the first message. 1: sent. */
-static int greet(struct cw_tcp_conn *conn)
+static int start_handshake(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
     const char *wrong;
 
-    greeting->phase = 0;
-    cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm);
-    conn->state = CW_TCP_GREETING;
+    handshake->phase = 0;
+    cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &handshake->alarm);
+    conn->state = CW_TCP_HANDSHAKE;
     if (!cw_tcp_agreed(conn)) {
         wrong = cw_tcp_agree_begin(conn);
         if (wrong != NULL) {
             attempt_failed(conn, UCS_ERR_CONNECTION_RESET, wrong, HINT_NONE);
             return 0;
         }
-    } else if (!send_greeting(conn)) {
+    } else if (!send_handshake(conn)) {
         return 0;
     }
-    cw_tcp_watch_greeting(conn);
+    cw_tcp_watch_handshake(conn);
     cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, CW_POLL_READ);
-    if (greeting->is_cm) {
+    if (handshake->is_cm) {
         await_server(conn);
     }
     return 1;
@@ -293,24 +293,24 @@ static int dial_next(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     const uint64_t timeout_ns = iface->settings.connect_timeout_ns;
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
     struct cw_net_options options = iface->settings.socket;
     uint64_t now_ns = cw_clock_ns(), end_ns;
     int connected, fd;
 
-    if (greeting->deadline_ns == 0) {
-        greeting->deadline_ns = (timeout_ns < UINT64_MAX - now_ns) ? now_ns + timeout_ns : UINT64_MAX;
+    if (handshake->deadline_ns == 0) {
+        handshake->deadline_ns = (timeout_ns < UINT64_MAX - now_ns) ? now_ns + timeout_ns : UINT64_MAX;
     }
-    if (greeting->is_cm) {
+    if (handshake->is_cm) {
         options.user_timeout_ms = iface->settings.cm_user_timeout_ms;
     }
-    options.source = (greeting->source.family != CW_NET_NONE) ? &greeting->source : NULL;
-    while (choose_candidate(greeting, now_ns)) {
-        end_ns = share_end(greeting, timeout_ns, now_ns);
-        greeting->silent &= ~(1u << greeting->next);
-        fd = cw_net_connect(&greeting->candidates[greeting->next], &options, &connected);
+    options.source = (handshake->source.family != CW_NET_NONE) ? &handshake->source : NULL;
+    while (choose_candidate(handshake, now_ns)) {
+        end_ns = share_end(handshake, timeout_ns, now_ns);
+        handshake->silent &= ~(1u << handshake->next);
+        fd = cw_net_connect(&handshake->candidates[handshake->next], &options, &connected);
         if (fd < 0) {
-            attempt_failed(conn, error_status(greeting, -fd), strerror(-fd), hint_of(greeting, -fd));
+            attempt_failed(conn, error_status(handshake, -fd), strerror(-fd), hint_of(handshake, -fd));
             continue;
         }
         conn->item.fd = fd;
@@ -320,10 +320,10 @@ static int dial_next(struct cw_tcp_conn *conn)
             continue;
         }
         if (!connected && end_ns != UINT64_MAX) {
-            greeting->alarm.fire = share_over;
-            cw_poller_alarm_set(iface->poller, &greeting->alarm, end_ns);
+            handshake->alarm.fire = share_over;
+            cw_poller_alarm_set(iface->poller, &handshake->alarm, end_ns);
         }
-        if (!connected || greet(conn)) {
+        if (!connected || start_handshake(conn)) {
             return 1;
         }
     }
@@ -334,9 +334,9 @@ static int dial_next(struct cw_tcp_conn *conn)
 
 unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn)
 {
-    const ucs_status_t status = conn->greeting->status;
+    const ucs_status_t status = conn->handshake->status;
 
-    cw_tcp_greeting_free(conn);
+    cw_tcp_handshake_free(conn);
     conn->broken = status;
     conn->super.iface->upcalls->opened(&conn->super, status, NULL, 0);
     return 1;
@@ -344,7 +344,7 @@ unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn)
 
 static unsigned rest_expired(struct cw_alarm *alarm)
 {
-    struct cw_tcp_conn *conn = cw_container_of(alarm, struct cw_tcp_greeting, alarm)->conn;
+    struct cw_tcp_conn *conn = cw_container_of(alarm, struct cw_tcp_handshake, alarm)->conn;
 
     attempt_failed(conn, UCS_ERR_UNREACHABLE, "the rest of its answer does not come", HINT_NONE);
     return next_or_fail(conn);
@@ -354,20 +354,20 @@ static unsigned rest_expired(struct cw_alarm *alarm)
  * soon. */
 static unsigned await_rest(struct cw_tcp_conn *conn)
 {
-    cw_tcp_greeting_await_rest(conn, rest_expired);
+    cw_tcp_handshake_await_rest(conn, rest_expired);
     return 0;
 }
 
 /* The acceptor's answer is complete. */
-static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
 {
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
-    struct cw_tcp_greeting *greeting = conn->greeting;
-    const uint8_t *reply = greeting->in + CW_TCP_GREETING_SIZE;
+    struct cw_tcp_handshake *handshake = conn->handshake;
+    const uint8_t *reply = handshake->in + CW_TCP_HANDSHAKE_SIZE;
 
-    cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm);
-    conn->greeting = NULL; /* a send from within the upcalls must find the connection in its final state */
-    cw_tcp_watch_greeted(conn);
+    cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &handshake->alarm);
+    conn->handshake = NULL; /* a send from within the upcalls must find the connection in its final state */
+    cw_tcp_watch_handshake_done(conn);
     if (header->kind != CW_TCP_REFUSED) {
         cw_tcp_conn_open(conn);
         upcalls->opened(&conn->super, UCS_OK, reply, header->length);
@@ -377,21 +377,21 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
         conn->broken = UCS_ERR_REJECTED;
         upcalls->opened(&conn->super, UCS_ERR_REJECTED, reply, header->length);
     }
-    cw_tcp_greeting_release(cw_tcp_iface_of(&conn->super), greeting);
+    cw_tcp_handshake_release(cw_tcp_iface_of(&conn->super), handshake);
     cw_tcp_tx_update_interest(conn); /* a send may have been refused before: the poller then reports `room` */
     return 1;
 }
 
-/* Whether this can be the answer to our greeting. */
-static int fits(const struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+/* Whether this can be the answer to our handshake. */
+static int fits(const struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
 {
-    if (header->key != conn->greeting->key) {
+    if (header->key != conn->handshake->key) {
         return 0;
     }
     return (header->kind == CW_TCP_ACCEPTED || header->kind == CW_TCP_REFUSED) && header->length <= CW_HELLO_MAX;
 }
 
-/* Makes the agreement that comes before the greeting, or handles the other side's demand for one. */
+/* Makes the agreement that comes before the handshake, or handles the other side's demand for one. */
 static unsigned agree(struct cw_tcp_conn *conn)
 {
     ucs_status_t status;
@@ -406,13 +406,13 @@ static unsigned agree(struct cw_tcp_conn *conn)
     if (!done) {
         return 0;
     }
-    return send_greeting(conn) ? 0 : next_or_fail(conn);
+    return send_handshake(conn) ? 0 : next_or_fail(conn);
 }
 
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
-    struct cw_tcp_greeting_header header;
+    struct cw_tcp_handshake *handshake = conn->handshake;
+    struct cw_tcp_handshake_header header;
     const char *wrong;
     int ret;
 
@@ -424,27 +424,27 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         if (ret == -ETIMEDOUT && cw_tcp_iface_of(&conn->super)->settings.socket.syn_retries == 0) {
             attempt_silent(conn);
         } else if (ret < 0) {
-            attempt_failed(conn, error_status(greeting, -ret), strerror(-ret), hint_of(greeting, -ret));
+            attempt_failed(conn, error_status(handshake, -ret), strerror(-ret), hint_of(handshake, -ret));
         }
-        return (ret == 0 && greet(conn)) ? 0 : next_or_fail(conn);
+        return (ret == 0 && start_handshake(conn)) ? 0 : next_or_fail(conn);
     }
     if (!cw_tcp_agreed(conn)) {
         return agree(conn);
     }
-    ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
+    ret = cw_tcp_handshake_read(conn, CW_TCP_HANDSHAKE_SIZE);
     if (ret > 0) {
-        wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
-        if (wrong == NULL && header.kind == CW_TCP_UNSUITED && greeting->phase == 0) {
+        wrong = cw_tcp_handshake_decode(handshake->in, CW_HELLO_MAX, &header);
+        if (wrong == NULL && header.kind == CW_TCP_UNSUITED && handshake->phase == 0) {
             return agree(conn);
         }
         if (wrong == NULL && !fits(conn, &header)) {
-            wrong = "its greeting is malformed";
+            wrong = "its handshake is malformed";
         }
         if (wrong != NULL) {
             attempt_failed(conn, UCS_ERR_UNREACHABLE, wrong, HINT_NONE);
             return next_or_fail(conn);
         }
-        ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
+        ret = cw_tcp_handshake_read(conn, CW_TCP_HANDSHAKE_SIZE + header.length);
     }
     if (ret == -EBADMSG && cw_tcp_iface_of(&conn->super)->security->protection == CW_TCP_TLS_CERT) {
         disagreed(conn, UCS_ERR_REJECTED, cw_tcp_filter_reason(conn, ret)); /* the peer checks our certificate last */
@@ -495,13 +495,13 @@ unsigned cw_tcp_ways(struct cw_iface *super, const void *address, size_t address
 
 void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello, size_t hello_length, void *user)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
 
-    greeting->key = key;
-    greeting->out_length = CW_TCP_GREETING_SIZE + hello_length;
-    cw_tcp_greeting_encode(greeting->out, CW_TCP_HELLO, hello_length, key);
+    handshake->key = key;
+    handshake->out_length = CW_TCP_HANDSHAKE_SIZE + hello_length;
+    cw_tcp_handshake_encode(handshake->out, CW_TCP_HELLO, hello_length, key);
     if (hello_length > 0) {
-        memcpy(greeting->out + CW_TCP_GREETING_SIZE, hello, hello_length);
+        memcpy(handshake->out + CW_TCP_HANDSHAKE_SIZE, hello, hello_length);
     }
     conn->super.user = user;
     if (!dial_next(conn)) {
@@ -520,9 +520,9 @@ static ucs_status_t dial(struct cw_iface *super, const struct cw_tcp_address *pe
         return UCS_ERR_NO_MEMORY;
     }
     *conn_p = &conn->super;
-    conn->greeting->num_candidates = num_candidates;
-    conn->greeting->is_further = is_further;
-    memcpy(conn->greeting->candidates, candidates, num_candidates * sizeof(candidates[0]));
+    conn->handshake->num_candidates = num_candidates;
+    conn->handshake->is_further = is_further;
+    memcpy(conn->handshake->candidates, candidates, num_candidates * sizeof(candidates[0]));
     cw_tcp_dial_begin(conn, peer->key, hello, hello_length, user);
     return UCS_OK;
 }
@@ -540,7 +540,7 @@ static ucs_status_t dial_nowhere(struct cw_tcp_iface *iface, const char *why, vo
     cw_log(iface->settings.failure_level, "%s", cw_text_get(&end));
     conn->super.user = user;
     conn->super.end = end.data;
-    conn->greeting->status = UCS_ERR_NO_DEVICE; /* no dial can go there, whether the peer lives or not */
+    conn->handshake->status = UCS_ERR_NO_DEVICE; /* no dial can go there, whether the peer lives or not */
     cw_tcp_tell_later(conn);
     *conn_p = &conn->super;
     return UCS_OK;
@@ -602,5 +602,5 @@ int cw_tcp_is_unseen(const struct cw_conn *super)
     const struct cw_tcp_conn *conn = cw_container_of(super, const struct cw_tcp_conn, super);
 
     return conn->state == CW_TCP_CONNECTING || conn->state == CW_TCP_CLOSED || /* not connected */
-           (conn->state == CW_TCP_GREETING && !cw_tcp_agreed(conn));
+           (conn->state == CW_TCP_HANDSHAKE && !cw_tcp_agreed(conn));
 }

@@ -2,7 +2,7 @@
 /*
  * Filters, which protect TCP connections: proof of identity, checksums, TLS (docs/operate/security.md). A filter stands
  * between the transport and the descriptor: all bytes sent and received go through the functions below. A plain
- * connection has no filter and pays one branch. Both sides agree on the protection before the greeting, while the
+ * connection has no filter and pays one branch. Both sides agree on the protection before the handshake, while the
  * acceptor's connection is a stranger (docs/WIRE.md).
  *
  * A filter may hold bytes that it has read from the descriptor and that the transport has not asked for yet. It is then
@@ -89,8 +89,8 @@ void cw_tcp_security_free(struct cw_tcp_security *security);
 struct cw_tcp_claim;
 int cw_tcp_prove(const struct cw_tcp_security *security, const struct cw_tcp_claim *claim, uint8_t *proof);
 
-/* One step of the agreement of a connection in GREETING or STRANGER. Returns NULL, or the reason of the
- * failure; the peer was then told if that can help. *done_p: the greeting comes next, through the filter if there is
+/* One step of the agreement of a connection in HANDSHAKE or STRANGER. Returns NULL, or the reason of the
+ * failure; the peer was then told if that can help. *done_p: the handshake comes next, through the filter if there is
  * one. */
 const char *cw_tcp_agree_begin(struct cw_tcp_conn *conn);
 const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_status_t *status_p);

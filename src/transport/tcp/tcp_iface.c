@@ -409,7 +409,7 @@ static void tcp_close(struct cw_iface *super)
            !cw_alarm_is_set(&iface->look));
     cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
     free(iface->staging);
-    free(iface->spare_greeting);
+    free(iface->spare_handshake);
     free(iface->spare_tx);
     free(iface->spare_place);
     cw_tcp_security_free(iface->security);

@@ -7,7 +7,7 @@
  * provided. The dialler offers the protection that its settings demand; the acceptor agrees if its own settings demand
  * exactly that; both prove their identity if the protection asks for it; then the filter takes over the connection.
  * Nothing is negotiated, so an attacker cannot weaken the protection. A side that disagrees tells the reason and ends
- * the connection. The messages are read into greeting->in, which the greeting itself uses afterwards.
+ * the connection. The messages are read into handshake->in, which the handshake itself uses afterwards.
  */
 #include "transport/tcp/tcp_filter.h"
 
@@ -164,8 +164,8 @@ enum phase {
     DONE
 };
 
-static const char malformed[] = "its greeting is malformed";
-static const char deaf[] = "it takes no answer";
+static const char malformed[] = "its handshake is malformed";
+static const char rx_eof[] = "it takes no answer";
 static const char left[] = "it closed the connection before both agreed";
 static const char other_key[] = "it does not know the cluster secret, or another one: UCX_AUTH_KEY_FILE must hold the "
                                 "same bytes for all processes";
@@ -180,7 +180,7 @@ static struct cw_tcp_security *security_of(const struct cw_tcp_conn *conn)
 
 int cw_tcp_agreed(const struct cw_tcp_conn *conn)
 {
-    return conn->greeting->phase == DONE || security_of(conn)->protection == CW_TCP_PLAIN;
+    return conn->handshake->phase == DONE || security_of(conn)->protection == CW_TCP_PLAIN;
 }
 
 static const char *protection_name(uint8_t protection)
@@ -227,18 +227,18 @@ static enum role role_of(const struct cw_tcp_conn *conn)
 /* The key of the worker that was dialled; 0: a listener of the program was dialled. */
 static uint32_t key_of(const struct cw_tcp_conn *conn)
 {
-    return (role_of(conn) == DIALLER) ? conn->greeting->key :
+    return (role_of(conn) == DIALLER) ? conn->handshake->key :
            (conn->listening != NULL) ? 0 : cw_tcp_iface_of(&conn->super)->key;
 }
 
 /* Sends a message of the agreement. It always fits into the buffer of a new socket. */
 static int say(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind, const void *body, size_t length)
 {
-    uint8_t bytes[CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_offer)];
+    uint8_t bytes[CW_TCP_HANDSHAKE_SIZE + sizeof(struct cw_tcp_offer)];
 
-    cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)kind, length, key_of(conn));
-    memcpy(bytes + CW_TCP_GREETING_SIZE, body, length);
-    length += CW_TCP_GREETING_SIZE;
+    cw_tcp_handshake_encode(bytes, (enum cw_tcp_handshake_kind)kind, length, key_of(conn));
+    memcpy(bytes + CW_TCP_HANDSHAKE_SIZE, body, length);
+    length += CW_TCP_HANDSHAKE_SIZE;
     return cw_net_send(conn->item.fd, bytes, length) == (ssize_t)length;
 }
 
@@ -247,7 +247,7 @@ static void say_unsuited(struct cw_tcp_conn *conn, enum cw_tcp_unsuited_reason r
     const struct cw_tcp_unsuited body = {security_of(conn)->protection, (uint8_t)reason, {0, 0}};
 
     (void)say(conn, CW_TCP_UNSUITED, &body, sizeof(body));
-    conn->greeting->said_no = 1;
+    conn->handshake->said_no = 1;
 }
 
 static const char *say_offer(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind)
@@ -258,9 +258,9 @@ static const char *say_offer(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kin
         if (!cw_secret_random(offer.nonce, sizeof(offer.nonce))) {
             return "the system has no random numbers to challenge it with";
         }
-        memcpy(conn->greeting->nonces[role_of(conn)], offer.nonce, sizeof(offer.nonce));
+        memcpy(conn->handshake->nonces[role_of(conn)], offer.nonce, sizeof(offer.nonce));
     }
-    return say(conn, kind, &offer, sizeof(offer)) ? NULL : deaf;
+    return say(conn, kind, &offer, sizeof(offer)) ? NULL : rx_eof;
 }
 
 static int proof_by(const struct cw_tcp_conn *conn, enum role role, uint8_t proof[CW_TCP_PROOF_SIZE])
@@ -271,7 +271,7 @@ static int proof_by(const struct cw_tcp_conn *conn, enum role role, uint8_t proo
                             .version = CW_TCP_VERSION,
                             .key = htole32(key_of(conn))};
 
-    memcpy(claim.nonces, conn->greeting->nonces, sizeof(claim.nonces));
+    memcpy(claim.nonces, conn->handshake->nonces, sizeof(claim.nonces));
     return cw_tcp_prove(security_of(conn), &claim, proof);
 }
 
@@ -282,21 +282,21 @@ static const char *say_proof(struct cw_tcp_conn *conn)
     if (!proof_by(conn, role_of(conn), proof)) {
         return "OpenSSL makes no proof for it";
     }
-    return say(conn, CW_TCP_PROOF, proof, sizeof(proof)) ? NULL : deaf;
+    return say(conn, CW_TCP_PROOF, proof, sizeof(proof)) ? NULL : rx_eof;
 }
 
 /* Checks the other side's proof. */
-static const char *take_proof(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+static const char *take_proof(struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
 {
     uint8_t proof[CW_TCP_PROOF_SIZE];
 
-    if (conn->greeting->phase != PROVING || header->length != sizeof(proof)) {
+    if (conn->handshake->phase != PROVING || header->length != sizeof(proof)) {
         return malformed;
     }
     if (!proof_by(conn, (role_of(conn) == DIALLER) ? ACCEPTOR : DIALLER, proof)) {
         return "OpenSSL makes no proof for it";
     }
-    if (!cw_secret_equal(proof, conn->greeting->in + CW_TCP_GREETING_SIZE, sizeof(proof))) {
+    if (!cw_secret_equal(proof, conn->handshake->in + CW_TCP_HANDSHAKE_SIZE, sizeof(proof))) {
         say_unsuited(conn, CW_TCP_OTHER_KEY);
         return other_key;
     }
@@ -310,7 +310,7 @@ static const char *ended(int error)
 
 int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong)
 {
-    return wrong == left && conn->greeting->phase != HANDSHAKE;
+    return wrong == left && conn->handshake->phase != HANDSHAKE;
 }
 
 static const char *shake_hands(struct cw_tcp_conn *conn)
@@ -324,14 +324,14 @@ static const char *shake_hands(struct cw_tcp_conn *conn)
         return NULL;
     }
     if (ret == 1) {
-        conn->greeting->phase = DONE;
+        conn->handshake->phase = DONE;
         cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, CW_POLL_READ);
         return NULL;
     }
     if (ret != -EPROTO) {
         return ended(ret);
     }
-    conn->greeting->said_no = 1; /* by an alert of TLS */
+    conn->handshake->said_no = 1; /* by an alert of TLS */
     snprintf(security->why, sizeof(security->why), "the TLS handshake failed (%s); %s", conn->filter->why,
              (security->protection & CW_TCP_TLS_PSK)
                  ? "UCX_AUTH_KEY_FILE must hold the same bytes for all processes"
@@ -345,8 +345,8 @@ static const char *put_guard(struct cw_tcp_conn *conn)
     struct cw_tcp_security *security = security_of(conn);
     const int dialled = role_of(conn) == DIALLER;
 
-    conn->greeting->phase = (security->tls != NULL) ? HANDSHAKE : DONE;
-    conn->greeting->have = 0;
+    conn->handshake->phase = (security->tls != NULL) ? HANDSHAKE : DONE;
+    conn->handshake->have = 0;
     if (security->tls != NULL) {
         conn->filter = cw_tcp_filter_tls_new(security->tls, conn->item.fd, dialled);
     } else if (security->protection & CW_TCP_CHECKSUM) {
@@ -363,28 +363,28 @@ static const char *put_guard(struct cw_tcp_conn *conn)
 }
 
 /* Reads the next message. *ret_p 1: it is there, 0: not yet, -errno. Returns what is wrong with it, or NULL. */
-static const char *hear(struct cw_tcp_conn *conn, struct cw_tcp_greeting_header *header, int *ret_p)
+static const char *hear(struct cw_tcp_conn *conn, struct cw_tcp_handshake_header *header, int *ret_p)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_handshake *handshake = conn->handshake;
     const char *wrong;
 
-    *ret_p = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
-    if (!cw_tcp_greeting_plausible(greeting->in, greeting->have)) {
+    *ret_p = cw_tcp_handshake_read(conn, CW_TCP_HANDSHAKE_SIZE);
+    if (!cw_tcp_handshake_plausible(handshake->in, handshake->have)) {
         return "it does not speak this protocol";
     }
     if (*ret_p <= 0) {
         return (*ret_p == 0) ? NULL : ended(*ret_p);
     }
-    wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, header);
+    wrong = cw_tcp_handshake_decode(handshake->in, CW_HELLO_MAX, header);
     if (wrong != NULL) {
         return wrong;
     }
-    *ret_p = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header->length);
+    *ret_p = cw_tcp_handshake_read(conn, CW_TCP_HANDSHAKE_SIZE + header->length);
     return (*ret_p >= 0) ? NULL : ended(*ret_p);
 }
 
 /* Reads the peer's offer, or its agreement. */
-static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
 {
     static const uint8_t zeros[CW_TCP_NONCE_SIZE];
     struct cw_tcp_offer offer;
@@ -392,7 +392,7 @@ static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_gree
     if (header->length != sizeof(offer)) {
         return malformed;
     }
-    memcpy(&offer, conn->greeting->in + CW_TCP_GREETING_SIZE, sizeof(offer));
+    memcpy(&offer, conn->handshake->in + CW_TCP_HANDSHAKE_SIZE, sizeof(offer));
     if (memcmp(offer.reserved, zeros, sizeof(offer.reserved)) != 0 || offer.protection == CW_TCP_PLAIN ||
         (!(offer.protection & CW_TCP_SECRET) && memcmp(offer.nonce, zeros, sizeof(offer.nonce)) != 0)) {
         return malformed;
@@ -401,11 +401,11 @@ static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_gree
         say_unsuited(conn, CW_TCP_OTHER_PROTECTION);
         return differs(conn, offer.protection);
     }
-    memcpy(conn->greeting->nonces[(role_of(conn) == DIALLER) ? ACCEPTOR : DIALLER], offer.nonce, sizeof(offer.nonce));
+    memcpy(conn->handshake->nonces[(role_of(conn) == DIALLER) ? ACCEPTOR : DIALLER], offer.nonce, sizeof(offer.nonce));
     return NULL;
 }
 
-/* The next step after the offer was accepted by either side: the proofs, the filter's handshake, or the greeting. */
+/* The next step after the offer was accepted by either side: the proofs, the filter's handshake, or the handshake. */
 static const char *offer_taken(struct cw_tcp_conn *conn)
 {
     const char *wrong = (role_of(conn) == ACCEPTOR) ? say_offer(conn, CW_TCP_AGREED) : NULL;
@@ -413,8 +413,8 @@ static const char *offer_taken(struct cw_tcp_conn *conn)
     if (wrong != NULL || !(security_of(conn)->protection & CW_TCP_SECRET)) {
         return (wrong != NULL) ? wrong : put_guard(conn);
     }
-    conn->greeting->phase = PROVING;
-    conn->greeting->have = 0;
+    conn->handshake->phase = PROVING;
+    conn->handshake->have = 0;
     return (role_of(conn) == DIALLER) ? say_proof(conn) : NULL;
 }
 
@@ -426,14 +426,14 @@ static const char *proof_taken(struct cw_tcp_conn *conn)
     return (wrong != NULL) ? wrong : put_guard(conn);
 }
 
-static const char *take_unsuited(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+static const char *take_unsuited(struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
 {
     struct cw_tcp_unsuited body;
 
     if (header->length != sizeof(body)) {
         return malformed;
     }
-    memcpy(&body, conn->greeting->in + CW_TCP_GREETING_SIZE, sizeof(body));
+    memcpy(&body, conn->handshake->in + CW_TCP_HANDSHAKE_SIZE, sizeof(body));
     if (body.reserved[0] != 0 || body.reserved[1] != 0) {
         return malformed;
     }
@@ -443,14 +443,14 @@ static const char *take_unsuited(struct cw_tcp_conn *conn, const struct cw_tcp_g
 
 const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
 {
-    struct cw_tcp_greeting_header header = {0};
+    struct cw_tcp_handshake_header header = {0};
     const char *wrong;
     int ret;
 
     *done_p = 0;
-    if (conn->greeting->phase == HANDSHAKE) {
+    if (conn->handshake->phase == HANDSHAKE) {
         wrong = shake_hands(conn);
-        *done_p = wrong == NULL && conn->greeting->phase == DONE;
+        *done_p = wrong == NULL && conn->handshake->phase == DONE;
         return wrong;
     }
     wrong = hear(conn, &header, &ret);
@@ -465,7 +465,7 @@ const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
         say_unsuited(conn, CW_TCP_OTHER_PROTECTION);
         return differs(conn, CW_TCP_PLAIN);
     case CW_TCP_OFFER:
-        wrong = (conn->greeting->phase == BEGIN) ? take_offer(conn, &header) : malformed;
+        wrong = (conn->handshake->phase == BEGIN) ? take_offer(conn, &header) : malformed;
         wrong = (wrong == NULL) ? offer_taken(conn) : wrong;
         break;
     case CW_TCP_PROOF:
@@ -477,29 +477,29 @@ const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
     default:
         return malformed;
     }
-    *done_p = wrong == NULL && conn->greeting->phase == DONE;
+    *done_p = wrong == NULL && conn->handshake->phase == DONE;
     return wrong;
 }
 
 const char *cw_tcp_agree_begin(struct cw_tcp_conn *conn)
 {
-    conn->greeting->have = 0;
-    conn->greeting->phase = OFFERED;
+    conn->handshake->have = 0;
+    conn->handshake->phase = OFFERED;
     return say_offer(conn, CW_TCP_OFFER);
 }
 
 const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_status_t *status_p)
 {
-    struct cw_tcp_greeting_header header;
+    struct cw_tcp_handshake_header header;
     const char *wrong;
     int ret;
 
     *done_p = 0;
     *status_p = UCS_ERR_CONNECTION_RESET;
-    if (conn->greeting->phase == HANDSHAKE) {
+    if (conn->handshake->phase == HANDSHAKE) {
         wrong = shake_hands(conn);
-        *done_p = wrong == NULL && conn->greeting->phase == DONE;
-        *status_p = conn->greeting->said_no ? UCS_ERR_REJECTED : *status_p;
+        *done_p = wrong == NULL && conn->handshake->phase == DONE;
+        *status_p = conn->handshake->said_no ? UCS_ERR_REJECTED : *status_p;
         return wrong;
     }
     wrong = hear(conn, &header, &ret);
@@ -507,12 +507,12 @@ const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_stat
         return wrong;
     }
     *status_p = UCS_ERR_UNREACHABLE;
-    if (wrong != NULL || header.key != conn->greeting->key) {
+    if (wrong != NULL || header.key != conn->handshake->key) {
         return (wrong != NULL) ? wrong : malformed;
     }
     switch (header.kind) {
     case CW_TCP_AGREED:
-        wrong = (conn->greeting->phase == OFFERED) ? take_offer(conn, &header) : malformed;
+        wrong = (conn->handshake->phase == OFFERED) ? take_offer(conn, &header) : malformed;
         wrong = (wrong == NULL) ? offer_taken(conn) : wrong;
         break;
     case CW_TCP_PROOF:
@@ -528,7 +528,7 @@ const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_stat
     default:
         return malformed;
     }
-    *done_p = wrong == NULL && conn->greeting->phase == DONE;
-    *status_p = conn->greeting->said_no ? UCS_ERR_REJECTED : *status_p;
+    *done_p = wrong == NULL && conn->handshake->phase == DONE;
+    *status_p = conn->handshake->said_no ? UCS_ERR_REJECTED : *status_p;
     return wrong;
 }

@@ -48,7 +48,7 @@ static void tx_release(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
 
 static unsigned interest(const struct cw_tcp_conn *conn)
 {
-    return ((conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0u) | (conn->deaf ? 0u : CW_POLL_READ);
+    return ((conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0u) | (conn->rx_eof ? 0u : CW_POLL_READ);
 }
 
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)

@@ -2,17 +2,17 @@
 /*
  * The bytes of a TCP connection between two workers. Numbers are little endian; reserved bytes are zero and checked.
  *
- * Greeting, once in each direction, the dialler's first:     Frame, any number of times afterwards:
+ * Handshake, once in each direction, the dialler's first:     Frame, any number of times afterwards:
  *   OFFSET SIZE MEANING                                        OFFSET SIZE MEANING
  *        0    4 0x50545743, the bytes "CWTP"                        0    4 bytes of the packet, <= CW_TCP_PACKET_MAX
  *        4    1 version of this layout, 6                           4    1 id of the packet
- *        5    1 enum cw_tcp_greeting_kind                           5    1 enum cw_tcp_frame_kind
+ *        5    1 enum cw_tcp_handshake_kind                           5    1 enum cw_tcp_frame_kind
  *        6    2 bytes that follow, <= CW_HELLO_MAX                  6    1 bytes of padding that are not counted above
  *        8    4 key out of the acceptor's address, both ways        7    1 reserved
  *       12    4 reserved                                            8    n the packet
  *       16    n hello or reply of the core
  *
- * Other kinds of greetings and frames had a meaning in earlier versions and must not be used again.
+ * Other kinds of handshakes and frames had a meaning in earlier versions and must not be used again.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_WIRE_H
 #define CW_TRANSPORT_TCP_TCP_WIRE_H
@@ -30,7 +30,7 @@
  * and means nothing; releases up to 1.0 send it. */
 #define CW_TCP_MAGIC            0x50545743u
 #define CW_TCP_VERSION          6u
-#define CW_TCP_GREETING_SIZE    16u
+#define CW_TCP_HANDSHAKE_SIZE    16u
 #define CW_TCP_FRAME_HEADER     8u
 #define CW_TCP_PACKET_MAX       65536u
 #define CW_TCP_PLACED_MAX       (4u << 20)
@@ -38,7 +38,7 @@
 #define CW_TCP_EMPTY_MAX        (8u + 65536u)
 #define CW_TCP_PLACED_HEADER    (CW_TCP_FRAME_HEADER + CW_PLACE_HEADER) /* all bytes before the payload */
 
-enum cw_tcp_greeting_kind {
+enum cw_tcp_handshake_kind {
     CW_TCP_HELLO = 1,
     CW_TCP_ACCEPTED = 2,
     CW_TCP_REFUSED = 3
@@ -49,7 +49,7 @@ enum cw_tcp_frame_kind {
     CW_TCP_EMPTY = 2 /* at most CW_TCP_EMPTY_MAX bytes without meaning */
 };
 
-struct cw_tcp_greeting_header {
+struct cw_tcp_handshake_header {
     uint32_t magic;
     uint8_t version;
     uint8_t kind;
@@ -66,19 +66,19 @@ struct cw_tcp_frame_header {
     uint8_t reserved;
 };
 
-_Static_assert(sizeof(struct cw_tcp_greeting_header) == CW_TCP_GREETING_SIZE, "size on the wire");
+_Static_assert(sizeof(struct cw_tcp_handshake_header) == CW_TCP_HANDSHAKE_SIZE, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_frame_header) == CW_TCP_FRAME_HEADER, "size on the wire");
 
-static inline void cw_tcp_greeting_encode(void *to, enum cw_tcp_greeting_kind kind, size_t length, uint32_t key)
+static inline void cw_tcp_handshake_encode(void *to, enum cw_tcp_handshake_kind kind, size_t length, uint32_t key)
 {
-    const struct cw_tcp_greeting_header header = {htole32(CW_TCP_MAGIC),     CW_TCP_VERSION, (uint8_t)kind,
-                                                  htole16((uint16_t)length), htole32(key),   0};
+    const struct cw_tcp_handshake_header header = {htole32(CW_TCP_MAGIC),     CW_TCP_VERSION, (uint8_t)kind,
+                                                   htole16((uint16_t)length), htole32(key),   0};
 
     memcpy(to, &header, sizeof(header));
 }
 
-/* Whether a greeting can begin with these bytes. */
-static inline int cw_tcp_greeting_plausible(const void *from, size_t length)
+/* Whether a handshake can begin with these bytes. */
+static inline int cw_tcp_handshake_plausible(const void *from, size_t length)
 {
     const uint32_t magic = htole32(CW_TCP_MAGIC);
 
@@ -86,8 +86,8 @@ static inline int cw_tcp_greeting_plausible(const void *from, size_t length)
 }
 
 /* NULL, or the error in it as the end of a sentence about the peer. */
-static inline const char *cw_tcp_greeting_decode(const void *from, size_t max_length,
-                                                 struct cw_tcp_greeting_header *header)
+static inline const char *cw_tcp_handshake_decode(const void *from, size_t max_length,
+                                                  struct cw_tcp_handshake_header *header)
 {
     memcpy(header, from, sizeof(*header));
     header->magic = le32toh(header->magic);
@@ -100,7 +100,7 @@ static inline const char *cw_tcp_greeting_decode(const void *from, size_t max_le
         return "it speaks another version of the protocol";
     }
     if (header->length > max_length || header->reserved != 0) {
-        return "its greeting is malformed";
+        return "its handshake is malformed";
     }
     return NULL;
 }
@@ -138,8 +138,8 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
 }
 
 /*
- * The messages by which both sides agree about the protection of a connection, before the greeting, and the records of
- * connections with checksums. A message has the head of a greeting with one of these kinds and exactly the body named
+ * The messages by which both sides agree about the protection of a connection, before the handshake, and the records of
+ * connections with checksums. A message has the head of a handshake with one of these kinds and exactly the body named
  * here. Record, any number of times once both agreed about checksums:
  *   OFFSET SIZE MEANING
  *        0    4 bytes that follow the head, 1 to CW_TCP_RECORD_MAX
@@ -148,7 +148,7 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
  *               the acceptor) and of the 8 bytes above
  *       12    n bytes of the connection
  */
-enum cw_tcp_agreement_kind {                       /* beside enum cw_tcp_greeting_kind */
+enum cw_tcp_agreement_kind {                       /* beside enum cw_tcp_handshake_kind */
                              CW_TCP_OFFER = 8,  /* dialler: struct cw_tcp_offer */
                           CW_TCP_AGREED = 9,  /* acceptor: equal protection, its own nonce */
                           CW_TCP_PROOF = 10, /* dialler, then acceptor: CW_TCP_PROOF_SIZE bytes */
@@ -182,7 +182,7 @@ struct cw_tcp_claim {
     uint8_t protection;
     uint8_t version; /* CW_TCP_VERSION */
     uint8_t reserved;
-    uint32_t key;                         /* of the greeting's head: the key of the dialled worker */
+    uint32_t key;                         /* of the handshake's head: the key of the dialled worker */
     uint8_t nonces[2][CW_TCP_NONCE_SIZE]; /* the dialler's, the acceptor's */
 };
 
