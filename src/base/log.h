@@ -83,9 +83,9 @@ void cw_log_print(const char *component, const char *level, int is_fatal, const 
 void cw_log_asked(const char *file, unsigned line, const char *text);
 
 /*
- * For lines that a peer or a stranger can cause at any rate: at most CW_LOG_LIMIT_PER_SECOND records per second pass
- * one limit; the first one after a pause tells how many were dropped. A limit is a static or embedded variable, zero
- * at the start, shared by any number of threads.
+ * For lines that a peer or an unauthenticated peer can cause at any rate: at most CW_LOG_LIMIT_PER_SECOND records per
+ * second pass one limit; the first one after a pause tells how many were dropped. A limit is a static or embedded
+ * variable, zero at the start, shared by any number of threads.
  */
 #define CW_LOG_LIMIT_PER_SECOND 10u
 

@@ -75,8 +75,8 @@ ucs_status_t cw_wireup_create(struct ucp_worker *worker, const ucp_ep_params_t *
 }
 
 /* The status of an endpoint after a dial that ended so. It was made because some transport reaches the peer's address,
- * so whatever a dial finds there (nobody, a stranger, a worker that ends) is a peer that is gone. Only where no device
- * leads there the peer is out of reach. */
+ * so whatever a dial finds there (nobody, an unauthenticated peer, a worker that ends) is a peer that is gone. Only
+ * where no device leads there the peer is out of reach. */
 static ucs_status_t dial_status(ucs_status_t status)
 {
     switch (status) {

@@ -241,7 +241,7 @@ ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *l
     return status;
 }
 
-/* In a program with more rights than its user, files of that user are a stranger's. */
+/* In a program with more rights than its user, files of that user are an unauthenticated peer's. */
 static bool is_trusted(uid_t owner, unsigned other)
 {
     const bool is_own = owner == geteuid() && !(cw_env_is_secure() && owner == getuid());
@@ -250,7 +250,8 @@ static bool is_trusted(uid_t owner, unsigned other)
 }
 
 /* Puts the target of a symbolic link, seen from where the link is, in place of its path. The link is looked at and read
- * through one descriptor, so that it cannot be another one in between. 0, or errno; EPERM: a stranger made it. */
+ * through one descriptor, so that it cannot be another one in between. 0, or errno; EPERM: an unauthenticated peer made
+ * it. */
 static int follow(char *path, unsigned other, struct stat *info)
 {
     const int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -287,7 +288,7 @@ static int follow(char *path, unsigned other, struct stat *info)
     return error;
 }
 
-/* A descriptor, or -1 and errno; EPERM with *info: a symbolic link of a stranger leads there. */
+/* A descriptor, or -1 and errno; EPERM with *info: a symbolic link of an unauthenticated peer leads there. */
 static int open_unsuspected(const char *path, unsigned other, struct stat *info)
 {
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;

@@ -16,7 +16,7 @@
 #include "ucs/type/status.h"
 
 /* Whether the program has rights that the one who started it lacks (set-user-id, set-group-id, file capabilities). Its
- * environment, HOME and current directory are then a stranger's. */
+ * environment, HOME and current directory are then an unauthenticated peer's. */
 bool cw_env_is_secure(void);
 
 /* As getenv: NULL when unset, and in a secure program. The string is borrowed, and a setenv of the program may change

@@ -22,7 +22,7 @@
 
 #define BATCH               64
 #define ALARMS_PER_DISPATCH 64
-#define EMPTY_BATCHES       128 /* more than strangers and lingering connections can fill */
+#define EMPTY_BATCHES       128 /* more than unauthenticated peers and lingering connections can fill */
 
 struct cw_poller {
     int epoll_fd;
@@ -234,7 +234,7 @@ unsigned cw_poller_dispatch(struct cw_poller *poller)
     int count;
 
     poller->dozes = 0;
-    do { /* behind a batch without work, which strangers can fill, work may be ready */
+    do { /* behind a batch without work, which unauthenticated peers can fill, work may be ready */
         count = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
         poller->batch_count = (count < 0) ? 0 : count;
         poller->batch_next = 0;

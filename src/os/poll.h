@@ -22,8 +22,8 @@ enum cw_poll_events {
 struct cw_poll_item {
     int fd;
     unsigned events; /* what is asked for now */
-    /* Returns the number of things done that the program may wait for: communication and its end, not strangers who
-     * were refused. It is the worker's count. May remove its own or any other item. */
+    /* Returns the number of things done that the program may wait for: communication and its end, not unauthenticated
+     * peers who were refused. It is the worker's count. May remove its own or any other item. */
     unsigned (*ready)(struct cw_poll_item *item, unsigned events);
 };
 

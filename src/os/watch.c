@@ -56,11 +56,11 @@ static bool is_too_high(int fd)
 }
 
 /* ---- the side that is watched ----
- * Nothing here is work done, so a program's drain loop ends while strangers keep coming. */
+ * Nothing here is work done, so a program's drain loop ends while unauthenticated peers keep coming. */
 
 static bool is_full(const struct cw_watch_listener *listener)
 {
-    return listener->count >= *listener->num_conns + CW_WATCH_STRANGERS;
+    return listener->count >= *listener->num_conns + CW_WATCH_UNAUTH;
 }
 
 /* Asked before, as those whose connection is closed connect again. */

@@ -20,7 +20,7 @@
 #include "os/poll.h"
 
 #define CW_WATCH_ADDRESSES 4u
-#define CW_WATCH_STRANGERS 16u /* watchers beyond the connections of this side, since a watcher says nothing */
+#define CW_WATCH_UNAUTH 16u /* watchers beyond the connections of this side, since a watcher says nothing */
 
 /* The side that is watched. */
 struct cw_watch_listener {

@@ -435,7 +435,7 @@ static void test_key8_compare(void **state)
 /* ---- garbage ---- */
 
 /* Keys of Debian's 1.13.1: of heap over self, sysv and tcp; of an allocated segment. */
-static const unsigned char strangers[][40] = {
+static const unsigned char unauth[][40] = {
     {0x09, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0x01}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0},
     {0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0c, 0x14, 0, 0x5d, 0x01, 0, 0xd0, 0x6b, 0x65, 0x68, 0x7f},
 };
@@ -450,9 +450,9 @@ static void test_key5_strangers(void **state)
 
     cw_test_skip_reference("it takes the first bytes for what they say");
     cw_pair_open(pair, &plain);
-    for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
+    for (size_t i = 0; i < sizeof(unauth) / sizeof(unauth[0]); i++) {
         memset(blob, 0, sizeof(blob));
-        memcpy(blob, strangers[i], sizeof(strangers[i]));
+        memcpy(blob, unauth[i], sizeof(unauth[i]));
         status = ucp_ep_rkey_unpack(pair->tx->ep, blob, &key);
         assert_true(status == UCS_ERR_UNREACHABLE || status == UCS_ERR_INVALID_PARAM);
     }

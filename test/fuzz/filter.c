@@ -138,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         wait_for_it(way, round);
     }
     close(fd);
-    for (int round = 0; way->iface->num_strangers + way->iface->num_lingering > 0; round++) {
+    for (int round = 0; way->iface->num_unauth + way->iface->num_lingering > 0; round++) {
         wait_for_it(way, round);
     }
     fuzz_check(way - ways == CHECKSUM || way->iface->active == NULL);

@@ -79,7 +79,7 @@ static void begin(void)
 
 static void end(void)
 {
-    DRIVE_UNTIL(&dialler, &acceptor, tcp_of(&acceptor)->num_lingering + tcp_of(&acceptor)->num_strangers == 0);
+    DRIVE_UNTIL(&dialler, &acceptor, tcp_of(&acceptor)->num_lingering + tcp_of(&acceptor)->num_unauth == 0);
     node_close(&acceptor);
     node_close(&dialler);
     log_count_end();
@@ -255,7 +255,7 @@ static void test_kin_of_the_secret(void **state)
             link = dial(&nodes[0], &nodes[1]);
             DRIVE_UNTIL(&nodes[0], &nodes[1], link->opened);
             assert_int_equal(link->opened_status, UCS_ERR_REJECTED);
-            DRIVE_UNTIL(&nodes[0], &nodes[1], tcp_of(&nodes[1])->num_strangers + tcp_of(&nodes[1])->num_lingering == 0);
+            DRIVE_UNTIL(&nodes[0], &nodes[1], tcp_of(&nodes[1])->num_unauth + tcp_of(&nodes[1])->num_lingering == 0);
             assert_int_equal(nodes[1].num_links, 0);
             node_close(&nodes[0]);
             node_close(&nodes[1]);

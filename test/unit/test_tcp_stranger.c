@@ -131,7 +131,7 @@ static void test_wrong_handshakes(void **state)
     DRIVE_UNTIL(&node, &other, raw_ended(fd));
     close(fd);
     log_count_end();
-    assert_int_equal(tcp_of(&node)->num_strangers, 0);
+    assert_int_equal(tcp_of(&node)->num_unauth, 0);
     assert_int_equal(node.num_links, links);
     assert_int_equal(tcp->packets->send_short(dialled->conn, 1, 0, NULL, 0), UCS_OK);
     DRIVE_UNTIL(&node, &other, accepted->packets == 1);
@@ -196,12 +196,12 @@ static void test_slow_and_silent(void **state)
         drive_for_ms(&node, &node, 1);
     }
     DRIVE_UNTIL(&node, &node, node.num_links == 1);
-    assert_int_equal(tcp_of(&node)->num_strangers, 2);
+    assert_int_equal(tcp_of(&node)->num_unauth, 2);
     raw_send(early, bytes, 17);
     close(early);
-    DRIVE_UNTIL(&node, &node, tcp_of(&node)->num_strangers == 1);
+    DRIVE_UNTIL(&node, &node, tcp_of(&node)->num_unauth == 1);
     log_count_begin();
-    stranger = cw_list_head(&tcp_of(&node)->strangers, struct cw_tcp_conn, link);
+    stranger = cw_list_head(&tcp_of(&node)->unauth, struct cw_tcp_conn, link);
     assert_in_range(stranger->handshake->deadline_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
     assert_in_range(tcp_of(&node)->hello_deadline.at_ns, cw_clock_ns(), stranger->handshake->deadline_ns);
     cw_poller_alarm_set(node.poller, &tcp_of(&node)->hello_deadline, cw_clock_ns()); /* too early for this one */
@@ -568,7 +568,7 @@ static void test_no_descriptors(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
     log_count_begin();
     drive_for_ms(&node, &node, 50);
-    opened = (int)tcp_of(&node)->num_strangers;
+    opened = (int)tcp_of(&node)->num_unauth;
     assert_in_range(opened, 5, 10);
     assert_true(tcp_of(&node)->paused);
     assert_true(cw_alarm_is_set(&tcp_of(&node)->accept_again));
@@ -597,7 +597,7 @@ static void test_strangers_bounded(void **state)
     struct node node;
     int *fds;
     unsigned i;
-    const unsigned count = CW_TCP_MAX_STRANGERS + 10;
+    const unsigned count = CW_TCP_MAX_UNAUTH + 10;
 
     (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -617,7 +617,7 @@ static void test_strangers_bounded(void **state)
         assert_true(raw_ended(fds[i])); /* the oldest */
     }
     assert_false(raw_ended(fds[10]));
-    assert_int_equal(tcp_of(&node)->num_strangers, CW_TCP_MAX_STRANGERS);
+    assert_int_equal(tcp_of(&node)->num_unauth, CW_TCP_MAX_UNAUTH);
     log_count_end();
     for (i = 0; i < count; i++) {
         close(fds[i]);

@@ -274,7 +274,7 @@ static void expect_refused(struct node *dialler, struct node *acceptor, int dial
     DRIVE_UNTIL(dialler, acceptor, link->opened && log_lines >= 1u + (unsigned)dialler_says);
     assert_true(link->opened_status != UCS_OK);
     assert_int_equal(acceptor->num_links, 0);
-    DRIVE_UNTIL(dialler, acceptor, tcp_of(acceptor)->num_lingering + tcp_of(acceptor)->num_strangers == 0);
+    DRIVE_UNTIL(dialler, acceptor, tcp_of(acceptor)->num_lingering + tcp_of(acceptor)->num_unauth == 0);
     log_count_end();
     node_close(dialler);
     node_close(acceptor);

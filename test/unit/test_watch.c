@@ -263,22 +263,22 @@ static void a_reset_is_no_death(void **state)
 /* Strangers take up so many places and no more, and who comes behind them still watches. */
 static void strangers_have_a_bound(void **state)
 {
-    int fds[2 * CW_WATCH_STRANGERS];
+    int fds[2 * CW_WATCH_UNAUTH];
     unsigned i;
 
     (void)state;
     assert_true(cw_watch_listen(&listener, &here));
-    for (i = 0; i < 2 * CW_WATCH_STRANGERS; i++) {
+    for (i = 0; i < 2 * CW_WATCH_UNAUTH; i++) {
         fds[i] = connect_stranger();
     }
     settle();
-    assert_int_equal(listener.count, CW_WATCH_STRANGERS);
+    assert_int_equal(listener.count, CW_WATCH_UNAUTH);
     begin_watch(listener.port);
     await_seen();
     num_conns = 3; /* lets further ones in */
     cw_watch_listener_more(&listener);
-    dispatch_until(&listener.count, CW_WATCH_STRANGERS + 3);
-    for (i = 0; i < 2 * CW_WATCH_STRANGERS; i++) {
+    dispatch_until(&listener.count, CW_WATCH_UNAUTH + 3);
+    for (i = 0; i < 2 * CW_WATCH_UNAUTH; i++) {
         assert_int_equal(cw_net_send(fds[i], "x", 1), 1);
         cw_net_close(fds[i]);
     }

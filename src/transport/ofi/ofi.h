@@ -39,7 +39,7 @@
 #define CW_OFI_WINDOW_S     32u   /* for a provider that loses packets without a posted receive; */
 #define CW_OFI_AT_ONCE      16u   /* completions that are read at once */
 #define CW_OFI_KEPT         4096u /* packets of a connection that are kept because they came before their turn */
-#define CW_OFI_STRANGERS    16u   /* peers that only packets named, of each kind */
+#define CW_OFI_UNAUTH    16u      /* peers that only packets named, of each kind */
 #define CW_OFI_GUESSES      64u   /* processes that are watched because packets name them, before they answered */
 #define CW_OFI_FORMER       64u   /* connections that ended and are remembered */
 
@@ -64,7 +64,7 @@ struct ofi_peer {
     struct cw_hash_link link; /* iface->peers */
     struct ofi_iface *iface;
     struct ofi_route *route;
-    struct cw_list strange; /* a list of iface->strangers, which holds a reference */
+    struct cw_list strange; /* a list of iface->unauthenticated peers, which holds a reference */
     enum ofi_strange why;   /* which of them, */
     uint64_t since_ns;      /* and when it came there */
     unsigned references;    /* references of connections, of slots, and of that list */
@@ -216,11 +216,11 @@ struct ofi_iface {
     uint8_t stays;               /* its endpoint and the memory of packets are left as they are when it is closed */
     struct ofi_iface *next_left; /* of such ones */
     struct {
-        struct cw_list lists[OFI_STRANGERS]; /* by enum ofi_strange; in the order in which they came */
-        unsigned counts[OFI_STRANGERS];
+        struct cw_list lists[OFI_UNAUTH]; /* by enum ofi_strange; in the order in which they came */
+        unsigned counts[OFI_UNAUTH];
         unsigned guessed; /* peers with is_guessed */
         struct cw_alarm over;
-    } strangers;
+    } unauth;
     struct {
         uint64_t number;
         uint32_t token;
@@ -273,7 +273,7 @@ ucs_status_t cw_ofi_register(struct ofi_iface *iface, void *memory, size_t lengt
 
 /* ---- ofi_cq.c ---- */
 /* Reads completions, up to a bound, until some concern connections; returns how many of these there were. Packets that
- * are dropped are no work done, so a program's drain loop ends while strangers keep sending. */
+ * are dropped are no work done, so a program's drain loop ends while unauthenticated peers keep sending. */
 unsigned cw_ofi_poll(struct ofi_iface *iface);
 /* Whether the provider has an event for a worker that wants to sleep. Completions are kept for the next cw_ofi_poll. */
 int cw_ofi_has_event(struct ofi_iface *iface);

@@ -31,7 +31,7 @@
 #define DRAINED            64u /* progress calls without an event that end the wait for a dead peer */
 
 /* The content of a dial until its answer comes: progress sends it, because dialling must make no system call, and again
- * later, because an acceptor that strangers keep busy may drop it. */
+ * later, because an acceptor that unauthenticated peers keep busy may drop it. */
 struct ofi_call {
     size_t address_length;
     size_t hello_length;

@@ -32,7 +32,8 @@ void cw_ofi_break(struct ofi_iface *iface, const char *what)
     }
 }
 
-/* A slot that was under way is free. Returns 1 if that concerns a connection, and 0 if it concerns strangers only. */
+/* A slot that was under way is free. Returns 1 if that concerns a connection, and 0 if it concerns unauthenticated
+ * peers only. */
 static CW_NOINLINE unsigned complete(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     struct ofi_conn *conn;
@@ -189,7 +190,7 @@ static CW_INLINE unsigned poll_batch(struct ofi_iface *iface, bool *is_empty)
     return handle(iface, entries, sources, (unsigned)count);
 }
 
-/* Goes on behind a batch that concerned strangers only. */
+/* Goes on behind a batch that concerned unauthenticated peers only. */
 static CW_NOINLINE unsigned poll_on(struct ofi_iface *iface)
 {
     unsigned batches, done = 0;

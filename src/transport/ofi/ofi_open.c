@@ -196,7 +196,7 @@ static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
     cw_hash_init(&iface->routes, cw_random_u64());
     cw_hash_init(&iface->peers, cw_random_u64());
     cw_list_init(&iface->conns);
-    cw_ofi_strangers_open(iface);
+    cw_ofi_unauth_open(iface);
     cw_list_init(&iface->blocked);
     cw_list_init(&iface->ending);
     cw_list_init(&iface->calling);
@@ -330,7 +330,7 @@ void cw_ofi_close(struct cw_iface *super)
 
     iface->closing = 1;
     let_leave(iface);
-    cw_ofi_strangers_close(iface);
+    cw_ofi_unauth_close(iface);
     if (must_stay(iface)) {
         cw_diag("an endpoint of %s stays open, because a peer owes a part of what was read and this release of "
                 "libfabric could not close it",

@@ -124,14 +124,14 @@ static bool is_accepted(struct ofi_iface *iface, const struct ofi_peer *peer, co
     return false;
 }
 
-/* There is no place for another stranger. Where the provider names the sources of packets, the dialler is none any more
- * when it says its HELLO again. */
+/* There is no place for another unauthenticated peer. Where the provider names the sources of packets, the dialler is
+ * none any more when it says its HELLO again. */
 static bool must_wait(struct ofi_iface *iface, struct ofi_peer *peer, const struct arrived *arrived)
 {
-    if (is_confirmed(peer, arrived) || !cw_ofi_strangers_full(iface)) {
+    if (is_confirmed(peer, arrived) || !cw_ofi_unauth_full(iface)) {
         return false;
     }
-    drop(iface, "too many strangers wait for their answer");
+    drop(iface, "too many unauthenticated peers wait for their answer");
     if (iface->objects->names_source) {
         cw_ofi_peer_is_strange(peer, OFI_UNANSWERED);
     }
@@ -359,7 +359,8 @@ static bool is_former(const struct ofi_iface *iface, const struct cw_ofi_header 
 
 /* A peer speaks of a connection that does not exist. It hears so if it proves that the connection existed, or if the
  * provider confirms that the packet came from the address that it names. The provider knows that only for addresses in
- * its vector, so a stranger's is put there and its next packet is answered; nothing is sent to it before. */
+ * its vector, so an unauthenticated peer's is put there and its next packet is answered; nothing is sent to it before.
+ * */
 static void take_lost(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_peer *peer;
@@ -373,7 +374,7 @@ static void take_lost(struct ofi_iface *iface, const struct arrived *arrived)
         return;
     }
     if (is_confirmed(peer, arrived) ||
-        (is_former(iface, &arrived->header) && !cw_ofi_strangers_full(iface))) {
+        (is_former(iface, &arrived->header) && !cw_ofi_unauth_full(iface))) {
         answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_GONE});
     } else {
         cw_ofi_peer_is_strange(peer, OFI_UNANSWERED);

@@ -22,7 +22,7 @@
  * interfaces it tells nothing. */
 #define MAX_LIVES 256u
 
-#define STRANGE_NS UINT64_C(10000000000) /* how long a stranger may take up a place */
+#define STRANGE_NS UINT64_C(10000000000) /* how long an unauthenticated peer may take up a place */
 
 static _Atomic uint64_t lives[MAX_LIVES];
 static _Atomic int overflowed;
@@ -190,7 +190,7 @@ static unsigned process_ended(struct cw_poll_item *item, unsigned events)
 
     (void)events;
     cw_ofi_peer_died(peer, UCS_ERR_CONNECTION_RESET, "the process ended");
-    return 0; /* strangers have no connections that end, and the end of others counts when it is told */
+    return 0; /* unauthenticated peers have no connections that end, and the end of others counts when it is told */
 }
 
 /* For a process on this machine the system reports its end. */
@@ -269,9 +269,9 @@ ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *bytes, size_t 
         if (peer == NULL) {
             return UCS_ERR_UNREACHABLE;
         }
-        if (!is_named && iface->strangers.guessed < CW_OFI_GUESSES) {
+        if (!is_named && iface->unauth.guessed < CW_OFI_GUESSES) {
             peer->is_guessed = 1;
-            iface->strangers.guessed++;
+            iface->unauth.guessed++;
             watch_process(peer);
         }
     } else {
@@ -303,20 +303,20 @@ bool cw_ofi_is_contradicted(const struct ofi_iface *iface, const void *bytes, si
     return false;
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
 static void unlist(struct ofi_peer *peer)
 {
     if (!cw_list_empty(&peer->strange)) {
         cw_list_remove(&peer->strange);
-        peer->iface->strangers.counts[peer->why]--;
+        peer->iface->unauth.counts[peer->why]--;
         cw_ofi_peer_drop(peer);
     }
 }
 
 static struct ofi_peer *oldest(struct ofi_iface *iface, enum ofi_strange why)
 {
-    struct cw_list *list = &iface->strangers.lists[why];
+    struct cw_list *list = &iface->unauth.lists[why];
 
     return cw_list_empty(list) ? NULL : cw_list_head(list, struct ofi_peer, strange);
 }
@@ -327,25 +327,25 @@ static void set_alarm(struct ofi_iface *iface)
     const struct ofi_peer *peer;
     unsigned why;
 
-    for (why = 0; why < OFI_STRANGERS; why++) {
+    for (why = 0; why < OFI_UNAUTH; why++) {
         peer = oldest(iface, why);
         if (peer != NULL && peer->since_ns + STRANGE_NS < next_ns) {
             next_ns = peer->since_ns + STRANGE_NS;
         }
     }
     if (next_ns != UINT64_MAX) {
-        cw_poller_alarm_set(iface->poller, &iface->strangers.over, next_ns);
+        cw_poller_alarm_set(iface->poller, &iface->unauth.over, next_ns);
     }
 }
 
-static unsigned strangers_over(struct cw_alarm *alarm)
+static unsigned unauth_over(struct cw_alarm *alarm)
 {
-    struct ofi_iface *iface = cw_container_of(alarm, struct ofi_iface, strangers.over);
+    struct ofi_iface *iface = cw_container_of(alarm, struct ofi_iface, unauth.over);
     const uint64_t now_ns = cw_clock_ns();
     struct ofi_peer *peer;
     unsigned why;
 
-    for (why = 0; why < OFI_STRANGERS; why++) {
+    for (why = 0; why < OFI_UNAUTH; why++) {
         while ((peer = oldest(iface, why)) != NULL && peer->since_ns + STRANGE_NS <= now_ns) {
             cw_ofi_peer_died(peer, UCS_ERR_UNREACHABLE, "nothing reaches the address that its packet named");
             unlist(peer);
@@ -355,32 +355,32 @@ static unsigned strangers_over(struct cw_alarm *alarm)
     return 0; /* the ends of connections count when they are told */
 }
 
-void cw_ofi_strangers_open(struct ofi_iface *iface)
+void cw_ofi_unauth_open(struct ofi_iface *iface)
 {
     unsigned why;
 
-    for (why = 0; why < OFI_STRANGERS; why++) {
-        cw_list_init(&iface->strangers.lists[why]);
+    for (why = 0; why < OFI_UNAUTH; why++) {
+        cw_list_init(&iface->unauth.lists[why]);
     }
-    iface->strangers.over = (struct cw_alarm){.fire = strangers_over};
+    iface->unauth.over = (struct cw_alarm){.fire = unauth_over};
 }
 
-void cw_ofi_strangers_close(struct ofi_iface *iface)
+void cw_ofi_unauth_close(struct ofi_iface *iface)
 {
     struct ofi_peer *peer;
     unsigned why;
 
-    for (why = 0; why < OFI_STRANGERS; why++) {
+    for (why = 0; why < OFI_UNAUTH; why++) {
         while ((peer = oldest(iface, why)) != NULL) {
             unlist(peer);
         }
     }
-    cw_poller_alarm_cancel(iface->poller, &iface->strangers.over);
+    cw_poller_alarm_cancel(iface->poller, &iface->unauth.over);
 }
 
-bool cw_ofi_strangers_full(const struct ofi_iface *iface)
+bool cw_ofi_unauth_full(const struct ofi_iface *iface)
 {
-    return iface->strangers.counts[OFI_ADDRESSED] >= CW_OFI_STRANGERS;
+    return iface->unauth.counts[OFI_ADDRESSED] >= CW_OFI_UNAUTH;
 }
 
 void cw_ofi_peer_is_strange(struct ofi_peer *peer, enum ofi_strange why)
@@ -392,13 +392,13 @@ void cw_ofi_peer_is_strange(struct ofi_peer *peer, enum ofi_strange why)
     }
     cw_ofi_peer_hold(peer);
     unlist(peer);
-    if (why == OFI_UNANSWERED && iface->strangers.counts[why] >= CW_OFI_STRANGERS) {
+    if (why == OFI_UNANSWERED && iface->unauth.counts[why] >= CW_OFI_UNAUTH) {
         unlist(oldest(iface, why));
     }
     peer->why = why;
     peer->since_ns = cw_clock_ns();
-    cw_list_add_tail(&iface->strangers.lists[why], &peer->strange);
-    iface->strangers.counts[why]++;
+    cw_list_add_tail(&iface->unauth.lists[why], &peer->strange);
+    iface->unauth.counts[why]++;
     set_alarm(iface);
 }
 
@@ -410,7 +410,7 @@ void cw_ofi_peer_reached(struct ofi_peer *peer)
 
 static void end_guess(struct ofi_peer *peer)
 {
-    peer->iface->strangers.guessed -= peer->is_guessed;
+    peer->iface->unauth.guessed -= peer->is_guessed;
     peer->is_guessed = 0;
 }
 

@@ -19,7 +19,7 @@ struct ofi_route;
 enum ofi_strange {
     OFI_ADDRESSED,  /* a packet waits for them, which the provider does not take, */
     OFI_UNANSWERED, /* or none was sent to them: their address is in the vector, so that the provider knows it again */
-    OFI_STRANGERS
+    OFI_UNAUTH
 };
 
 /* Whether these bytes are an entry whose address this interface may give to its provider. */
@@ -33,17 +33,17 @@ struct ofi_peer *cw_ofi_peer_find(struct ofi_iface *iface, const void *entry, si
 /* Whether the entry claims an address although the provider names another one as the source of its packet. */
 bool cw_ofi_is_contradicted(const struct ofi_iface *iface, const void *entry, size_t length, uint64_t source);
 
-/* Peers that only packets named are strangers until the provider takes a packet to them: CW_OFI_STRANGERS of each kind
- * at a time, each for 10 s. Many providers connect for the first packet, to any address, and do not take that back, so
- * no peer of OFI_ADDRESSED makes room for another one: cw_ofi_strangers_full() must be false before. Of the other ones
- * the oldest makes room. */
-bool cw_ofi_strangers_full(const struct ofi_iface *iface);
+/* Peers that only packets named are unauthenticated peers until the provider takes a packet to them: CW_OFI_UNAUTH of
+ * each kind at a time, each for 10 s. Many providers connect for the first packet, to any address, and do not take that
+ * back, so no peer of OFI_ADDRESSED makes room for another one: cw_ofi_unauth_full() must be false before. Of the other
+ * ones the oldest makes room. */
+bool cw_ofi_unauth_full(const struct ofi_iface *iface);
 void cw_ofi_peer_is_strange(struct ofi_peer *peer, enum ofi_strange why);
 void cw_ofi_peer_reached(struct ofi_peer *peer);
 /* A packet with a token of this side came from the peer, so it is where it says. */
 void cw_ofi_peer_proved(struct ofi_peer *peer);
-void cw_ofi_strangers_open(struct ofi_iface *iface);
-void cw_ofi_strangers_close(struct ofi_iface *iface);
+void cw_ofi_unauth_open(struct ofi_iface *iface);
+void cw_ofi_unauth_close(struct ofi_iface *iface);
 /* Whether the peer's process is known to have ended. */
 int cw_ofi_peer_is_dead(struct ofi_peer *peer);
 /* Add an interface of this process, by the random number of its entry, to the table of living ones, and remove it. */

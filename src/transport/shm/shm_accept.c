@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The accepting side of a connection over shared memory. A stranger's handshake is checked before its memory is mapped.
- * If it is wrong, only that connection is dropped, with one line in the log. It is no work done, so a program's drain
- * loop ends while strangers keep coming.
+ * The accepting side of a connection over shared memory. An unauthenticated peer's handshake is checked before its
+ * memory is mapped. If it is wrong, only that connection is dropped, with one line in the log. It is no work done, so a
+ * program's drain loop ends while unauthenticated peers keep coming.
  */
 #include "transport/shm/shm.h"
 
@@ -23,7 +23,7 @@
  * dialler is watched by the poller. */
 #define HANDSHAKE_SOON_NS UINT64_C(20000)
 
-static struct cw_log_limit stranger_limit;
+static struct cw_log_limit unauth_limit;
 
 static bool is_power(uint32_t bytes)
 {
@@ -84,28 +84,28 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
     return NULL;
 }
 
-static void drop_stranger(struct shm_conn *conn, enum cw_log_level level, const char *why)
+static void drop_unauth(struct shm_conn *conn, enum cw_log_level level, const char *why)
 {
-    cw_log_ratelimited(&stranger_limit, level, "dropped a connection over shared memory: %s", why);
+    cw_log_ratelimited(&unauth_limit, level, "dropped a connection over shared memory: %s", why);
     cw_shm_dispose(conn);
 }
 
 static void drop_unread(struct shm_conn *conn, ucs_status_t status)
 {
     if (status == UCS_ERR_CONNECTION_RESET) { /* also a dialler that only looks for names without a listener */
-        drop_stranger(conn, CW_LOG_DIAG, "it ended without a handshake");
+        drop_unauth(conn, CW_LOG_DIAG, "it ended without a handshake");
     } else if (status == UCS_ERR_NO_RESOURCE) {
-        drop_stranger(conn, CW_LOG_WARN, "no descriptor is left for its memory; raise the limit of open files "
-                      "(ulimit -n)");
+        drop_unauth(conn, CW_LOG_WARN, "no descriptor is left for its memory; raise the limit of open files "
+                    "(ulimit -n)");
     } else {
-        drop_stranger(conn, CW_LOG_WARN, "its handshake has a wrong length, or too many descriptors");
+        drop_unauth(conn, CW_LOG_WARN, "its handshake has a wrong length, or too many descriptors");
     }
 }
 
 /* The core knows the connection, but the peer has had no answer and will get none. */
 static void break_unanswered(struct shm_iface *iface, struct shm_conn *conn, ucs_status_t status)
 {
-    cw_log_ratelimited(&stranger_limit, (status == UCS_ERR_CONNECTION_RESET) ? CW_LOG_DIAG : CW_LOG_WARN,
+    cw_log_ratelimited(&unauth_limit, (status == UCS_ERR_CONNECTION_RESET) ? CW_LOG_DIAG : CW_LOG_WARN,
                        "a connection over shared memory ends because its peer could not be answered");
     cw_shm_close_socket(iface, conn);
     cw_shm_conn_broken(conn, status);
@@ -119,7 +119,7 @@ static unsigned welcome(struct shm_iface *iface, struct shm_conn *conn, const vo
     ucs_status_t status, sent;
 
     if (cw_shm_make_open(iface, conn) != UCS_OK) {
-        drop_stranger(conn, CW_LOG_WARN, "no memory");
+        drop_unauth(conn, CW_LOG_WARN, "no memory");
         return 0;
     }
     iface->num_handshake--;
@@ -159,7 +159,7 @@ unsigned cw_shm_take_handshake(struct shm_iface *iface, struct shm_conn *conn)
     wrong = take_memory(iface, conn, &handshake, length, fd);
     if (wrong != NULL) {
         cw_unix_discard(&fd);
-        drop_stranger(conn, CW_LOG_WARN, wrong);
+        drop_unauth(conn, CW_LOG_WARN, wrong);
         return 0;
     }
     cw_fd_close(fd);
@@ -172,7 +172,7 @@ static void drop_oldest_handshake(struct shm_iface *iface)
 
     cw_list_for_each(conn, &iface->others, struct shm_conn, link) {
         if (conn->state == SHM_CONN_HANDSHAKE) {
-            drop_stranger(conn, CW_LOG_WARN, "too many connections wait without a handshake");
+            drop_unauth(conn, CW_LOG_WARN, "too many connections wait without a handshake");
             return;
         }
     }
@@ -253,7 +253,7 @@ unsigned cw_shm_drop_silent(struct cw_alarm *alarm)
             break;
         }
         if (conn->state == SHM_CONN_HANDSHAKE) {
-            drop_stranger(conn, CW_LOG_WARN, "it did not send a handshake in time");
+            drop_unauth(conn, CW_LOG_WARN, "it did not send a handshake in time");
         }
     }
     return 0;

@@ -32,7 +32,7 @@
 #define CW_TCP_MAX_FLUSHES        4u    /* flushes that wait on one connection; one more is answered CW_AGAIN */
 #define CW_TCP_STREAK             8u    /* after this many events in a row a connection is the hot one */
 #define CW_TCP_MAX_FRUITLESS      1000u /* after this many receives without a byte it is not any more */
-#define CW_TCP_MAX_STRANGERS      1024u
+#define CW_TCP_MAX_UNAUTH      1024u
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
 #define CW_TCP_MAX_LINGERING      64u
 #define CW_TCP_LINGER_NS          UINT64_C(10000000000) /* from the time when the system has all remaining bytes */
@@ -65,7 +65,7 @@ struct cw_tcp_settings {
 enum cw_tcp_state {
     CW_TCP_CONNECTING,
     CW_TCP_HANDSHAKE,
-    CW_TCP_STRANGER,
+    CW_TCP_UNAUTH,
     CW_TCP_REQUESTED, /* waits at a listener of the program for the program's answer; in no list, not in the poller */
     CW_TCP_OPEN,
     CW_TCP_CLOSED,   /* no descriptor; the core knows that or is told by the next progress, and calls close_conn */
@@ -102,7 +102,7 @@ struct cw_tcp_handshake {
     struct cw_tcp_conn *conn;
     struct cw_alarm alarm;        /* the deadline of the step in progress. While dialling it is first the end of this
                                    * candidate's share of the time */
-    uint64_t deadline_ns;         /* of a stranger, or of connecting; UINT64_MAX: none */
+    uint64_t deadline_ns;         /* of an unauthenticated peer, or of connecting; UINT64_MAX: none */
     size_t have;                  /* bytes in `in` */
     uint8_t phase;                /* the step of the agreement about protection, tcp_security.c */
     uint8_t said_no;              /* the peer was sent the reason of the refusal, which must reach it */
@@ -128,8 +128,9 @@ struct cw_tcp_handshake {
 struct cw_tcp_conn {
     struct cw_conn super;
     struct cw_poll_item item;     /* fd -1: none */
-    struct cw_list link;          /* iface->strangers, pending or lingering */
-    struct cw_listening *listening; /* of a stranger: the listener that it came to; NULL: the iface's own socket */
+    struct cw_list link;          /* iface->unauthenticated peers, pending or lingering */
+    struct cw_listening *listening; /* of an unauthenticated peer: the listener that it came to; NULL: the iface's own
+                                       socket */
     struct cw_tcp_handshake *handshake;
     struct cw_tcp_filter *filter; /* NULL: bytes go to the descriptor as they are; tcp_filter.h */
     struct cw_tcp_watch *watch;   /* NULL: the core does not watch whether the peer lives */
@@ -179,10 +180,10 @@ struct cw_tcp_iface {
     int paused;                   /* no descriptors are left for accepting: the listener is not watched until
                                    * `accept_again` */
     struct cw_alarm accept_again;
-    struct cw_alarm hello_deadline; /* of the oldest stranger, or earlier */
+    struct cw_alarm hello_deadline; /* of the oldest unauthenticated peer, or earlier */
     struct cw_alarm linger_deadline; /* of the oldest lingering connection, or earlier */
     struct cw_list listenings;
-    struct cw_list strangers;     /* oldest first */
+    struct cw_list unauth;        /* oldest first */
     struct cw_list pending;       /* connections with an event to be told from progress */
     struct cw_list lingering;     /* oldest first */
     struct cw_list unread;        /* filters that hold received bytes */
@@ -191,7 +192,7 @@ struct cw_tcp_iface {
     struct cw_list resting;       /* struct cw_tcp_watch; their looks need not wake a sleeping program */
     struct cw_alarm look;
     uint64_t looked_ns;           /* time of the last look */
-    unsigned num_strangers;
+    unsigned num_unauth;
     unsigned num_lingering;
     struct cw_tcp_conn *active;   /* had the last event; NULL: none */
     struct cw_tcp_conn *hot;      /* `active`, or NULL: progress receives from none directly */
@@ -247,13 +248,14 @@ ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigne
 void cw_tcp_listen_end(struct cw_tcp_iface *iface);
 /* Accepts the connections that wait at a listening socket: the iface's own (NULL) or one of the program's. */
 void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, int fd);
-/* The descriptor of a stranger is readable. */
-unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn);
+/* The descriptor of an unauthenticated peer is readable. */
+unsigned cw_tcp_unauth_ready(struct cw_tcp_conn *conn);
 /* Accepts again if accepting is paused. */
 void cw_tcp_accept_resume(struct cw_tcp_iface *iface);
-/* Functions of the iface's alarms: the first accepts again, the second drops strangers that are silent for too long. */
+/* Functions of the iface's alarms: the first accepts again, the second drops unauthenticated peers that are silent for
+ * too long. */
 unsigned cw_tcp_accept_again(struct cw_alarm *alarm);
-unsigned cw_tcp_strangers_expire(struct cw_alarm *alarm);
+unsigned cw_tcp_unauth_expire(struct cw_alarm *alarm);
 
 /* tcp_conn.c. A connection with descriptor fd (-1: none), not registered; NULL: no memory, fd stays the caller's. */
 struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_state state, int fd);
@@ -357,7 +359,7 @@ ucs_status_t cw_tcp_cm_answer(struct cw_conn *conn, struct cw_iface *iface, int 
                               size_t reply_length);
 int cw_tcp_cm_carries(struct cw_conn *conn, struct cw_iface *iface);
 void cw_tcp_cm_ends(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
-/* A stranger at a listener has sent its hello. */
+/* An unauthenticated peer at a listener has sent its hello. */
 bool cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length);
 /* Accepting at the listeners pauses or goes on together with that of the iface itself. 0: some of them are still
  * paused. */

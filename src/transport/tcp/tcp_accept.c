@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The listening socket, and strangers: connections that were accepted and have not sent a valid hello yet. Strangers
- * are bounded in number, bytes and time, and each costs at most one line in the log, limited in rate. One that is
- * refused is no work done, so a program's drain loop ends while strangers keep coming. When no descriptors are left,
- * accepting pauses (the kernel keeps the callers waiting) until a descriptor of this worker is closed or a moment has
- * passed.
+ * The listening socket, and unauthenticated peers: connections that were accepted and have not sent a valid hello yet.
+ * Unauthenticated peers are bounded in number, bytes and time, and each costs at most one line in the log, limited in
+ * rate. One that is refused is no work done, so a program's drain loop ends while unauthenticated peers keep coming.
+ * When no descriptors are left, accepting pauses (the kernel keeps the callers waiting) until a descriptor of this
+ * worker is closed or a moment has passed.
  */
 #include "transport/tcp/tcp_filter.h"
 
@@ -21,10 +21,10 @@
 
 #define ACCEPTS_PER_EVENT   16
 #define ACCEPT_PAUSE_NS     UINT64_C(100000000)
-#define STRANGER_GRACE_NS   UINT64_C(1000000000) /* a stranger younger than this is not dropped when descriptors run
-                                                  * out */
+#define UNAUTH_GRACE_NS   UINT64_C(1000000000) /* an unauthenticated peer younger than this is not dropped when
+                                                  * descriptors run out */
 
-static void drop_stranger(struct cw_tcp_conn *conn, enum cw_log_level level, const char *reason)
+static void drop_unauth(struct cw_tcp_conn *conn, enum cw_log_level level, const char *reason)
 {
     static struct cw_log_limit limit;
     char peer[CW_NET_TEXT_MAX];
@@ -39,19 +39,19 @@ static void drop_stranger(struct cw_tcp_conn *conn, enum cw_log_level level, con
     cw_tcp_conn_free(conn);
 }
 
-static struct cw_tcp_conn *oldest_stranger(struct cw_tcp_iface *iface)
+static struct cw_tcp_conn *oldest_unauth(struct cw_tcp_iface *iface)
 {
-    return cw_list_empty(&iface->strangers) ? NULL : cw_list_head(&iface->strangers, struct cw_tcp_conn, link);
+    return cw_list_empty(&iface->unauth) ? NULL : cw_list_head(&iface->unauth, struct cw_tcp_conn, link);
 }
 
-unsigned cw_tcp_strangers_expire(struct cw_alarm *alarm)
+unsigned cw_tcp_unauth_expire(struct cw_alarm *alarm)
 {
     struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, hello_deadline);
     const uint64_t now_ns = cw_clock_ns();
     struct cw_tcp_conn *conn;
 
-    while ((conn = oldest_stranger(iface)) != NULL && conn->handshake->deadline_ns <= now_ns) {
-        drop_stranger(conn, CW_LOG_WARN, "it did not send a handshake in time");
+    while ((conn = oldest_unauth(iface)) != NULL && conn->handshake->deadline_ns <= now_ns) {
+        drop_unauth(conn, CW_LOG_WARN, "it did not send a handshake in time");
     }
     if (conn != NULL) {
         cw_poller_alarm_set(iface->poller, alarm, conn->handshake->deadline_ns);
@@ -103,11 +103,11 @@ static const char *remedy(int error)
 /* True when another attempt may succeed at once. */
 static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
 {
-    struct cw_tcp_conn *oldest = oldest_stranger(iface);
+    struct cw_tcp_conn *oldest = oldest_unauth(iface);
 
     if (oldest != NULL && is_shortage(error) &&
-        oldest->handshake->deadline_ns - CW_TCP_HELLO_TIMEOUT_NS + STRANGER_GRACE_NS <= now_ns) {
-        drop_stranger(oldest, CW_LOG_WARN, "it sent no handshake yet and its descriptor is needed for others");
+        oldest->handshake->deadline_ns - CW_TCP_HELLO_TIMEOUT_NS + UNAUTH_GRACE_NS <= now_ns) {
+        drop_unauth(oldest, CW_LOG_WARN, "it sent no handshake yet and its descriptor is needed for others");
         return 1;
     }
     if (!iface->shortage_told) {
@@ -125,15 +125,15 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
 }
 
 /* Answers 0, or an errno value when the new connection cannot be kept. */
-static int add_stranger(struct cw_tcp_iface *iface, struct cw_listening *listening, int fd, uint64_t now_ns)
+static int add_unauth(struct cw_tcp_iface *iface, struct cw_listening *listening, int fd, uint64_t now_ns)
 {
     struct cw_tcp_conn *conn;
 
-    if (iface->num_strangers == CW_TCP_MAX_STRANGERS) {
-        drop_stranger(oldest_stranger(iface), CW_LOG_WARN,
-                      "it sent no handshake yet and too many connections without one are open");
+    if (iface->num_unauth == CW_TCP_MAX_UNAUTH) {
+        drop_unauth(oldest_unauth(iface), CW_LOG_WARN,
+                    "it sent no handshake yet and too many connections without one are open");
     }
-    conn = cw_tcp_conn_new(iface, CW_TCP_STRANGER, fd);
+    conn = cw_tcp_conn_new(iface, CW_TCP_UNAUTH, fd);
     if (conn == NULL) {
         cw_net_close(fd);
         return ENOMEM;
@@ -144,8 +144,8 @@ static int add_stranger(struct cw_tcp_iface *iface, struct cw_listening *listeni
     }
     conn->listening = listening;
     conn->handshake->deadline_ns = now_ns + CW_TCP_HELLO_TIMEOUT_NS;
-    cw_list_add_tail(&iface->strangers, &conn->link);
-    if (iface->num_strangers++ == 0) {
+    cw_list_add_tail(&iface->unauth, &conn->link);
+    if (iface->num_unauth++ == 0) {
         cw_poller_alarm_set(iface->poller, &iface->hello_deadline, conn->handshake->deadline_ns);
     }
     return 0;
@@ -161,7 +161,7 @@ void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, i
         if (fd == -EAGAIN) {
             break;
         }
-        error = (fd < 0) ? -fd : add_stranger(iface, listening, fd, now_ns);
+        error = (fd < 0) ? -fd : add_unauth(iface, listening, fd, now_ns);
         if (error == 0) {
             iface->shortage_told = 0;
         }
@@ -222,8 +222,8 @@ static const char *check_header(const struct cw_tcp_conn *conn, const struct cw_
 
 static unsigned rest_expired(struct cw_alarm *alarm)
 {
-    drop_stranger(cw_container_of(alarm, struct cw_tcp_handshake, alarm)->conn, CW_LOG_WARN,
-                  "the rest of its handshake does not come");
+    drop_unauth(cw_container_of(alarm, struct cw_tcp_handshake, alarm)->conn, CW_LOG_WARN,
+                "the rest of its handshake does not come");
     return 0;
 }
 
@@ -234,7 +234,7 @@ static unsigned await_rest(struct cw_tcp_conn *conn)
     return 0;
 }
 
-unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
+unsigned cw_tcp_unauth_ready(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_handshake *handshake = conn->handshake;
@@ -248,7 +248,7 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
     if (!cw_tcp_agreed(conn)) {
         wrong = cw_tcp_agree_accepted(conn, &agreed);
         if (wrong != NULL) {
-            drop_stranger(conn, cw_tcp_agree_was_left(conn, wrong) ? CW_LOG_DIAG : CW_LOG_WARN, wrong);
+            drop_unauth(conn, cw_tcp_agree_was_left(conn, wrong) ? CW_LOG_DIAG : CW_LOG_WARN, wrong);
             return 0;
         }
         (void)await_rest(conn);
@@ -274,11 +274,11 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         }
     }
     if (wrong != NULL) {
-        drop_stranger(conn, CW_LOG_WARN, wrong);
+        drop_unauth(conn, CW_LOG_WARN, wrong);
         return 0;
     }
     if (ret < 0) {
-        drop_stranger(conn, CW_LOG_DIAG, "it closed the connection before its handshake was complete");
+        drop_unauth(conn, CW_LOG_DIAG, "it closed the connection before its handshake was complete");
         return 0;
     }
     if (ret > 0 && conn->listening != NULL) {
@@ -384,7 +384,7 @@ void cw_tcp_listen_end(struct cw_tcp_iface *iface)
         cw_net_unlisten(fd);
     }
     iface->paused = 0; /* nothing is resumed any more */
-    while ((conn = oldest_stranger(iface)) != NULL) {
+    while ((conn = oldest_unauth(iface)) != NULL) {
         cw_tcp_conn_free(conn);
     }
 }

@@ -57,8 +57,8 @@ ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *add
     return UCS_OK;
 }
 
-/* Refuses a stranger that was not handled yet. Its hello is read first, if it is there, so that the close does not send
- * a reset that destroys the answer. */
+/* Refuses an unauthenticated peer that was not handled yet. Its hello is read first, if it is there, so that the close
+ * does not send a reset that destroys the answer. */
 static void refuse(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_handshake *handshake = conn->handshake;
@@ -85,7 +85,7 @@ void cw_tcp_cm_listen_end(struct cw_listening *listening)
     do { /* also connections that wait in the kernel */
         refused = 0;
         cw_tcp_accept(iface, listening, listening->item.fd);
-        cw_list_for_each_safe(conn, next, &iface->strangers, struct cw_tcp_conn, link)
+        cw_list_for_each_safe(conn, next, &iface->unauth, struct cw_tcp_conn, link)
         {
             if (conn->listening == listening) {
                 refuse(conn);

@@ -349,9 +349,9 @@ void cw_tcp_conn_leave(struct cw_tcp_conn *conn)
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
     if (!cw_list_empty(&conn->link)) {
-        iface->num_strangers -= conn->state == CW_TCP_STRANGER;
+        iface->num_unauth -= conn->state == CW_TCP_UNAUTH;
         iface->num_lingering -= conn->state == CW_TCP_LINGERING;
-        if (iface->num_strangers == 0) {
+        if (iface->num_unauth == 0) {
             cw_poller_alarm_cancel(iface->poller, &iface->hello_deadline);
         }
         if (iface->num_lingering == 0) {
@@ -618,8 +618,8 @@ static unsigned conn_ready(struct cw_poll_item *item, unsigned events)
     case CW_TCP_CONNECTING:
     case CW_TCP_HANDSHAKE:
         return cw_tcp_dial_ready(conn);
-    case CW_TCP_STRANGER:
-        return cw_tcp_stranger_ready(conn);
+    case CW_TCP_UNAUTH:
+        return cw_tcp_unauth_ready(conn);
     case CW_TCP_OPEN:
         return open_ready(conn, events);
     case CW_TCP_LINGERING:

@@ -3,7 +3,7 @@
  * Filters, which protect TCP connections: proof of identity, checksums, TLS (docs/operate/security.md). A filter stands
  * between the transport and the descriptor: all bytes sent and received go through the functions below. A plain
  * connection has no filter and pays one branch. Both sides agree on the protection before the handshake, while the
- * acceptor's connection is a stranger (docs/WIRE.md).
+ * acceptor's connection is an unauthenticated peer (docs/WIRE.md).
  *
  * A filter may hold bytes that it has read from the descriptor and that the transport has not asked for yet. It is then
  * on iface->unread, and progress asks for them, because the descriptor does not announce them.

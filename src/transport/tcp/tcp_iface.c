@@ -348,12 +348,12 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->poller = params->poller;
     iface->listener.fd = -1;
     iface->accept_again = (struct cw_alarm){.fire = cw_tcp_accept_again};
-    iface->hello_deadline = (struct cw_alarm){.fire = cw_tcp_strangers_expire};
+    iface->hello_deadline = (struct cw_alarm){.fire = cw_tcp_unauth_expire};
     iface->look = (struct cw_alarm){.fire = cw_tcp_watch_look};
     iface->linger_deadline = (struct cw_alarm){.fire = cw_tcp_lingering_expire};
     iface->key = (uint32_t)(params->worker_uid ^ (params->worker_uid >> 32));
     cw_list_init(&iface->listenings);
-    cw_list_init(&iface->strangers);
+    cw_list_init(&iface->unauth);
     cw_list_init(&iface->pending);
     cw_list_init(&iface->lingering);
     cw_list_init(&iface->unread);

@@ -221,7 +221,7 @@ static const char *differs(struct cw_tcp_conn *conn, uint8_t theirs)
 
 static enum role role_of(const struct cw_tcp_conn *conn)
 {
-    return (conn->state == CW_TCP_STRANGER) ? ACCEPTOR : DIALLER;
+    return (conn->state == CW_TCP_UNAUTH) ? ACCEPTOR : DIALLER;
 }
 
 /* The key of the worker that was dialled; 0: a listener of the program was dialled. */
@@ -418,7 +418,8 @@ static const char *offer_taken(struct cw_tcp_conn *conn)
     return (role_of(conn) == DIALLER) ? say_proof(conn) : NULL;
 }
 
-/* The next step after the proof was checked. The acceptor proves itself second, so that a stranger gets no proof. */
+/* The next step after the proof was checked. The acceptor proves itself second, so that an unauthenticated peer gets no
+ * proof. */
 static const char *proof_taken(struct cw_tcp_conn *conn)
 {
     const char *wrong = (role_of(conn) == ACCEPTOR) ? say_proof(conn) : NULL;

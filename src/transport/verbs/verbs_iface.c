@@ -505,7 +505,7 @@ static unsigned verbs_progress(struct cw_iface *super)
         cw_unlikely(atomic_load_explicit(&iface->domain->vanished, memory_order_relaxed))) {
         fail_all(iface, "the device is gone");
     }
-    while (take_received(iface)) { /* packets may lie behind datagrams of strangers, which count nothing */
+    while (take_received(iface)) { /* packets may lie behind datagrams of unauthenticated peers, which count nothing */
         while (iface->next_held < iface->num_held) {
             wc = &iface->held[iface->next_held++];
             count += (wc->qp_num == iface->ud->qp_num) ? cw_verbs_ud_received(iface, wc) : cw_verbs_received(iface, wc);

@@ -185,7 +185,7 @@ unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc 
         wrong = cw_verbs_datagram_decode(bytes + CW_VERBS_UD_GRH, wc->byte_len - CW_VERBS_UD_GRH, &datagram);
     }
     if (wrong == NULL && datagram.key != iface->key) {
-        wrong = "it is for another interface, or of a stranger";
+        wrong = "it is for another interface, or of an unauthenticated peer";
     }
     if (wrong == NULL) {
         count = cw_verbs_datagram(iface, &datagram, wc, bytes);
