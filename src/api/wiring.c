@@ -18,7 +18,7 @@
 #include "proto/proto.h"
 #include "rma/rma.h"
 #include "rndv/chunk_table.h"
-#include "rndv/near.h"
+#include "rndv/ipc.h"
 #include "rndv/recv.h"
 #include "rndv/send.h"
 #include "rndv/shares.h"
@@ -112,7 +112,7 @@ static void ep_lost(struct ucp_ep *ep, ucs_status_t status)
     cw_tag_ep_lost(ep);
     cw_stream_ep_lost(ep, status);
     cw_rma_ep_lost(ep, status);
-    cw_near_ep_lost(ep);
+    cw_ipc_ep_lost(ep);
     cw_chunk_ep_lost(ep);
 }
 

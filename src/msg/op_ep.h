@@ -41,7 +41,7 @@ struct cw_op_ep {
     uint16_t pairs_used;        /* rndv/shares: bit per claim pair */
     uint16_t num_copying;       /* rndv/recv: transfers of which this side still copies shares */
     uint16_t pairs_shared;      /* rndv/send: a bit per claim pair of the peer of which this side takes shares */
-    uint32_t near_process;      /* rndv/near: the peer whose memory of a device was opened; 0: none */
+    uint32_t ipc_process;       /* rndv/near: the peer whose memory of a device was opened; 0: none */
     struct cw_chunk_table *chunks; /* rndv/chunk_table: NULL until first use */
     struct cw_stream *stream;   /* NULL until first use */
     struct cw_rma *rma;         /* NULL until first use */

@@ -13,7 +13,7 @@
 #include "proto/select.h"
 #include "rma/cma.h"
 #include "rndv/chunks.h"
-#include "rndv/near.h"
+#include "rndv/ipc.h"
 #include "rndv/send.h"
 #include "rndv/stage.h"
 
@@ -93,7 +93,7 @@ static const struct cw_protocol refused = {.start = refuse};
 static int is_better_announced(const struct cw_send *send, struct ucp_ep *ep)
 {
     return cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) &&
-           (cw_near_is_possible(ep, &send->cursor, send->cursor.length) ||
+           (cw_ipc_is_possible(ep, &send->cursor, send->cursor.length) ||
             cw_chunks_are_possible(ep, &send->cursor, send->cursor.length));
 }
 

@@ -10,7 +10,7 @@
 #include "mem/copy.h"
 #include "rma/rma.h"
 #include "rndv/chunks.h"
-#include "rndv/near.h"
+#include "rndv/ipc.h"
 #include "rndv/recv.h"
 #include "rndv/send.h"
 
@@ -312,7 +312,7 @@ static const struct cw_send_kind get_named_kind = {
 /* Whether this side may tell where the memory lies, or send by chunks. */
 static int may_tell(struct ucp_ep *ep, const struct cw_send *send, const struct get *get)
 {
-    return ((get->takes & CW_WIRE_GET_NAME) && cw_near_is_possible(ep, &send->cursor, (size_t)get->length)) ||
+    return ((get->takes & CW_WIRE_GET_NAME) && cw_ipc_is_possible(ep, &send->cursor, (size_t)get->length)) ||
            ((get->takes & CW_WIRE_GET_CHUNKS) && cw_chunks_are_possible(ep, &send->cursor, (size_t)get->length));
 }
 

@@ -13,7 +13,7 @@
 #include "msg/op_ep.h"
 #include "os/lock.h"
 #include "os/unix_socket.h"
-#include "rndv/near.h"
+#include "rndv/ipc.h"
 
 /* Bytes of all chunks in this process, of its own ones and of those of peers: beyond it chunks go when no message uses
  * them. */
@@ -175,7 +175,7 @@ static unsigned find_place(const struct cw_chunk_table *table, const struct cw_m
  * used at all. */
 static int pass(struct ucp_ep *ep, const struct cw_chunk_table *table, struct cw_chunk *chunk)
 {
-    chunk->passed = table->is_here ? 0 : cw_near_next_number();
+    chunk->passed = table->is_here ? 0 : cw_ipc_next_number();
     if (chunk->passed != 0 && !cw_lane_pass(ep->conn, chunk->passed, chunk->memory.fd)) {
         return 0;
     }

@@ -16,7 +16,7 @@
 #include "msg/msg.h"
 #include "rndv/chunk_table.h"
 #include "rndv/chunks.h"
-#include "rndv/near.h"
+#include "rndv/ipc.h"
 #include "rndv/recv_device.h"
 #include "rndv/shares.h"
 #include "rndv/stage.h"
@@ -27,7 +27,7 @@
 #define CALL_BYTES  (16u << 10)  /* in progress, longer messages are copied after the packets that have arrived */
 #define QUIESCE_NS  UINT64_C(20000000)
 
-enum phase { WAITING, COPYING, RECEIVING, MOVING, NAMING, NEAR, CHUNKS };
+enum phase { WAITING, COPYING, RECEIVING, MOVING, NAMING, IPC, CHUNKS };
 
 struct cw_rndv_recv {
     struct cw_incoming in;
@@ -39,7 +39,7 @@ struct cw_rndv_recv {
     uint64_t reserved; /* bytes that the transport is placing */
     struct cw_shares shares;
     struct cw_request *moving; /* MOVING: the request of the device's transfer, which ends first */
-    struct cw_near *near;      /* NEAR */
+    struct cw_ipc *ipc;        /* NEAR */
     struct cw_chunks *chunks;  /* CHUNKS */
     uint8_t phase;
     uint8_t takes;   /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: the sender may answer that */
@@ -73,11 +73,11 @@ static void set_phase(struct cw_rndv_recv *receive, enum phase phase)
 }
 
 /* After it the device copies nothing any more. */
-static void end_near(struct cw_rndv_recv *receive)
+static void end_ipc(struct cw_rndv_recv *receive)
 {
-    if (cw_unlikely(receive->near != NULL)) {
-        cw_near_end(receive->near);
-        receive->near = NULL;
+    if (cw_unlikely(receive->ipc != NULL)) {
+        cw_ipc_end(receive->ipc);
+        receive->ipc = NULL;
     }
     if (cw_unlikely(receive->chunks != NULL)) {
         cw_chunks_end(receive->chunks);
@@ -91,7 +91,7 @@ static void finish(struct cw_rndv_recv *receive, struct ucp_ep *ep, ucs_status_t
     struct cw_request *request = receive->request;
 
     cw_list_remove(&receive->job.link);
-    end_near(receive);
+    end_ipc(receive);
     set_phase(receive, WAITING);
     if (receive->in.ep != NULL) {
         cw_shares_release(ep, &receive->shares);
@@ -159,7 +159,7 @@ static void begin_receiving(struct cw_rndv_recv *receive)
 /* Whether the device of this end can copy the message from where it lies, or from chunks. */
 static uint8_t what_it_takes(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
 {
-    return (uint8_t)((cw_near_is_possible(ep, cursor, length) ? CW_WIRE_GET_NAME : 0) |
+    return (uint8_t)((cw_ipc_is_possible(ep, cursor, length) ? CW_WIRE_GET_NAME : 0) |
                      (cw_chunks_are_possible(ep, cursor, length) ? CW_WIRE_GET_CHUNKS : 0));
 }
 
@@ -306,7 +306,7 @@ static void begin_passive(struct cw_rndv_recv *receive)
 /* The sender's memory cannot be had, or the device has failed. */
 static void come_in_pieces(struct cw_rndv_recv *receive)
 {
-    end_near(receive);
+    end_ipc(receive);
     ask_for_data(receive);
 }
 
@@ -321,14 +321,14 @@ static void come_otherwise(struct cw_rndv_recv *receive)
 }
 
 /* The device has copied the message, or failed. */
-static void near_ended(void *arg, ucs_status_t status)
+static void ipc_ended(void *arg, ucs_status_t status)
 {
     struct cw_rndv_recv *receive = arg;
 
     if (status != UCS_OK) {
         come_in_pieces(receive);
     } else if (receive->unannounced) { /* a get ends when the owner does not use the memory any more */
-        end_near(receive);
+        end_ipc(receive);
         set_phase(receive, WAITING);
         receive->asked = 1;
         answer(receive->in.ep, receive->offer.send_id, UCS_OK);
@@ -656,13 +656,13 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
     receive = find(ep, le64toh(packet.receive_id));
     if (receive == NULL || receive->phase != NAMING || !(receive->takes & CW_WIRE_GET_NAME) || send_id == 0 ||
         (!receive->unannounced && send_id != receive->offer.send_id) ||
-        cw_near_decode(ep, &packet, receive->offer.length, &name) != UCS_OK) {
+        cw_ipc_decode(ep, &packet, receive->offer.length, &name) != UCS_OK) {
         return UCS_ERR_IO_ERROR;
     }
     receive->offer.send_id = send_id;
-    set_phase(receive, NEAR);
-    receive->near = cw_near_begin(ep, &name, receive->cursor, receive->offer.length, near_ended, receive);
-    if (receive->near == NULL) {
+    set_phase(receive, IPC);
+    receive->ipc = cw_ipc_begin(ep, &name, receive->cursor, receive->offer.length, ipc_ended, receive);
+    if (receive->ipc == NULL) {
         come_otherwise(receive);
     } else {
         cw_trace_note(receive->request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->offer.length);
@@ -698,7 +698,7 @@ ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t l
         receive->offer.send_id = chunk.send_id;
         receive->chunked = 1;
         receive->chunks =
-            cw_chunks_begin(ep, chunk.send_id, receive->cursor, receive->offer.length, near_ended, receive);
+            cw_chunks_begin(ep, chunk.send_id, receive->cursor, receive->offer.length, ipc_ended, receive);
         set_phase(receive, CHUNKS);
         if (receive->chunks == NULL) {
             come_in_pieces(receive);

@@ -11,7 +11,7 @@
 #include "core/lanes.h"
 #include "msg/op_ep.h"
 #include "rndv/chunks.h"
-#include "rndv/near.h"
+#include "rndv/ipc.h"
 #include "rndv/shares.h"
 #include "rndv/stage.h"
 
@@ -359,8 +359,8 @@ void cw_send_by_devices(struct cw_request *request, int names)
     const struct cw_send *send = cw_request_state(request);
 
     cw_send_from_start(request, CW_SEND_NAMING,
-                       (names && cw_near_is_possible(request->ep, &send->cursor, send->cursor.length))
-                           ? cw_near_send_name
+                       (names && cw_ipc_is_possible(request->ep, &send->cursor, send->cursor.length))
+                           ? cw_ipc_send_name
                            : cw_chunks_or_data);
 }
 

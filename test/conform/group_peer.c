@@ -224,7 +224,7 @@ static void test_bad_addresses(void **state)
 static void test_claim_pairs(void **state)
 {
     struct cw_rig *rig = *state;
-    struct cw_claim_pair *near, *far;
+    struct cw_claim_pair *ipc, *far;
     struct cw_end *one, *other, *third, *fourth;
     unsigned i, ours, round;
 
@@ -234,16 +234,16 @@ static void test_claim_pairs(void **state)
     for (round = 0; round < 2; round++) {
         for (i = 0; i < 2 * CW_CLAIM_PAIRS; i++) {
             ours = i / CW_CLAIM_PAIRS;
-            near = cw_subject.transport->copies->pair(one->conn, (int)ours, i % CW_CLAIM_PAIRS);
+            ipc = cw_subject.transport->copies->pair(one->conn, (int)ours, i % CW_CLAIM_PAIRS);
             far = cw_subject.transport->copies->pair(other->conn, !ours, i % CW_CLAIM_PAIRS);
-            cw_check(near != NULL && far != NULL && address_of(near) % 64 == 0, "pair %u is not there", i);
-            cw_check(__atomic_load_n(&near->claim, __ATOMIC_ACQUIRE) == 1000 * i * round &&
+            cw_check(ipc != NULL && far != NULL && address_of(ipc) % 64 == 0, "pair %u is not there", i);
+            cw_check(__atomic_load_n(&ipc->claim, __ATOMIC_ACQUIRE) == 1000 * i * round &&
                          __atomic_load_n(&far->done, __ATOMIC_ACQUIRE) == 2000 * i * round,
                      "pair %u was not 0 at first, or another pair's words were written to it", i);
-            __atomic_store_n(&near->claim, 1000 * i, __ATOMIC_RELEASE);
+            __atomic_store_n(&ipc->claim, 1000 * i, __ATOMIC_RELEASE);
             __atomic_store_n(&far->done, 2000 * i, __ATOMIC_RELEASE);
             cw_check(__atomic_load_n(&far->claim, __ATOMIC_ACQUIRE) == 1000 * i &&
-                         __atomic_load_n(&near->done, __ATOMIC_ACQUIRE) == 2000 * i,
+                         __atomic_load_n(&ipc->done, __ATOMIC_ACQUIRE) == 2000 * i,
                      "pair %u is not shared", i);
             cw_check(cw_subject.transport->copies->pair(third->conn, (int)ours, i % CW_CLAIM_PAIRS)->claim == 0 &&
                          cw_subject.transport->copies->pair(fourth->conn, (int)ours, i % CW_CLAIM_PAIRS)->claim ==
@@ -254,8 +254,8 @@ static void test_claim_pairs(void **state)
     exchange_packets(rig, one, other); /* claim pairs do not lie in the way of anything */
     exchange_packets(rig, fourth, third);
     cw_end_close(one);
-    near = cw_subject.transport->copies->pair(other->conn, 1, 0);
-    cw_check(__atomic_add_fetch(&near->claim, 1, __ATOMIC_ACQ_REL) > 0, "a pair ends with the peer's connection");
+    ipc = cw_subject.transport->copies->pair(other->conn, 1, 0);
+    cw_check(__atomic_add_fetch(&ipc->claim, 1, __ATOMIC_ACQ_REL) > 0, "a pair ends with the peer's connection");
 }
 
 /* A peer that closed its connection may use its memory for something else: no copy from the moment of the close on. */

@@ -52,7 +52,7 @@ static int forward(struct cw_fan *fan, unsigned index)
         return 0;
     }
     if (got <= 0) {
-        end->near_ended = true;
+        end->ipc_ended = true;
         got = 0;
     }
     return cw_oob_send(fan->trunk, CW_OOB_CHANNEL, part, 4 + (size_t)got);
@@ -110,7 +110,7 @@ static int take(struct cw_fan *fan)
 static bool all_ended(const struct cw_fan *fan)
 {
     for (unsigned i = 0; i < fan->count; i++) {
-        if (!fan->ends[i].near_ended || !fan->ends[i].far_ended) {
+        if (!fan->ends[i].ipc_ended || !fan->ends[i].far_ended) {
             return false;
         }
     }
@@ -121,7 +121,7 @@ static int carry_once(struct cw_fan *fan, struct pollfd *items)
 {
     items[fan->count] = (struct pollfd){.fd = fan->trunk->fd, .events = POLLIN};
     for (unsigned i = 0; i < fan->count; i++) {
-        items[i] = (struct pollfd){.fd = fan->ends[i].near_ended ? -1 : fan->ends[i].near, .events = POLLIN};
+        items[i] = (struct pollfd){.fd = fan->ends[i].ipc_ended ? -1 : fan->ends[i].near, .events = POLLIN};
     }
     if (poll(items, fan->count + 1, SLICE_MS) < 0 && errno != EINTR) {
         return cw_oob_fail("poll failed: %s", strerror(errno));

@@ -17,7 +17,7 @@
 struct cw_fan_end {
     struct cw_oob oob; /* the thread's */
     int near;          /* the carrier's end of the socket pair, -1: closed */
-    bool near_ended;   /* the thread has closed its end */
+    bool ipc_ended;    /* the thread has closed its end */
     bool far_ended;    /* the peer's thread has */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of rndv/near.h. An alarm of the worker looks at the copy, so that a sleeping program wakes up for it.
+ * Implementation of rndv/ipc.h. An alarm of the worker looks at the copy, so that a sleeping program wakes up for it.
  */
-#include "rndv/near.h"
+#include "rndv/ipc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 
 #define LOOK_NS UINT64_C(20000) /* time between two checks of the copy */
 
-struct cw_near {
+struct cw_ipc {
     struct cw_alarm alarm;
     struct ucp_worker *worker;
     const struct cw_md *md;
@@ -53,13 +53,13 @@ static int scheme_allows(const struct ucp_context *context)
     return scheme == CW_RNDV_AUTO || scheme == CW_RNDV_GET_ZCOPY || scheme == CW_RNDV_RKEY_PTR;
 }
 
-int cw_near_is_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
+int cw_ipc_is_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
 {
     const struct ucp_context *context = ep->worker->context;
     const struct cw_md *md;
     uint32_t peer;
 
-    if (!is_of_a_device(cursor) || length < CW_NEAR_LEAST || ep->state != CW_EP_OPEN || !scheme_allows(context)) {
+    if (!is_of_a_device(cursor) || length < CW_IPC_LEAST || ep->state != CW_EP_OPEN || !scheme_allows(context)) {
         return 0;
     }
     md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
@@ -98,8 +98,8 @@ static int is_possible(const struct cw_md_name *name, size_t length)
            name->address - name->start <= name->size && length <= name->size - (name->address - name->start);
 }
 
-ucs_status_t cw_near_decode(struct ucp_ep *ep, const struct cw_wire_rndv_name *packet, size_t length,
-                            struct cw_md_name *name)
+ucs_status_t cw_ipc_decode(struct ucp_ep *ep, const struct cw_wire_rndv_name *packet, size_t length,
+                           struct cw_md_name *name)
 {
     struct passed passed;
     unsigned count;
@@ -127,67 +127,67 @@ ucs_status_t cw_near_decode(struct ucp_ep *ep, const struct cw_wire_rndv_name *p
     return UCS_OK;
 }
 
-static void look_later(struct cw_near *near)
+static void look_later(struct cw_ipc *ipc)
 {
-    cw_poller_alarm_set(near->worker->poller, &near->alarm, cw_clock_ns() + LOOK_NS);
+    cw_poller_alarm_set(ipc->worker->poller, &ipc->alarm, cw_clock_ns() + LOOK_NS);
 }
 
 static unsigned fire(struct cw_alarm *alarm)
 {
-    struct cw_near *near = cw_container_of(alarm, struct cw_near, alarm);
+    struct cw_ipc *ipc = cw_container_of(alarm, struct cw_ipc, alarm);
 
-    if (near->is_busy) {
-        near->status = near->md->poll(near->md, &near->copy);
-        if (near->status == UCS_INPROGRESS) {
-            look_later(near);
+    if (ipc->is_busy) {
+        ipc->status = ipc->md->poll(ipc->md, &ipc->copy);
+        if (ipc->status == UCS_INPROGRESS) {
+            look_later(ipc);
             return 0;
         }
-        near->is_busy = 0;
+        ipc->is_busy = 0;
     }
-    near->ended(near->arg, near->status);
+    ipc->ended(ipc->arg, ipc->status);
     return 1;
 }
 
-struct cw_near *cw_near_begin(struct ucp_ep *ep, struct cw_md_name *name, const struct cw_dt_cursor *cursor,
-                              size_t length, void (*ended)(void *arg, ucs_status_t status), void *arg)
+struct cw_ipc *cw_ipc_begin(struct ucp_ep *ep, struct cw_md_name *name, const struct cw_dt_cursor *cursor,
+                            size_t length, void (*ended)(void *arg, ucs_status_t status), void *arg)
 {
     const struct cw_md *md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
     const uint32_t peer = cw_lane_process(ep->conn);
-    struct cw_near *near = (md == NULL || md->open == NULL || peer == 0) ? NULL : calloc(1, sizeof(*near));
+    struct cw_ipc *ipc = (md == NULL || md->open == NULL || peer == 0) ? NULL : calloc(1, sizeof(*ipc));
     ucs_status_t status;
 
-    if (near == NULL) {
+    if (ipc == NULL) {
         close_fds(name);
         return NULL;
     }
-    *near = (struct cw_near){
+    *ipc = (struct cw_ipc){
         .alarm = {.fire = fire}, .worker = ep->worker, .md = md, .status = UCS_OK, .ended = ended, .arg = arg};
-    status = md->open(md, name, peer, cursor->contig, length, &near->window);
+    status = md->open(md, name, peer, cursor->contig, length, &ipc->window);
     close_fds(name);
     if (status != UCS_OK) {
-        free(near);
+        free(ipc);
         return NULL;
     }
-    cw_op_ep(ep)->near_process = peer;
-    near->status = md->start(md, cursor->contig, near->window.ptr, length, &near->copy);
-    near->is_busy = near->status == UCS_INPROGRESS;
-    look_later(near);
-    return near;
+    cw_op_ep(ep)->ipc_process = peer;
+    ipc->status = md->start(md, cursor->contig, ipc->window.ptr, length, &ipc->copy);
+    ipc->is_busy = ipc->status == UCS_INPROGRESS;
+    look_later(ipc);
+    return ipc;
 }
 
-void cw_near_end(struct cw_near *near)
+void cw_ipc_end(struct cw_ipc *ipc)
 {
-    cw_poller_alarm_cancel(near->worker->poller, &near->alarm);
-    if (near->is_busy) {
-        (void)near->md->wait(near->md, &near->copy);
+    cw_poller_alarm_cancel(ipc->worker->poller, &ipc->alarm);
+    if (ipc->is_busy) {
+        (void)ipc->md->wait(ipc->md, &ipc->copy);
     }
-    near->md->shut(near->md, &near->window);
-    free(near);
+    ipc->md->shut(ipc->md, &ipc->window);
+    free(ipc);
 }
 
-void cw_near_ep_lost(struct ucp_ep *ep)
+void cw_ipc_ep_lost(struct ucp_ep *ep)
 {
-    const uint32_t peer = cw_op_ep(ep)->near_process;
+    const uint32_t peer = cw_op_ep(ep)->ipc_process;
     unsigned i;
 
     if (peer != 0) {
@@ -196,13 +196,13 @@ void cw_near_ep_lost(struct ucp_ep *ep)
                 cw_mds[i]->forget(cw_mds[i], peer);
             }
         }
-        cw_op_ep(ep)->near_process = 0;
+        cw_op_ep(ep)->ipc_process = 0;
     }
 }
 
 /* ---- the sender ---- */
 
-uint64_t cw_near_next_number(void)
+uint64_t cw_ipc_next_number(void)
 {
     static uint64_t last;
 
@@ -212,7 +212,7 @@ uint64_t cw_near_next_number(void)
 /* Passes the descriptors and closes them. If the system does not take one, the message goes another way. */
 static int pass_fds(struct ucp_ep *ep, struct cw_md_name *name)
 {
-    struct passed passed = {.number = htole64(cw_near_next_number()), .count = htole32(name->num_fds)};
+    struct passed passed = {.number = htole64(cw_ipc_next_number()), .count = htole32(name->num_fds)};
     int is_passed = 1;
     unsigned i;
 
@@ -243,7 +243,7 @@ static struct cw_wire_rndv_name packet_of(const struct cw_send *send, const stru
     return packet;
 }
 
-ucs_status_t cw_near_send_name(struct cw_request *request)
+ucs_status_t cw_ipc_send_name(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
     const struct cw_md *md = cw_md_of_type((ucs_memory_type_t)send->cursor.memory_type);
