@@ -138,7 +138,7 @@ struct cw_md {
     /* `stage` gives memory of the host that suits copies from and to that of the device; NULL: there is none, or it
      * brings no gain. `start` begins a copy that goes on after the call: UCS_INPROGRESS, then the caller calls `poll`
      * until it answers another status, or `wait`. All five are NULL where the memory is the host's. */
-    void *(*stage)(const struct cw_md *md, const void *device, size_t length);
+    void *(*staging)(const struct cw_md *md, const void *device, size_t length);
     void (*unstage)(const struct cw_md *md, void *memory);
     ucs_status_t (*start)(const struct cw_md *md, void *to, const void *from, size_t length, struct cw_md_copy *copy);
     ucs_status_t (*poll)(const struct cw_md *md, struct cw_md_copy *copy);

@@ -236,7 +236,7 @@ ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor)
 static void finish_owned(struct cw_dt_cursor *cursor)
 {
     if (cursor->class_id == CW_DT_STAGED) {
-        cursor->by_stage->end(cursor->stage);
+        cursor->by_staging->end(cursor->staging);
     } else if (cursor->owns_iov & CW_DT_OWNS) {
         free((void *)cursor->vec.iov);
     }
@@ -465,7 +465,7 @@ size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void 
     } else if (cursor->class_id == CW_DT_DEVICE) {
         (void)copy_device(cursor, dest, max, 0);
     } else if (cursor->class_id == CW_DT_STAGED) {
-        cursor->by_stage->pack(cursor->stage, nt, cursor->offset, dest, max);
+        cursor->by_staging->pack(cursor->staging, nt, cursor->offset, dest, max);
     } else {
         pack_generic(cursor, dest, max);
     }
@@ -641,7 +641,7 @@ ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t l
     } else if (cursor->class_id == CW_DT_DEVICE) {
         status = copy_device(cursor, (char *)src, length, 1);
     } else if (cursor->class_id == CW_DT_STAGED) {
-        status = cursor->by_stage->unpack(cursor->stage, cursor->offset, src, length);
+        status = cursor->by_staging->unpack(cursor->staging, cursor->offset, src, length);
     } else {
         status = unpack_generic(cursor, src, length);
     }

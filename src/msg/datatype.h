@@ -17,15 +17,15 @@
 #include "ucp/api/ucp.h"
 
 struct cw_completion;
-struct cw_stage;
+struct cw_staging;
 struct cw_dt_piece;
 
-/* What a cursor does by way of its stage (rndv/stage.h). `end` waits for the copies under way and frees the stage;
+/* What a cursor does by way of its stage (rndv/staging.h). `end` waits for the copies under way and frees the stage;
  * after that nothing copies from or to the program's memory. */
-struct cw_dt_stage {
-    void (*pack)(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length);
-    ucs_status_t (*unpack)(struct cw_stage *stage, size_t offset, const char *src, size_t length);
-    void (*end)(struct cw_stage *stage);
+struct cw_dt_staging {
+    void (*pack)(struct cw_staging *staging, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length);
+    ucs_status_t (*unpack)(struct cw_staging *staging, size_t offset, const char *src, size_t length);
+    void (*end)(struct cw_staging *staging);
 };
 
 struct cw_dt_cursor {
@@ -44,8 +44,8 @@ struct cw_dt_cursor {
             struct cw_dt_piece *piece; /* bytes between the type and shorter packets; NULL: there are none */
         } generic;
         struct {
-            struct cw_stage *stage;
-            const struct cw_dt_stage *by_stage;
+            struct cw_staging *staging;
+            const struct cw_dt_staging *by_staging;
         };
     };
     uint8_t class_id;             /* ucp_dt_type, CW_DT_DEVICE or CW_DT_STAGED; for the last two also: */
@@ -67,7 +67,7 @@ struct cw_dt_generic {
 
 /* Class of memory that is not host memory: a datatype inside the library, which exists during one call. */
 #define CW_DT_DEVICE 3u
-/* Class of contiguous device memory that is copied through a stage (rndv/stage.h). Only cursors have it. */
+/* Class of contiguous device memory that is copied through a stage (rndv/staging.h). Only cursors have it. */
 #define CW_DT_STAGED 4u
 
 struct cw_dt_device {

@@ -8,7 +8,7 @@
 #include "access/stripes.h"
 #include "proto/proto.h"
 #include "rma/cma.h"
-#include "rndv/stage.h"
+#include "rndv/staging.h"
 
 /*
  * A put to memory that is mapped here, by stores. A put of plain bytes needs no request: the call carries it out
@@ -193,8 +193,8 @@ static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
         row->way = "rendezvous, received in place";
         row->why = lane->plan->rndv_forced ? lane->input.rndv_setting : "a round trip costs less than a copy there";
     }
-    if (is_staged && (min == CW_PLAN_NEVER || row->first > CW_STAGE_LEAST)) {
-        row->first = CW_STAGE_LEAST;
+    if (is_staged && (min == CW_PLAN_NEVER || row->first > CW_STAGING_LEAST)) {
+        row->first = CW_STAGING_LEAST;
         row->way = "rendezvous, copied to the device";
         row->why = "the owner copies while packets travel";
     }

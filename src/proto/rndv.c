@@ -7,7 +7,7 @@
 #include "proto/proto.h"
 #include "rndv/recv_device.h"
 #include "rndv/send.h"
-#include "rndv/stage.h"
+#include "rndv/staging.h"
 
 /*
  * A message that is announced; the receiver decides how its bytes are moved (docs/change/long-messages.md,
@@ -20,7 +20,7 @@ static int is_forced(const struct cw_protocol_ask *ask)
            (ask->fast && ask->lanes->plan->rndv_fast_min != ask->lanes->plan->rndv_min);
 }
 
-/* Whether messages of CW_STAGE_LEAST bytes are announced because memory of a GPU is copied at both ends. */
+/* Whether messages of CW_STAGING_LEAST bytes are announced because memory of a GPU is copied at both ends. */
 static int is_staged(const struct cw_protocol_ask *ask)
 {
     return ask->on_device && ask->force == CW_FORCE_NONE && !ask->lanes->plan->rndv_forced;
@@ -70,8 +70,8 @@ static int announce_query(const struct cw_protocol_ask *ask, struct cw_protocol_
                : (input->max_placed > 0) ? "rendezvous, received in place"
                                          : "rendezvous, in pieces";
     row->why = why(ask);
-    if (is_staged(ask) && row->first >= CW_STAGE_LEAST) {
-        row->first = CW_STAGE_LEAST;
+    if (is_staged(ask) && row->first >= CW_STAGING_LEAST) {
+        row->first = CW_STAGING_LEAST;
         row->way = "rendezvous, copied from and to the devices";
         row->why = "both ends copy while packets travel";
     }

@@ -15,7 +15,7 @@
 #include "rndv/chunks.h"
 #include "rndv/ipc.h"
 #include "rndv/send.h"
-#include "rndv/stage.h"
+#include "rndv/staging.h"
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {

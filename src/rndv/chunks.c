@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of rndv/chunks.h. The sender's copies are an open stage (rndv/stage.h). The receiver's copies end in
+ * Implementation of rndv/chunks.h. The sender's copies are an open stage (rndv/staging.h). The receiver's copies end in
  * the order of the chunks; an alarm looks at the first one, so that a sleeping program wakes up for it. Invariant: a
  * chunk is told as taken only after the copy from it has ended, and the sender's device writes to it only then.
  */
@@ -15,13 +15,13 @@
 #include "os/clock.h"
 #include "rndv/chunk_table.h"
 #include "rndv/send.h"
-#include "rndv/stage.h"
+#include "rndv/staging.h"
 
 int cw_chunks_are_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
 {
     const struct cw_md *md;
 
-    if (!cw_stage_is_worth(cursor, length) || ep->state != CW_EP_OPEN ||
+    if (!cw_staging_is_worth(cursor, length) || ep->state != CW_EP_OPEN ||
         ep->worker->context->config->rndv_scheme == CW_RNDV_AM) {
         return 0;
     }
@@ -211,10 +211,10 @@ void cw_chunks_end(struct cw_chunks *chunks)
 static ucs_status_t show(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    struct cw_stage *stage = send->cursor.stage;
+    struct cw_staging *staging = send->cursor.staging;
     const size_t offset = send->cursor.offset;
     size_t length;
-    const struct cw_chunk *chunk = cw_stage_chunk(stage, offset, &length);
+    const struct cw_chunk *chunk = cw_staging_chunk(staging, offset, &length);
     struct cw_wire_rndv_chunk packet;
     ucs_status_t status;
 
@@ -227,7 +227,7 @@ static ucs_status_t show(struct cw_request *request)
                                          .size = htole32((uint32_t)chunk->memory.length)};
     status = cw_lane_send_packet(request->ep->conn, CW_PACKET_RNDV_CHUNK, &packet, sizeof(packet));
     if (status == UCS_OK) {
-        cw_stage_shown(stage, offset);
+        cw_staging_shown(staging, offset);
         cw_dt_skip(&send->cursor, length);
     }
     return status;
@@ -238,8 +238,8 @@ static void await(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
 
-    if (!cw_stage_waits_for_peer(send->cursor.stage)) {
-        cw_stage_await(send->cursor.stage, cw_send_go_on, request);
+    if (!cw_staging_waits_for_peer(send->cursor.staging)) {
+        cw_staging_await(send->cursor.staging, cw_send_go_on, request);
     }
 }
 
@@ -254,7 +254,7 @@ static ucs_status_t go_on(struct cw_request *request)
         return CW_AGAIN;
     }
     while (send->cursor.offset < send->cursor.length) {
-        ready = cw_stage_ready(send->cursor.stage, &status);
+        ready = cw_staging_ready(send->cursor.staging, &status);
         if (status != UCS_OK) {
             cw_ep_fail(request->ep, status);
             return CW_AGAIN;
@@ -286,9 +286,9 @@ static ucs_status_t begin(struct cw_request *request)
     struct cw_send *send = cw_request_state(request);
     ucs_status_t status;
 
-    (void)cw_stage_ready(send->cursor.stage, &status);
-    if (status == UCS_OK && cw_stage_is_barren(send->cursor.stage)) {
-        cw_stage_undo(&send->cursor);
+    (void)cw_staging_ready(send->cursor.staging, &status);
+    if (status == UCS_OK && cw_staging_is_barren(send->cursor.staging)) {
+        cw_staging_undo(&send->cursor);
         return in_pieces(request);
     }
     return go_on(request);
@@ -302,7 +302,7 @@ ucs_status_t cw_chunks_or_data(struct cw_request *request)
         return CW_AGAIN;
     }
     if (!send->chunks || !cw_chunks_are_possible(request->ep, &send->cursor, send->cursor.length) ||
-        !cw_stage_open(&send->cursor, request->ep, send->cursor.length)) {
+        !cw_staging_open(&send->cursor, request->ep, send->cursor.length)) {
         return in_pieces(request);
     }
     send->phase = CW_SEND_CHUNKS;
@@ -315,11 +315,11 @@ ucs_status_t cw_chunks_withdraw(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
 
-    if (!cw_stage_is_quiet(send->cursor.stage)) {
-        cw_stage_await(send->cursor.stage, cw_send_go_on, request);
+    if (!cw_staging_is_quiet(send->cursor.staging)) {
+        cw_staging_await(send->cursor.staging, cw_send_go_on, request);
         return UCS_INPROGRESS;
     }
-    cw_stage_undo(&send->cursor);
+    cw_staging_undo(&send->cursor);
     return in_pieces(request);
 }
 
@@ -337,12 +337,12 @@ ucs_status_t cw_chunks_on_taken(struct ucp_ep *ep, const void *data, size_t leng
     }
     send = cw_request_state(request);
     if (send->phase != CW_SEND_CHUNKS ||
-        !cw_stage_taken(send->cursor.stage, le64toh(packet.offset), packet.keeps != 0)) {
+        !cw_staging_taken(send->cursor.staging, le64toh(packet.offset), packet.keeps != 0)) {
         return UCS_ERR_IO_ERROR;
     }
     if (send->cursor.offset < send->cursor.length) { /* the next copy begins at once */
-        (void)cw_stage_ready(send->cursor.stage, &status);
-        cw_stage_await(send->cursor.stage, cw_send_go_on, request);
+        (void)cw_staging_ready(send->cursor.staging, &status);
+        cw_staging_await(send->cursor.staging, cw_send_go_on, request);
     }
     return UCS_OK;
 }

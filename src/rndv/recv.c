@@ -19,7 +19,7 @@
 #include "rndv/ipc.h"
 #include "rndv/recv_device.h"
 #include "rndv/shares.h"
-#include "rndv/stage.h"
+#include "rndv/staging.h"
 #include "wire/rma.h"
 
 #define SHARE_BYTES (128u << 10)
@@ -109,7 +109,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     struct cw_rndv_recv *receive = cw_container_of(incoming, struct cw_rndv_recv, in);
 
     if (receive->cursor->class_id == CW_DT_STAGED && incoming->received == receive->offer.length) {
-        status = cw_stage_wait(receive->cursor->stage);
+        status = cw_staging_wait(receive->cursor->staging);
     }
     if (receive->chunks != NULL && cw_chunks_wait(receive->chunks) == UCS_OK) {
         status = UCS_OK;
@@ -151,8 +151,8 @@ static uint32_t piece_of(const struct cw_rndv_recv *receive)
 static void begin_receiving(struct cw_rndv_recv *receive)
 {
     set_phase(receive, RECEIVING);
-    if (cw_unlikely(cw_stage_is_worth(receive->cursor, receive->offer.length))) {
-        cw_stage_begin(receive->cursor, receive->in.ep->worker, receive->offer.length);
+    if (cw_unlikely(cw_staging_is_worth(receive->cursor, receive->offer.length))) {
+        cw_staging_begin(receive->cursor, receive->in.ep->worker, receive->offer.length);
     }
 }
 
@@ -526,8 +526,8 @@ static void drain(void *arg)
 {
     struct cw_rndv_recv *receive = arg;
 
-    if (cw_stage_left(receive->cursor->stage, &receive->status) > 0) {
-        cw_stage_await(receive->cursor->stage, drain, receive);
+    if (cw_staging_left(receive->cursor->staging, &receive->status) > 0) {
+        cw_staging_await(receive->cursor->staging, drain, receive);
     } else {
         finish(receive, receive->in.ep, receive->status);
     }

@@ -13,7 +13,7 @@
 #include "rndv/chunks.h"
 #include "rndv/ipc.h"
 #include "rndv/shares.h"
-#include "rndv/stage.h"
+#include "rndv/staging.h"
 
 /* Bytes and packets that one send gives to the transport before others get their turn. */
 #define TURN_BYTES   (256u << 10)
@@ -170,7 +170,7 @@ static ucs_status_t send_piece(struct cw_request *request)
         }
     }
     if (cw_unlikely(send->cursor.class_id == CW_DT_STAGED)) {
-        left = cw_stage_complete(send->cursor.stage) - send->cursor.offset;
+        left = cw_staging_complete(send->cursor.staging) - send->cursor.offset;
     }
     left = cw_smaller(left, send->piece) + sizeof(struct cw_wire_rndv_data);
     return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA,
@@ -190,13 +190,13 @@ void cw_send_go_on(void *arg)
 }
 
 /* UCS_OK: the stage has bytes to send. If the device fails, the endpoint fails, for the peer waits for these bytes. */
-static ucs_status_t look_at_stage(struct cw_request *request)
+static ucs_status_t look_at_staging(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
     ucs_status_t status;
     size_t ready;
 
-    ready = cw_stage_ready(send->cursor.stage, &status);
+    ready = cw_staging_ready(send->cursor.staging, &status);
     if (status != UCS_OK) {
         cw_ep_fail(request->ep, status);
         return CW_AGAIN;
@@ -204,7 +204,7 @@ static ucs_status_t look_at_stage(struct cw_request *request)
     if (ready > send->cursor.offset) {
         return UCS_OK;
     }
-    cw_stage_await(send->cursor.stage, cw_send_go_on, request);
+    cw_staging_await(send->cursor.staging, cw_send_go_on, request);
     return UCS_INPROGRESS;
 }
 
@@ -218,12 +218,12 @@ ucs_status_t cw_send_data(struct cw_request *request)
     if (cw_ep_must_pause(request->ep)) {
         return CW_AGAIN;
     }
-    if (cw_unlikely(send->cursor.offset == 0 && cw_stage_is_worth(&send->cursor, send->cursor.length))) {
-        cw_stage_begin(&send->cursor, request->worker, send->cursor.length);
+    if (cw_unlikely(send->cursor.offset == 0 && cw_staging_is_worth(&send->cursor, send->cursor.length))) {
+        cw_staging_begin(&send->cursor, request->worker, send->cursor.length);
     }
     while (send->cursor.offset < send->cursor.length) {
         begin = send->cursor.offset;
-        status = cw_unlikely(send->cursor.class_id == CW_DT_STAGED) ? look_at_stage(request) : UCS_OK;
+        status = cw_unlikely(send->cursor.class_id == CW_DT_STAGED) ? look_at_staging(request) : UCS_OK;
         if (status == UCS_OK) {
             status = send_piece(request);
         }

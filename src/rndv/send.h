@@ -14,7 +14,7 @@ ucs_status_t cw_send_data(struct cw_request *request);
  * from its first byte on by `attempt`. */
 void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
                         ucs_status_t (*attempt)(struct cw_request *request));
-/* For an alarm of a stage (rndv/stage.h): puts the request, which is on a list, into the endpoint's queue. */
+/* For an alarm of a stage (rndv/staging.h): puts the request, which is on a list, into the endpoint's queue. */
 void cw_send_go_on(void *request);
 /* As cw_send_from_start, for a receiver whose device may copy. `names`: it takes a name of the memory (rndv/ipc.h). */
 void cw_send_by_devices(struct cw_request *request, int names);

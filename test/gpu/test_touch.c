@@ -14,7 +14,7 @@
 #define LENGTH ((size_t)1 << 20)
 #include "api/call.h"
 #include "mem/copy.h"
-#include "mem/cuda/cuda_stage.h"
+#include "mem/cuda/cuda_staging.h"
 #include "standin_memory.h"
 
 #define SHORT 100

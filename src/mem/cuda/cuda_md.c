@@ -10,7 +10,7 @@
 #include "mem/cuda/cuda.h"
 #include "mem/cuda/cuda_peer.h"
 #include "mem/cuda/cuda_span.h"
-#include "mem/cuda/cuda_stage.h"
+#include "mem/cuda/cuda_staging.h"
 #include "mem/rocm/rocm_md.h"
 #include "os/loaded.h"
 
@@ -160,11 +160,11 @@ static ucs_status_t slot_copy_out(const struct cw_md *md, void *to, const void *
     return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy_out(cuda, to, from, length);
 }
 
-static void *slot_stage(const struct cw_md *md, const void *device, size_t length)
+static void *slot_staging(const struct cw_md *md, const void *device, size_t length)
 {
     const struct cuda_driver *cuda = driver_of(md);
 
-    return (cuda == NULL) ? NULL : cw_cuda_stage(cuda, device, length);
+    return (cuda == NULL) ? NULL : cw_cuda_staging(cuda, device, length);
 }
 
 static void slot_unstage(const struct cw_md *md, void *memory)
@@ -270,7 +270,7 @@ static ucs_status_t slot_export_span(const struct cw_md *md, const struct cw_md_
         .copy        = slot_copy,                                                                                      \
         .copy_in     = slot_copy_in,                                                                                   \
         .copy_out    = slot_copy_out,                                                                                  \
-        .stage       = slot_stage,                                                                                     \
+        .staging       = slot_staging,                                                                                 \
         .unstage     = slot_unstage,                                                                                   \
         .start       = slot_start,                                                                                     \
         .poll        = slot_poll,                                                                                      \

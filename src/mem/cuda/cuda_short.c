@@ -16,7 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/compiler.h"
-#include "mem/cuda/cuda_stage.h"
+#include "mem/cuda/cuda_staging.h"
 #include "os/clock.h"
 
 #define FLAG_SPACE   ((size_t)64) /* the flag lies in front of the bytes, in a cache line of its own */
@@ -34,7 +34,7 @@ struct buffer {
 
 static int buffer_get(const struct cuda_driver *cuda, const void *device, struct buffer *buffer)
 {
-    *buffer = (struct buffer){.memory = cw_cuda_stage(cuda, device, BUFFER)};
+    *buffer = (struct buffer){.memory = cw_cuda_staging(cuda, device, BUFFER)};
     return buffer->memory != NULL;
 }
 

@@ -2,13 +2,13 @@
 /*
  * Behind the slots of a domain for copies that go on after the call (mem/md.h).
  */
-#ifndef CW_MEM_CUDA_STAGE_H
-#define CW_MEM_CUDA_STAGE_H
+#ifndef CW_MEM_CUDA_STAGING_H
+#define CW_MEM_CUDA_STAGING_H
 
 #include "mem/cuda/cuda_driver.h"
 #include "mem/md.h"
 
-void *cw_cuda_stage(const struct cuda_driver *cuda, const void *device, size_t length);
+void *cw_cuda_staging(const struct cuda_driver *cuda, const void *device, size_t length);
 void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory);
 /* As cw_cuda_unstage; the memory is not kept for the next copy. */
 void cw_cuda_drop(const struct cuda_driver *cuda, void *memory);

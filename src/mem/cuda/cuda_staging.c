@@ -7,7 +7,7 @@
  */
 #include "base/list.h"
 #include "base/log.h"
-#include "mem/cuda/cuda_stage.h"
+#include "mem/cuda/cuda_staging.h"
 #include "mem/cuda/cuda.h"
 #include "os/lock.h"
 
@@ -77,7 +77,7 @@ static void buffer_free(const struct cuda_driver *cuda, struct buffer *buffer)
     free(buffer);
 }
 
-void *cw_cuda_stage(const struct cuda_driver *cuda, const void *device, size_t length)
+void *cw_cuda_staging(const struct cuda_driver *cuda, const void *device, size_t length)
 {
     struct pool *pool = &pools[cuda->kind->number];
     struct buffer *buffer, *found = NULL;
