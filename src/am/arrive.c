@@ -250,11 +250,11 @@ void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t leng
     on_other(ep, id, data, length);
 }
 
-static char *place(struct cw_incoming *incoming, size_t length)
+static char *place(struct cw_reassembly *reassembly, size_t length)
 {
-    struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
+    struct cw_am_desc *desc = cw_container_of(reassembly, struct cw_am_desc, in);
 
-    return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_room(incoming->ep->worker, desc, length) : NULL;
+    return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_room(reassembly->ep->worker, desc, length) : NULL;
 }
 
 /* Adds bytes to a message in state PIECES, and counts the growth of its memory for the endpoint. */
@@ -271,25 +271,25 @@ static ucs_status_t add_piece(struct ucp_ep *ep, struct cw_am_desc *desc, const 
     return status;
 }
 
-static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t length)
+static ucs_status_t piece(struct cw_reassembly *reassembly, const void *data, size_t length)
 {
-    struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
+    struct cw_am_desc *desc = cw_container_of(reassembly, struct cw_am_desc, in);
 
-    return (desc->state == CW_AM_DESC_PIECES) ? add_piece(incoming->ep, desc, data, length) : UCS_OK;
+    return (desc->state == CW_AM_DESC_PIECES) ? add_piece(reassembly->ep, desc, data, length) : UCS_OK;
 }
 
-static void complete(struct cw_incoming *incoming)
+static void complete(struct cw_reassembly *reassembly)
 {
-    struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
-    struct message message = {.ep = incoming->ep,
+    struct cw_am_desc *desc = cw_container_of(reassembly, struct cw_am_desc, in);
+    struct message message = {.ep = reassembly->ep,
                    .header_length = desc->header_length,
                    .id = desc->handler,
                    .flags = desc->flags,
-                   .length = incoming->total};
+                   .length = reassembly->total};
     const struct cw_am_handler *handler;
 
-    cw_ep_let_go(incoming->ep, desc->kept);
-    cw_incoming_detach(incoming);
+    cw_ep_let_go(reassembly->ep, desc->kept);
+    cw_reassembly_detach(reassembly);
     desc = cw_am_pieces_end(message.ep->worker, desc);
     message.header = (char *)cw_am_desc_data(desc) + message.length;
     handler = (desc->state == CW_AM_DESC_DISCARDED || cw_ep_was_closed(message.ep)) ? NULL : find_handler(&message);
@@ -300,14 +300,14 @@ static void complete(struct cw_incoming *incoming)
     deliver_desc(handler, &message, desc);
 }
 
-static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status)
 {
-    struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
+    struct cw_am_desc *desc = cw_container_of(reassembly, struct cw_am_desc, in);
 
     if (desc->state == CW_AM_DESC_ANNOUNCED) { /* the program holds the descriptor */
         desc->state = CW_AM_DESC_LOST;
         desc->status = status;
-        cw_list_add_tail(&ep->worker->am->kept, &incoming->link);
+        cw_list_add_tail(&ep->worker->am->kept, &reassembly->link);
     } else {
         cw_am_desc_free(desc);
     }
@@ -316,7 +316,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 /* No honest sender sends more than this without an announcement, so the receiver refuses a longer message. */
 #define MAX_EAGER (UINT64_C(1) << 38)
 
-static const struct cw_incoming_kind am_kind = {.piece = piece, .place = place, .complete = complete, .lost = lost};
+static const struct cw_reassembly_kind am_kind = {.piece = piece, .place = place, .complete = complete, .lost = lost};
 
 ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
 {
@@ -329,7 +329,7 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     memcpy(&first, data, sizeof(first));
     total = le64toh(first.total);
     if (!decode(ep, &first.am, sizeof(first), data, length, &message) || total <= message.length ||
-        total > MAX_EAGER || !cw_incoming_may_begin(ep, le32toh(first.message))) {
+        total > MAX_EAGER || !cw_reassembly_may_begin(ep, le32toh(first.message))) {
         return UCS_ERR_IO_ERROR;
     }
     if (cw_ep_was_closed(ep)) {
@@ -352,7 +352,7 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     desc->in.in_pieces = 1;
     desc->handler = message.id;
     desc->flags = message.flags;
-    cw_incoming_add_partial(&desc->in, ep);
+    cw_reassembly_add_partial(&desc->in, ep);
     return UCS_OK;
 }
 
@@ -371,7 +371,7 @@ static void deliver_offer(const struct cw_am_handler *handler, struct message *m
         cw_am_desc_free(desc);
     } else if (desc->state == CW_AM_DESC_ANNOUNCED && status != UCS_INPROGRESS) {
         cw_rndv_recv_refuse(message->ep, &offer, UCS_STATUS_IS_ERR(status) ? status : UCS_OK);
-        cw_incoming_detach(&desc->in);
+        cw_reassembly_detach(&desc->in);
         cw_am_desc_free(desc);
     }
 }
@@ -426,7 +426,7 @@ ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     desc->send_id = offer.send_id;
     desc->address = offer.address;
     keep_keys(desc, &offer);
-    cw_incoming_add(&desc->in, ep);
+    cw_reassembly_add(&desc->in, ep);
     deliver_offer(handler, &message, desc);
     return UCS_OK;
 }

@@ -19,7 +19,7 @@
 
 #include "am/am.h"
 #include "msg/datatype.h"
-#include "msg/incoming.h"
+#include "msg/reassembly.h"
 #include "rndv/recv.h"
 
 enum cw_am_desc_state {
@@ -36,7 +36,7 @@ enum cw_am_desc_state {
 #define CW_AM_AT_ONCE    (UINT64_C(1) << 20) /* messages up to this length get their memory at once */
 
 struct cw_am_desc {
-    alignas(16) struct cw_incoming in;
+    alignas(16) struct cw_reassembly in;
     union {
         uint64_t send_id;           /* ANNOUNCED: the sender's id of the message */
         struct cw_iface *lender;    /* EAGER, is_lent: this interface gets `memory` back, its packet */

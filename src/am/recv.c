@@ -152,7 +152,7 @@ static void drop(struct cw_am_desc *desc, ucs_status_t status)
 
     if (desc->state == CW_AM_DESC_ANNOUNCED) {
         cw_rndv_recv_refuse(desc->in.ep, &offer, status);
-        cw_incoming_detach(&desc->in);
+        cw_reassembly_detach(&desc->in);
     } else {
         cw_list_remove(&desc->in.link);
     }
@@ -283,7 +283,7 @@ static ucs_status_ptr_t take_announced(struct cw_request *request, struct cw_am_
     desc->state = CW_AM_DESC_FETCHING;
     state->desc = desc;
     status = cw_rndv_recv_start(ep, &offer, request, &state->cursor);
-    cw_incoming_detach(&desc->in);
+    cw_reassembly_detach(&desc->in);
     if (status == UCS_INPROGRESS) {
         return cw_request_handle(request);
     }

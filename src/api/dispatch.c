@@ -9,7 +9,7 @@
 #include "core/failover/failover.h"
 #include "core/lanes.h"
 #include "msg/credit.h"
-#include "msg/incoming.h"
+#include "msg/reassembly.h"
 #include "msg/msg.h"
 #include "rma/put_list.h"
 #include "rma/rma.h"
@@ -57,7 +57,7 @@ static const struct handler {
     [CW_PACKET_TAG_EAGER] = {cw_tag_on_eager, AT_LEAST(struct cw_wire_tag)},
     [CW_PACKET_TAG_SYNC] = {cw_tag_on_sync, AT_LEAST(struct cw_wire_tag_sync)},
     [CW_PACKET_TAG_FIRST] = {cw_tag_on_first, MORE_THAN(struct cw_wire_tag_first)},
-    [CW_PACKET_NEXT] = {cw_incoming_on_next, MORE_THAN(struct cw_wire_next)},
+    [CW_PACKET_NEXT] = {cw_reassembly_on_next, MORE_THAN(struct cw_wire_next)},
     [CW_PACKET_TAG_ACK] = {cw_tag_on_ack, EXACTLY(struct cw_wire_tag_ack)},
     [CW_PACKET_TAG_RTS] = {cw_tag_on_rts, AT_LEAST(struct cw_wire_tag_rts)},
     [CW_PACKET_RNDV_READY] = {cw_send_on_ready, AT_LEAST(struct cw_wire_rndv_ready)},
@@ -182,7 +182,7 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
         return place_further(ep, conn, id, header, length, iov);
     }
     return (id == CW_PACKET_RNDV_DATA) ? cw_rndv_recv_place(ep, header, length, iov) :
-           (id == CW_PACKET_NEXT) ? cw_incoming_place(ep, header, length, iov) :
+           (id == CW_PACKET_NEXT) ? cw_reassembly_place(ep, header, length, iov) :
            (id == CW_PACKET_PUT_LIST) ? cw_put_list_place(ep, header, length, iov) : 0;
 }
 
@@ -209,7 +209,7 @@ void cw_op_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t l
     if (is_further(ep, conn)) {
         placed_further(ep, conn, header, length);
     } else if (id == CW_PACKET_NEXT) {
-        cw_incoming_placed(conn->user, header, length);
+        cw_reassembly_placed(conn->user, header, length);
     } else if (id == CW_PACKET_PUT_LIST) {
         cw_put_list_placed(conn->user, header, length);
     } else {

@@ -11,7 +11,7 @@
 #include "connect/cm.h"
 #include "connect/connect.h"
 #include "connect/further.h"
-#include "msg/incoming.h"
+#include "msg/reassembly.h"
 #include "msg/msg.h"
 #include "os/random.h"
 #include "proto/info.h"
@@ -94,21 +94,21 @@ static void ep_init(struct ucp_ep *ep)
 
     *state = (struct cw_op_ep){.next_message_id = (uint32_t)cw_counter_start,
                                .pair_generation = (uint32_t)cw_counter_start & CW_CLAIM_MAX_GENERATION};
-    cw_list_init(&state->incoming.receiving);
-    cw_list_init(&state->incoming.partial);
-    cw_list_init(&state->incoming.stored);
+    cw_list_init(&state->reassembly.receiving);
+    cw_list_init(&state->reassembly.partial);
+    cw_list_init(&state->reassembly.stored);
 }
 
 static int ep_expects(const struct ucp_ep *ep)
 {
-    const struct cw_op_incoming *incoming = &cw_op_ep(ep)->incoming;
+    const struct cw_op_reassembly *reassembly = &cw_op_ep(ep)->reassembly;
 
-    return !cw_list_empty(&incoming->receiving) || !cw_list_empty(&incoming->partial);
+    return !cw_list_empty(&reassembly->receiving) || !cw_list_empty(&reassembly->partial);
 }
 
 static void ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
-    cw_incoming_ep_lost(ep, status);
+    cw_reassembly_ep_lost(ep, status);
     cw_tag_ep_lost(ep);
     cw_stream_ep_lost(ep, status);
     cw_rma_ep_lost(ep, status);

@@ -22,8 +22,8 @@ struct cw_op_credit {
     uint64_t untold;            /* ... and the peer was not told yet */
 };
 
-/* Objects that the endpoint and its peer have not finished (msg/incoming.h). */
-struct cw_op_incoming {
+/* Objects that the endpoint and its peer have not finished (msg/reassembly.h). */
+struct cw_op_reassembly {
     struct cw_list receiving;   /* transfers and answers, of any number */
     struct cw_list partial;     /* the objects that packets have to find */
     struct cw_list stored;      /* complete, but not received by the program */
@@ -33,7 +33,7 @@ struct cw_op_incoming {
 
 struct cw_op_ep {
     struct cw_op_credit credit;
-    struct cw_op_incoming incoming;
+    struct cw_op_reassembly reassembly;
     uint64_t announced_round;   /* msg/send: worker->round of the last announcement */
     uint32_t next_message_id;   /* msg/send: of the next message in several packets */
     uint32_t fences;            /* rma/rma: fences that active messages have to wait for */

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "core/ep_round.h"
 #include "core/lane_copies.h"
-#include "msg/incoming.h"
+#include "msg/reassembly.h"
 #include "msg/msg.h"
 #include "rndv/chunk_table.h"
 #include "rndv/chunks.h"
@@ -30,7 +30,7 @@
 enum phase { WAITING, COPYING, RECEIVING, MOVING, NAMING, IPC, CHUNKS };
 
 struct cw_rndv_recv {
-    struct cw_incoming in;
+    struct cw_reassembly in;
     struct cw_job job;
     struct cw_request *request;
     struct cw_dt_cursor *cursor;
@@ -96,7 +96,7 @@ static void finish(struct cw_rndv_recv *receive, struct ucp_ep *ep, ucs_status_t
     if (receive->in.ep != NULL) {
         cw_shares_release(ep, &receive->shares);
     }
-    cw_incoming_detach(&receive->in);
+    cw_reassembly_detach(&receive->in);
     cw_idmap_remove(&ep->worker->msg->receives, receive->id);
     free(receive);
     cw_request_complete(request, status);
@@ -104,11 +104,11 @@ static void finish(struct cw_rndv_recv *receive, struct ucp_ep *ep, ucs_status_t
 
 /* If all bytes arrived and are only being copied to the device, the message is complete although the endpoint is lost.
  */
-static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status)
 {
-    struct cw_rndv_recv *receive = cw_container_of(incoming, struct cw_rndv_recv, in);
+    struct cw_rndv_recv *receive = cw_container_of(reassembly, struct cw_rndv_recv, in);
 
-    if (receive->cursor->class_id == CW_DT_STAGED && incoming->received == receive->offer.length) {
+    if (receive->cursor->class_id == CW_DT_STAGED && reassembly->received == receive->offer.length) {
         status = cw_staging_wait(receive->cursor->staging);
     }
     if (receive->chunks != NULL && cw_chunks_wait(receive->chunks) == UCS_OK) {
@@ -117,7 +117,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     finish(receive, ep, status);
 }
 
-static const struct cw_incoming_kind receive_kind = {.lost = lost};
+static const struct cw_reassembly_kind receive_kind = {.lost = lost};
 
 static void send_ready(struct cw_rndv_recv *receive, enum cw_wire_rndv_mode mode, uint64_t address, uint32_t piece)
 {
@@ -407,7 +407,7 @@ static struct cw_rndv_recv *receive_new(struct ucp_ep *ep, const struct cw_offer
     }
     receive->is_placeable = cw_dt_is_memory(cursor) && cw_dt_fits_iov(cursor, CW_PLACE_MAX_IOV);
     cw_list_init(&receive->job.link);
-    cw_incoming_add(&receive->in, ep);
+    cw_reassembly_add(&receive->in, ep);
     return receive;
 }
 
@@ -742,14 +742,15 @@ ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t 
 void cw_rndv_recv_quiesce(struct ucp_ep *ep)
 {
     const uint64_t give_up_ns = cw_clock_ns() + QUIESCE_NS;
-    struct cw_incoming *incoming;
+    struct cw_reassembly *reassembly;
     struct cw_rndv_recv *receive;
     uint64_t claimed;
 
-    cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.receiving, struct cw_incoming, link)
+    cw_list_for_each(reassembly, &cw_op_ep(ep)->reassembly.receiving, struct cw_reassembly, link)
     {
-        receive = cw_container_of(incoming, struct cw_rndv_recv, in);
-        if (incoming->kind != &receive_kind || !receive->asked || receive->unannounced || receive->phase == RECEIVING) {
+        receive = cw_container_of(reassembly, struct cw_rndv_recv, in);
+        if (reassembly->kind != &receive_kind || !receive->asked || receive->unannounced ||
+            receive->phase == RECEIVING) {
             continue;
         }
         claimed = cw_claim_end(receive->shares.claim, receive->shares.generation);

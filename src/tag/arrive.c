@@ -97,18 +97,18 @@ ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request
         memcpy(&offer.keys, desc->data, sizeof(offer.keys));
     }
     status = cw_rndv_recv_start(ep, &offer, request, &state->cursor);
-    cw_incoming_detach(&desc->in);
+    cw_reassembly_detach(&desc->in);
     cw_tag_desc_free(worker, desc);
     return status;
 }
 
-static char *place(struct cw_incoming *incoming, size_t length)
+static char *place(struct cw_reassembly *reassembly, size_t length)
 {
-    struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
+    struct ucp_recv_desc *desc = cw_container_of(reassembly, struct ucp_recv_desc, in);
     const struct cw_tag_recv_state *state;
 
     if (desc->request == NULL) {
-        return desc->data + incoming->received;
+        return desc->data + reassembly->received;
     }
     state = cw_request_state(desc->request);
     if (state->status == UCS_OK && state->cursor.class_id == UCP_DATATYPE_GENERIC) {
@@ -118,15 +118,15 @@ static char *place(struct cw_incoming *incoming, size_t length)
            state->cursor.contig + state->cursor.offset : NULL;
 }
 
-static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t length)
+static ucs_status_t piece(struct cw_reassembly *reassembly, const void *data, size_t length)
 {
-    struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
+    struct ucp_recv_desc *desc = cw_container_of(reassembly, struct ucp_recv_desc, in);
 
     if (desc->request == NULL) {
-        if (data != desc->data + incoming->received) {
-            cw_bytes_copy_any(desc->data + incoming->received, data, length);
+        if (data != desc->data + reassembly->received) {
+            cw_bytes_copy_any(desc->data + reassembly->received, data, length);
         }
-    } else if (cw_tag_cursor(desc->request)->class_id == UCP_DATATYPE_CONTIG && data == place(incoming, length)) {
+    } else if (cw_tag_cursor(desc->request)->class_id == UCP_DATATYPE_CONTIG && data == place(reassembly, length)) {
         cw_dt_skip(cw_tag_cursor(desc->request), length);
     } else {
         cw_tag_store(desc->request, data, length);
@@ -134,32 +134,32 @@ static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t
     return UCS_OK;
 }
 
-static void complete(struct cw_incoming *incoming)
+static void complete(struct cw_reassembly *reassembly)
 {
-    struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
+    struct ucp_recv_desc *desc = cw_container_of(reassembly, struct ucp_recv_desc, in);
     struct cw_request *request = desc->request;
 
     if (request != NULL) {
-        cw_incoming_detach(incoming);
+        cw_reassembly_detach(reassembly);
         cw_tag_desc_free(request->worker, desc);
         finish(request);
     } else if (desc->id == 0) {
-        cw_incoming_store(incoming);
+        cw_reassembly_store(reassembly);
     } else {
-        cw_incoming_await(incoming);
+        cw_reassembly_await(reassembly);
     }
 }
 
-static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status)
 {
-    struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
+    struct ucp_recv_desc *desc = cw_container_of(reassembly, struct ucp_recv_desc, in);
     struct cw_request *request = desc->request;
 
     cw_tag_desc_keep(ep->worker, desc);
     if (!desc->announced) {
         desc->id = 0;
-        if (incoming->received == incoming->total) { /* complete: the program can still receive it */
-            desc->left = desc->queued && cw_op_leave(ep->worker, incoming->total + CW_KEPT_ONE);
+        if (reassembly->received == reassembly->total) { /* complete: the program can still receive it */
+            desc->left = desc->queued && cw_op_leave(ep->worker, reassembly->total + CW_KEPT_ONE);
             if (desc->left || !desc->queued) {
                 return;
             }
@@ -178,12 +178,12 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     }
 }
 
-static const struct cw_incoming_kind message_kind = {
+static const struct cw_reassembly_kind message_kind = {
     .piece = piece, .place = place, .complete = complete, .lost = lost};
 
 static inline void fill_desc(const struct ucp_ep *ep, struct ucp_recv_desc *desc, uint64_t total, uint64_t id)
 {
-    desc->in = (struct cw_incoming){.kind = &message_kind, .total = total};
+    desc->in = (struct cw_reassembly){.kind = &message_kind, .total = total};
     desc->request = NULL; /* each member alone: clearing the whole struct takes a slow instruction */
     desc->id = id;
     desc->announced = 0;
@@ -229,7 +229,7 @@ static CW_NOINLINE ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint6
     }
     cw_bytes_copy_short(desc->data, data, length);
     desc->in.received = length;
-    cw_incoming_add(&desc->in, ep);
+    cw_reassembly_add(&desc->in, ep);
     enqueue(ep->worker, desc, tag);
     return UCS_OK;
 }
@@ -251,7 +251,7 @@ static CW_NOINLINE ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, cons
         cw_bytes_copy_short(desc->data, data, length);
     }
     desc->in.received = length;
-    cw_incoming_add_stored(&desc->in, ep);
+    cw_reassembly_add_stored(&desc->in, ep);
     enqueue(ep->worker, desc, tag);
     return UCS_OK;
 }
@@ -324,7 +324,7 @@ static CW_NOINLINE void on_other_short(struct ucp_ep *ep, uint8_t id, const void
     memcpy(&header, data, sizeof(header));
     desc->in.received = payload;
     cw_bytes_copy_few(desc->data, (const char *)data + sizeof(header), payload);
-    cw_incoming_add_stored(&desc->in, ep);
+    cw_reassembly_add_stored(&desc->in, ep);
     enqueue(ep->worker, desc, le64toh(header.tag));
 }
 
@@ -491,7 +491,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     tag = le64toh(header.tag);
     total = le64toh(header.total);
     sync_id = le64toh(header.sync_id);
-    if (total <= length || !cw_incoming_may_begin(ep, le32toh(header.message)) || !cw_credit_arrived(ep, total)) {
+    if (total <= length || !cw_reassembly_may_begin(ep, le32toh(header.message)) || !cw_credit_arrived(ep, total)) {
         return UCS_ERR_IO_ERROR;
     }
     if (sync_id != 0 && cw_unlikely(cw_tag_is_own(ep)) && !cw_tag_lands(ep, sync_id)) {
@@ -513,7 +513,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     desc->in.number = le32toh(header.message);
     desc->in.in_pieces = 1;
     desc->in.received = length;
-    cw_incoming_add_partial(&desc->in, ep);
+    cw_reassembly_add_partial(&desc->in, ep);
     if (match == NULL) {
         cw_bytes_copy_any(desc->data, payload, length);
         enqueue(ep->worker, desc, tag);
@@ -552,7 +552,7 @@ static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct
         return UCS_ERR_IO_ERROR;
     }
     desc->in.kept = 1;
-    cw_incoming_add(&desc->in, ep);
+    cw_reassembly_add(&desc->in, ep);
     enqueue(ep->worker, desc, tag);
     return UCS_OK;
 }
@@ -637,7 +637,7 @@ void cw_tag_cleanup(struct ucp_worker *worker)
             cw_warn("worker %s: unexpected tag message %016llx of %llu bytes was not matched", worker->name,
                     (unsigned long long)desc->match.tag, (unsigned long long)desc->in.total);
         }
-        cw_incoming_detach(&desc->in);
+        cw_reassembly_detach(&desc->in);
         cw_tag_desc_free(worker, desc);
     }
     cw_tag_spares_cleanup(&worker->tag->spares);

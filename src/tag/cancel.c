@@ -68,51 +68,51 @@ void cw_tag_ep_lost(struct ucp_ep *ep)
     }
 }
 
-static ucs_status_t swallow_piece(struct cw_incoming *incoming CW_UNUSED, const void *data CW_UNUSED,
+static ucs_status_t swallow_piece(struct cw_reassembly *reassembly CW_UNUSED, const void *data CW_UNUSED,
                                   size_t length CW_UNUSED)
 {
     return UCS_OK;
 }
 
-static char *no_place(struct cw_incoming *incoming CW_UNUSED, size_t length CW_UNUSED)
+static char *no_place(struct cw_reassembly *reassembly CW_UNUSED, size_t length CW_UNUSED)
 {
     return NULL;
 }
 
-static void swallowed(struct cw_incoming *incoming)
+static void swallowed(struct cw_reassembly *reassembly)
 {
-    cw_incoming_detach(incoming);
-    free(incoming);
+    cw_reassembly_detach(reassembly);
+    free(reassembly);
 }
 
-static void lost(struct cw_incoming *incoming, struct ucp_ep *ep CW_UNUSED, ucs_status_t status CW_UNUSED)
+static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep CW_UNUSED, ucs_status_t status CW_UNUSED)
 {
-    free(incoming);
+    free(reassembly);
 }
 
-static const struct cw_incoming_kind swallow_kind = {
+static const struct cw_reassembly_kind swallow_kind = {
     .piece = swallow_piece, .place = no_place, .complete = swallowed, .lost = lost};
 
 /* Makes an entry that discards pieces; it is on no list yet. NULL: no memory. */
-static struct cw_incoming *swallow_new(uint64_t total, uint64_t received, uint32_t number)
+static struct cw_reassembly *swallow_new(uint64_t total, uint64_t received, uint32_t number)
 {
-    struct cw_incoming *incoming = malloc(sizeof(*incoming));
+    struct cw_reassembly *reassembly = malloc(sizeof(*reassembly));
 
-    if (incoming != NULL) {
-        *incoming = (struct cw_incoming){
+    if (reassembly != NULL) {
+        *reassembly = (struct cw_reassembly){
             .kind = &swallow_kind, .total = total, .received = received, .number = number, .in_pieces = 1};
     }
-    return incoming;
+    return reassembly;
 }
 
 ucs_status_t cw_tag_swallow(struct ucp_ep *ep, uint64_t total, uint64_t received, uint32_t number)
 {
-    struct cw_incoming *incoming = swallow_new(total, received, number);
+    struct cw_reassembly *reassembly = swallow_new(total, received, number);
 
-    if (incoming == NULL) {
+    if (reassembly == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    cw_incoming_add_partial(incoming, ep);
+    cw_reassembly_add_partial(reassembly, ep);
     cw_credit_consumed(ep, total);
     return UCS_OK;
 }
@@ -124,7 +124,7 @@ static void remove_message(struct ucp_ep *ep, struct ucp_recv_desc *desc)
     if (!desc->announced) {
         cw_credit_consumed(ep, desc->in.total);
     }
-    cw_incoming_detach(&desc->in);
+    cw_reassembly_detach(&desc->in);
     cw_tag_desc_free(ep->worker, desc);
 }
 
@@ -132,7 +132,7 @@ static void remove_message(struct ucp_ep *ep, struct ucp_recv_desc *desc)
 static int take_back(struct ucp_ep *ep, uint64_t send_id)
 {
     struct ucp_recv_desc *desc = cw_tag_desc_find(ep, send_id);
-    struct cw_incoming *rest;
+    struct cw_reassembly *rest;
 
     if (desc == NULL || desc->in.placing) {
         return 0; /* matched meanwhile, or the transport is writing its next piece */
@@ -142,7 +142,7 @@ static int take_back(struct ucp_ep *ep, uint64_t send_id)
         if (rest == NULL) {
             return 0;
         }
-        cw_incoming_add_partial(rest, ep);
+        cw_reassembly_add_partial(rest, ep);
     }
     remove_message(ep, desc);
     return 1;

@@ -117,7 +117,7 @@ static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv
     cw_tag_store(request, desc->data, desc->in.received);
     cw_tag_matched(request->worker, desc);
     if (desc->in.received == desc->in.total) {
-        cw_incoming_detach(&desc->in);
+        cw_reassembly_detach(&desc->in);
         cw_tag_desc_free(request->worker, desc);
         return complete_now(request, param);
     }
@@ -181,7 +181,7 @@ static CW_INLINE ucs_status_ptr_t take_here(struct ucp_worker *worker, void *buf
         *param->recv_info.tag_info = (ucp_tag_recv_info_t){.sender_tag = desc->match.tag, .length = total};
     }
     cw_tag_matched(worker, desc);
-    cw_incoming_detach(&desc->in);
+    cw_reassembly_detach(&desc->in);
     cw_tag_desc_free(worker, desc);
     return UCS_STATUS_PTR(UCS_OK);
 }

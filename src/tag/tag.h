@@ -11,7 +11,7 @@
 
 #include "core/ep.h"
 #include "msg/datatype.h"
-#include "msg/incoming.h"
+#include "msg/reassembly.h"
 #include "tag/match.h"
 #include "tag/spare.h"
 
@@ -33,7 +33,7 @@ void cw_tag_cleanup(struct ucp_worker *worker);
  * It is one allocation of its own size, with the data of the message. */
 struct ucp_recv_desc {
     struct cw_tag_message match;     /* queued while `queued` */
-    struct cw_incoming in;           /* while pieces, an answer or credit are outstanding, or it is only announced */
+    struct cw_reassembly in;         /* while pieces, an answer or credit are outstanding, or it is only announced */
     union {
         struct cw_request *request;       /* the matched receive, while pieces are missing */
         struct ucp_recv_desc *next_spare; /* tag/spare.h */

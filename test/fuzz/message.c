@@ -179,12 +179,12 @@ static void send_next(struct input *input, int placed)
     const unsigned message = take(input), wrong = take(input);
     const size_t length = (wrong & 0x40) ? 60000 : take(input);
     struct cw_wire_next next = {.message = htole32(message % 70)};
-    const struct cw_incoming *incoming;
+    const struct cw_reassembly *reassembly;
     struct iovec iov;
 
-    cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.partial, struct cw_incoming, link) {
-        if (incoming->in_pieces && incoming->number == message % 70) {
-            next.offset = htole64(incoming->received + (wrong == 0xff));
+    cw_list_for_each(reassembly, &cw_op_ep(ep)->reassembly.partial, struct cw_reassembly, link) {
+        if (reassembly->in_pieces && reassembly->number == message % 70) {
+            next.offset = htole64(reassembly->received + (wrong == 0xff));
         }
     }
     if (!placed) {

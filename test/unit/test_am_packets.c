@@ -19,7 +19,7 @@
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
-#include "msg/incoming.h"
+#include "msg/reassembly.h"
 #include "msg/op_ep.h"
 #include "test_alone.h"
 #include "wire/packet.h"
@@ -412,12 +412,12 @@ static void test_pieces_for_a_closed_endpoint(void **state)
     (void)state;
     ep->handle = CW_HANDLE_CLOSED;
     feed_first(KEEPER, 3, CW_AM_AT_ONCE, 1, 3, 10);
-    desc = cw_container_of(cw_op_ep(ep)->incoming.partial.next, struct cw_am_desc, in.link);
+    desc = cw_container_of(cw_op_ep(ep)->reassembly.partial.next, struct cw_am_desc, in.link);
     assert_int_equal(desc->state, CW_AM_DESC_DISCARDED);
     for (size_t at = 10; at < CW_AM_AT_ONCE; at += 65531) {
         feed_next(1, at, (CW_AM_AT_ONCE - at < 65531) ? CW_AM_AT_ONCE - at : 65531);
     }
-    assert_true(cw_list_empty(&cw_op_ep(ep)->incoming.partial));
+    assert_true(cw_list_empty(&cw_op_ep(ep)->reassembly.partial));
     assert_int_equal(calls, 0);
     assert_int_equal(ep->state, CW_EP_OPEN);
     ep->handle = CW_HANDLE_NONE;
@@ -448,7 +448,7 @@ static void test_receive_without_memory(void **state)
     }
     assert_int_equal(ucp_request_check_status(sent), UCS_ERR_NO_MEMORY);
     ucp_request_free(sent);
-    assert_true(cw_list_empty(&cw_op_ep(ep)->incoming.receiving));
+    assert_true(cw_list_empty(&cw_op_ep(ep)->reassembly.receiving));
 }
 
 #ifdef NDEBUG

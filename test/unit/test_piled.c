@@ -26,7 +26,7 @@ static const ucp_request_param_t plain;
 static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h ep;
-static struct cw_incoming *middle;  /* of what waits: its link leads nowhere while the trap is set */
+static struct cw_reassembly *middle; /* of what waits: its link leads nowhere while the trap is set */
 static struct cw_list middle_link;
 
 static int set_up(void **state)
@@ -104,12 +104,12 @@ static void last_piece(uint32_t number)
 
 static void set_trap(void)
 {
-    struct cw_list *link = &cw_op_ep(ep)->incoming.receiving;
+    struct cw_list *link = &cw_op_ep(ep)->reassembly.receiving;
 
     for (unsigned i = 0; i <= MANY / 2; i++) {
         link = link->next;
     }
-    middle = cw_container_of(link, struct cw_incoming, link);
+    middle = cw_container_of(link, struct cw_reassembly, link);
     middle_link = middle->link;
     middle->link.next = middle->link.prev = (struct cw_list *)(uintptr_t)sizeof(struct cw_list);
 }
@@ -179,9 +179,9 @@ static void test_complete_messages_are_not_in_the_way(void **state)
     for (uint32_t number = 1; number <= SYNCED; number++) {
         first_piece(number, number);
         take_back(number);
-        assert_false(cw_list_empty(&cw_op_ep(ep)->incoming.partial));
+        assert_false(cw_list_empty(&cw_op_ep(ep)->reassembly.partial));
         last_piece(number);
-        assert_true(cw_list_empty(&cw_op_ep(ep)->incoming.partial));
+        assert_true(cw_list_empty(&cw_op_ep(ep)->reassembly.partial));
     }
     assert_int_equal(ep->state, CW_EP_OPEN);
     assert_int_equal(count_packets(CW_PACKET_RNDV_DONE), 0);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Objects that an endpoint and its peer have not finished: messages whose parts are missing, announced messages,
+ * transfers under way, answers that are owed. The object of each operation contains a struct cw_reassembly, which is on
+ * a list of struct cw_op_reassembly, so that the end of the endpoint ends the operation, too. `receiving` may be long,
+ * so no packet searches it. Objects that packets have to find are on `partial`: at most CW_MAX_UNFINISHED messages
+ * whose parts are missing, and one helper of copies per claim pair. A complete message that the program has not
+ * received yet is on `stored`; a closed endpoint does not stay for it.
+ */
+#ifndef CW_MSG_REASSEMBLY_H
+#define CW_MSG_REASSEMBLY_H
+
+#include "core/ep_kept.h"
+#include "msg/op_ep.h"
+
+/* More unfinished messages than this on one connection break the protocol: an honest sender finishes one before it
+ * begins the next. */
+#define CW_MAX_UNFINISHED 64
+
+struct cw_reassembly;
+
+struct cw_reassembly_kind {
+    /* Takes the next bytes of a message in several packets; `received` does not count them yet. NULL: the object takes
+     * no bytes. UCS_ERR_NO_MEMORY ends the connection. */
+    ucs_status_t (*piece)(struct cw_reassembly *reassembly, const void *data, size_t length);
+    /* Returns where the next bytes belong; when they are there, `piece` is called with that address. NULL: any
+     * place. */
+    char *(*place)(struct cw_reassembly *reassembly, size_t length);
+    /* All bytes of the message came. */
+    void (*complete)(struct cw_reassembly *reassembly);
+    /* The endpoint `ep` is lost. The object is on no list any more, and incoming->ep is NULL. */
+    void (*lost)(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status);
+};
+
+struct cw_reassembly {
+    struct cw_list link; /* on one of these lists while ep != NULL */
+    struct ucp_ep *ep;
+    const struct cw_reassembly_kind *kind;
+    uint64_t total;                      /* bytes of the message */
+    uint64_t received;
+    uint32_t number;                     /* of a message in several packets */
+    uint8_t in_pieces;                   /* NEXT packets are expected */
+    uint8_t placing;                     /* the transport writes one in place */
+    uint8_t kept;                        /* CW_KEPT_ONE is counted for the object until it is detached */
+};
+
+static inline void cw_reassembly_add(struct cw_reassembly *reassembly, struct ucp_ep *ep)
+{
+    reassembly->ep = ep;
+    cw_list_init(&reassembly->link);
+    cw_list_add_tail(&cw_op_ep(ep)->reassembly.receiving, &reassembly->link);
+}
+
+/* Adds an object that packets have to find, to the short list `partial`. */
+static inline void cw_reassembly_add_partial(struct cw_reassembly *reassembly, struct ucp_ep *ep)
+{
+    reassembly->ep = ep;
+    cw_list_add_tail(&cw_op_ep(ep)->reassembly.partial, &reassembly->link);
+}
+
+/* Moves an object to `receiving`: no packet has to find it any more, but an answer is still owed. */
+static inline void cw_reassembly_await(struct cw_reassembly *reassembly)
+{
+    cw_list_remove(&reassembly->link);
+    cw_list_add_tail(&cw_op_ep(reassembly->ep)->reassembly.receiving, &reassembly->link);
+}
+
+/* Adds an object for which no packet is expected any more to the list `stored`. */
+static inline void cw_reassembly_add_stored(struct cw_reassembly *reassembly, struct ucp_ep *ep)
+{
+    reassembly->ep = ep;
+    cw_list_add_tail(&cw_op_ep(ep)->reassembly.stored, &reassembly->link);
+    cw_ep_unused(ep);
+}
+
+/* Takes the object off its endpoint, if it has one. */
+static inline void cw_reassembly_detach(struct cw_reassembly *reassembly)
+{
+    struct ucp_ep *ep = reassembly->ep;
+
+    if (ep != NULL) {
+        reassembly->ep = NULL;
+        if (reassembly->kept) {
+            cw_ep_let_go(ep, CW_KEPT_ONE);
+        }
+        cw_list_remove(&reassembly->link);
+        cw_ep_unused(ep);
+    }
+}
+
+/* Moves an object to `stored`: no packet is expected for it any more, but the endpoint must know when the program takes
+ * the message. */
+static inline void cw_reassembly_store(struct cw_reassembly *reassembly)
+{
+    cw_list_remove(&reassembly->link);
+    cw_list_add_tail(&cw_op_ep(reassembly->ep)->reassembly.stored, &reassembly->link);
+    cw_ep_unused(reassembly->ep);
+}
+
+/* Whether a message with this number may begin. */
+int cw_reassembly_may_begin(const struct ucp_ep *ep, uint32_t number);
+/* The handler of NEXT packets. */
+ucs_status_t cw_reassembly_on_next(struct ucp_ep *ep, const void *data, size_t length);
+/* The upcalls `place` and `placed` for NEXT packets that the transport writes in place. */
+unsigned cw_reassembly_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov);
+void cw_reassembly_placed(struct ucp_ep *ep, const void *header, size_t length);
+void cw_reassembly_ep_lost(struct ucp_ep *ep, ucs_status_t status);
+
+#endif
