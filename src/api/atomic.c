@@ -109,7 +109,7 @@ static CW_NOINLINE ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, c
 /* Whether an operation on `size` bytes is plain and this processor can carry it out inside the call, entering the
  * worker only if it has a lock. `quick`: features whose plain calls go a short way; `needed`: attributes that
  * must be set. In a region with no room for 8 bytes an operation on 4 takes the long way. */
-static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, size_t count, uint64_t address,
+static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
                               unsigned size)
 {
@@ -118,7 +118,7 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
 
     return cw_likely((param->op_attr_mask & (needed | closer)) == needed &&
                      param->datatype == ucp_dt_make_contig(size) && count == 1 && buffer != NULL &&
-                     (quick & feature) && cw_call_is_host(ep->worker, buffer) &&
+                     (fast_features & feature) && cw_call_is_host(ep->worker, buffer) &&
                      (!(needed & UCP_OP_ATTR_FIELD_REPLY_BUFFER) ||
                       cw_call_is_host(ep->worker, param->reply_buffer)) && (address & (size - 1)) == 0 &&
                      address - rkey->key.address < rkey->words &&
@@ -140,14 +140,16 @@ static CW_INLINE int is_complete(ucp_atomic_op_t opcode, const ucp_request_param
 }
 
 /* Carries out a plain operation on `size` bytes, 4 or 8; 0: it is not plain. Numbers are little endian. */
-static CW_INLINE int apply(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, const void *buffer, size_t count,
-                           uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param, unsigned size)
+static CW_INLINE int apply(ucp_ep_h ep, uint64_t fast_features, ucp_atomic_op_t opcode, const void *buffer,
+                           size_t count, uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param,
+                           unsigned size)
 {
     const uint32_t has_reply = param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     const enum cw_wire_amo_op op = (enum cw_wire_amo_op)opcode;
     uint64_t operand = 0, swap = 0;
 
-    if (!is_plain(ep, quick, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply, size) ||
+    if (!is_plain(ep, fast_features, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply,
+                  size) ||
         !is_complete(opcode, param)) {
         return 0;
     }
@@ -169,12 +171,12 @@ static CW_NOINLINE ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t op
                                                  uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    const uint64_t quick = worker->quick_locked;
+    const uint64_t fast_features = worker->fast_features_locked;
     ucs_status_ptr_t result = NULL;
 
     cw_lock_enter_inline(&worker->lock);
-    if (!apply(ep, quick, opcode, buffer, count, address, rkey, param, sizeof(uint64_t)) &&
-        !apply(ep, quick, opcode, buffer, count, address, rkey, param, sizeof(uint32_t))) {
+    if (!apply(ep, fast_features, opcode, buffer, count, address, rkey, param, sizeof(uint64_t)) &&
+        !apply(ep, fast_features, opcode, buffer, count, address, rkey, param, sizeof(uint32_t))) {
         result = start(ep, opcode, buffer, count, address, rkey, param);
     }
     cw_lock_leave_inline(&worker->lock);
@@ -185,7 +187,7 @@ static CW_NOINLINE ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t op
 static CW_NOINLINE ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                            uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    return apply(ep, ep->worker->quick, opcode, buffer, count, address, rkey, param, sizeof(uint32_t)) ? NULL :
+    return apply(ep, ep->worker->fast_features, opcode, buffer, count, address, rkey, param, sizeof(uint32_t)) ? NULL :
            cw_unlikely(ep->worker->mt) ? start_shared(ep, opcode, buffer, count, address, rkey, param) :
            start(ep, opcode, buffer, count, address, rkey, param);
 }
@@ -196,7 +198,7 @@ static CW_NOINLINE ucs_status_ptr_t post(ucp_ep_h ep, ucp_atomic_op_t opcode, co
 {
     uint64_t operand;
 
-    if (is_plain(ep, ep->worker->quick, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE,
+    if (is_plain(ep, ep->worker->fast_features, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE,
                  sizeof(operand)) &&
         opcode == UCP_ATOMIC_OP_ADD) {
         memcpy(&operand, buffer, sizeof(operand));
@@ -217,7 +219,7 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
     if (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER)) {
         return post(ep, opcode, buffer, count, remote_addr, rkey, param);
     }
-    if (is_plain(ep, ep->worker->quick, buffer, count, remote_addr, rkey, param, needed, sizeof(operand)) &&
+    if (is_plain(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, needed, sizeof(operand)) &&
         (unsigned)opcode < UCP_ATOMIC_OP_LAST && param->reply_buffer != NULL) {
         memcpy(&operand, buffer, sizeof(operand));
         memcpy(&swap, param->reply_buffer, sizeof(swap)); /* of a compare-and-swap */

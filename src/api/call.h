@@ -191,10 +191,10 @@ static CW_INLINE enum cw_call_form cw_call_form(ucp_worker_h worker, uint64_t fe
     if (cw_unlikely(!cw_call_is_plain(param, unusual) || !cw_call_is_host(worker, buffer))) {
         return CW_CALL_GENERAL;
     }
-    if (cw_likely(worker->quick & feature)) {
+    if (cw_likely(worker->fast_features & feature)) {
         return CW_CALL_FAST;
     }
-    return (worker->quick_locked & feature) ? CW_CALL_FAST_LOCKED : CW_CALL_GENERAL;
+    return (worker->fast_features_locked & feature) ? CW_CALL_FAST_LOCKED : CW_CALL_GENERAL;
 }
 
 #endif

@@ -95,9 +95,9 @@ static CW_INLINE int is_plain_elsewhere(ucp_worker_h worker, const void *buffer,
                                         unsigned right)
 {
     const uint32_t other = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
-    const uint64_t quick = worker->quick | worker->quick_locked;
+    const uint64_t fast_features = worker->fast_features | worker->fast_features_locked;
 
-    return (quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
+    return (fast_features & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
            buffer != NULL && cw_call_is_host(worker, buffer) && rkey->local == NULL &&
            cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right);
 }
@@ -159,12 +159,12 @@ static CW_INLINE int is_reached(const struct ucp_rkey *rkey, uint64_t address, u
 
 /* Whether plain bytes can be copied inside the call: no request is returned, and the worker is entered only if it has
  * a lock. */
-static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, size_t count, uint64_t address,
+static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
     const uint32_t closer = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
 
-    return cw_likely((quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & closer) && count != 0 &&
+    return cw_likely((fast_features & UCP_FEATURE_RMA) && !(param->op_attr_mask & closer) && count != 0 &&
                      buffer != NULL && cw_call_is_host(ep->worker, buffer) &&
                      is_reached(rkey, address, count, direction) &&
                      cw_rma_is_direct(ep, rkey, address, count, direction == PUT));
@@ -178,7 +178,7 @@ static CW_NOINLINE ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, 
     ucs_status_ptr_t result = NULL;
 
     cw_lock_enter_inline(&worker->lock);
-    if (is_plain(ep, worker->quick_locked, buffer, count, address, rkey, param, PUT)) {
+    if (is_plain(ep, worker->fast_features_locked, buffer, count, address, rkey, param, PUT)) {
         cw_count_message(worker, CW_COUNT_PUT_SENT, count);
         cw_bytes_copy(cw_rkey_place(rkey, address), buffer, count);
     } else {
@@ -195,7 +195,7 @@ static CW_NOINLINE ucs_status_ptr_t get_shared(ucp_ep_h ep, void *buffer, size_t
     ucs_status_ptr_t result = NULL;
 
     cw_lock_enter_inline(&worker->lock);
-    if (is_plain(ep, worker->quick_locked, buffer, count, address, rkey, param, GET)) {
+    if (is_plain(ep, worker->fast_features_locked, buffer, count, address, rkey, param, GET)) {
         cw_count_message(worker, CW_COUNT_GET_RECEIVED, count);
         cw_bytes_copy(buffer, cw_rkey_place(rkey, address), count);
     } else {
@@ -209,7 +209,7 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint
                              const ucp_request_param_t *param)
 {
     CW_PROBE(put, ep, count, remote_addr); /* the arguments are still in their registers */
-    if (is_plain(ep, ep->worker->quick, buffer, count, remote_addr, rkey, param, PUT)) {
+    if (is_plain(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, PUT)) {
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, count);
         cw_bytes_copy(cw_rkey_place(rkey, remote_addr), buffer, count);
         return NULL;
@@ -222,7 +222,7 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t r
                              const ucp_request_param_t *param)
 {
     CW_PROBE(get, ep, count, remote_addr);
-    if (is_plain(ep, ep->worker->quick, buffer, count, remote_addr, rkey, param, GET)) {
+    if (is_plain(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, GET)) {
         cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, count);
         cw_bytes_copy(buffer, cw_rkey_place(rkey, remote_addr), count);
         return NULL;

@@ -132,7 +132,7 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker)
     const ucs_status_t status = arm(worker);
 
     if (status == UCS_OK) {
-        cw_poller_doze(worker->poller); /* work that other threads leave to progress from now on must wake the
+        cw_poller_sleep(worker->poller); /* work that other threads leave to progress from now on must wake the
                                          * program */
     }
     /* The program may sleep now, or may not: the counters are published before, as nobody publishes them during the

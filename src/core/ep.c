@@ -83,7 +83,7 @@ static struct ucp_ep *ep_init(struct ucp_ep *ep, struct ucp_worker *worker, stru
     cw_list_init(&ep->inflight);
     cw_list_init(&ep->held);
     cw_list_init(&ep->reap_link);
-    cw_list_init(&ep->owing_link);
+    cw_list_init(&ep->flush_link);
     cw_list_add_tail(&worker->eps, &ep->link);
     cw_count(worker, CW_COUNT_EPS, 1);
     cw_hash_add(&worker->ep_index, &ep->index_link, cw_ep_key(peer->link.key, number));
@@ -548,7 +548,7 @@ void cw_ep_reap_later(struct ucp_ep *ep)
     if (cw_list_empty(&ep->reap_link)) {
         ep->worker->todo = 1;
         cw_list_add_tail(&ep->worker->reap, &ep->reap_link);
-        cw_worker_stir(ep->worker);
+        cw_worker_wake(ep->worker);
     }
 }
 
@@ -707,7 +707,7 @@ static void ep_free(struct ucp_ep *ep)
     worker->handlers->ep_lost(ep, UCS_ERR_CANCELED);
     cw_hash_remove(&worker->ep_index, &ep->index_link);
     cw_list_remove(&ep->link);
-    cw_list_remove(&ep->owing_link);
+    cw_list_remove(&ep->flush_link);
     cw_list_remove(&ep->reap_link);
     /* the peer is kept while numbers were given out, so that a later endpoint to it continues the count */
     if (--peer->references == 0 && peer->next_number == (uint32_t)cw_counter_start) {

@@ -108,7 +108,7 @@ struct ucp_ep {
     void *user_data;                    /* USER_DATA or err_handler.arg */
     struct cw_list link;                /* worker->eps */
     struct cw_list reap_link;           /* worker->reap */
-    struct cw_list owing_link;          /* worker->owing */
+    struct cw_list flush_link;          /* worker->owing */
     struct cw_hash_link index_link;     /* worker->ep_index */
     uint64_t kept;                      /* core/ep_kept.h: bytes that this process keeps because of the peer */
     char *end;                          /* how the last connection ended, for the log; NULL: not known */
@@ -189,25 +189,25 @@ void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
 
 /* Notes that a flush of the worker has to look at the endpoint, because a request waits or the peer has to answer. The
  * flush removes endpoints that it finds idle. */
-static inline void cw_ep_owes(struct ucp_ep *ep)
+static inline void cw_ep_add_flush(struct ucp_ep *ep)
 {
-    if (cw_list_empty(&ep->owing_link)) {
-        cw_list_add_tail(&ep->worker->owing, &ep->owing_link);
+    if (cw_list_empty(&ep->flush_link)) {
+        cw_list_add_tail(&ep->worker->flush_list, &ep->flush_link);
     }
 }
 
-/* As cw_ep_owes, for one-sided operations. */
-static inline void cw_ep_owes_rma(struct ucp_ep *ep)
+/* As cw_ep_add_flush, for one-sided operations. */
+static inline void cw_ep_add_flush_rma(struct ucp_ep *ep)
 {
     ep->busy = 1;
-    cw_ep_owes(ep);
+    cw_ep_add_flush(ep);
 }
 
 /* Puts a request on the list where it waits: ep->pending or ep->held. It must be on no list before. */
 static inline void cw_ep_wait(struct ucp_ep *ep, struct cw_list *list, struct cw_request *request)
 {
     cw_list_add_tail(list, &request->link);
-    cw_ep_owes(ep);
+    cw_ep_add_flush(ep);
     request->flags |= CW_REQUEST_WAITING;
     cw_count(ep->worker, CW_COUNT_WAITING, 1);
     cw_count(ep->worker, CW_COUNT_WAITED, 1);

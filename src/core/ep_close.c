@@ -384,7 +384,7 @@ static void ask_transports(struct ucp_worker *worker)
     }
     if (owes) {
         cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
-            cw_ep_owes(ep);
+            cw_ep_add_flush(ep);
         }
     }
 }
@@ -400,9 +400,9 @@ static CW_NOINLINE ucs_status_ptr_t flush_owing(struct ucp_worker *worker, const
     ucs_status_t status;
     struct ucp_ep *ep, *next;
 
-    cw_list_for_each_safe(ep, next, &worker->owing, struct ucp_ep, owing_link) {
+    cw_list_for_each_safe(ep, next, &worker->flush_list, struct ucp_ep, flush_link) {
         if (is_idle(ep)) {
-            cw_list_remove(&ep->owing_link);
+            cw_list_remove(&ep->flush_link);
             continue;
         }
         if (request == NULL) {
@@ -439,5 +439,5 @@ ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_pa
 {
     __atomic_thread_fence(__ATOMIC_RELEASE); /* as in cw_ep_flush */
     ask_transports(worker);
-    return cw_likely(cw_list_empty(&worker->owing)) ? NULL : flush_owing(worker, param);
+    return cw_likely(cw_list_empty(&worker->flush_list)) ? NULL : flush_owing(worker, param);
 }

@@ -269,7 +269,7 @@ static inline ucs_status_t cw_iface_arm(struct cw_iface *iface)
     if (iface->transport->arm != NULL) {
         return iface->transport->arm(iface);
     }
-    return iface->stirred ? UCS_ERR_BUSY : UCS_OK;
+    return iface->woken ? UCS_ERR_BUSY : UCS_OK;
 }
 
 #endif

@@ -248,7 +248,7 @@ ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, 
     if (lanes->num_kept++ == 0 && !cw_alarm_is_set(&lanes->watch)) {
         cw_poller_alarm_set(ep->worker->poller, &lanes->watch, cw_clock_ns() + LOOK_NS);
     }
-    cw_ep_owes(ep);
+    cw_ep_add_flush(ep);
     return UCS_INPROGRESS;
 }
 

@@ -311,7 +311,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     worker->round = (uint32_t)cw_counter_start + UINT64_C(1);
     worker->idle_rounds = (uint32_t)cw_counter_start;
     cw_list_init(&worker->eps);
-    cw_list_init(&worker->owing);
+    cw_list_init(&worker->flush_list);
     cw_list_init(&worker->reap);
     cw_list_init(&worker->jobs);
     cw_hash_init(&worker->peers, cw_random_u64());
@@ -337,8 +337,8 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     }
     cw_counters_ready(worker);
     find_inbox(worker);
-    worker->quick = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
-    worker->quick_locked = (worker->mt && worker->trace == NULL) ? worker->features : 0;
+    worker->fast_features = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
+    worker->fast_features_locked = (worker->mt && worker->trace == NULL) ? worker->features : 0;
     (void)cw_worker_look(worker);
     cw_config_warn_unused(context->config);
     *worker_p = worker;
@@ -355,8 +355,8 @@ bool cw_worker_look(struct ucp_worker *worker)
     if (loaded != __atomic_load_n(&worker->loaded, __ATOMIC_RELAXED)) {
         if (cw_context_memory_types(worker->context) != CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) {
             __atomic_store_n(&worker->looks, UCP_OP_ATTR_FIELD_MEMORY_TYPE, __ATOMIC_RELAXED);
-            __atomic_store_n(&worker->quick, 0, __ATOMIC_RELAXED);
-            __atomic_store_n(&worker->quick_locked, 0, __ATOMIC_RELAXED);
+            __atomic_store_n(&worker->fast_features, 0, __ATOMIC_RELAXED);
+            __atomic_store_n(&worker->fast_features_locked, 0, __ATOMIC_RELAXED);
             return false;
         }
         __atomic_store_n(&worker->loaded, loaded, __ATOMIC_RELAXED);
@@ -394,10 +394,10 @@ void cw_worker_free(struct ucp_worker *worker)
     release(worker);
 }
 
-void cw_worker_stir(const struct ucp_worker *worker)
+void cw_worker_wake(const struct ucp_worker *worker)
 {
     if (worker->progress_depth == 0) { /* otherwise the thread in progress is awake */
-        cw_poller_stir(worker->poller);
+        cw_poller_wake(worker->poller);
     }
 }
 
@@ -405,7 +405,7 @@ void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job)
 {
     worker->todo = 1;
     cw_list_add_tail(&worker->jobs, &job->link);
-    cw_worker_stir(worker);
+    cw_worker_wake(worker);
 }
 
 static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)

@@ -101,7 +101,7 @@ struct cw_sleeps {
 struct ucp_worker {
     struct ucp_context *context;
     uint64_t features;                  /* of the context */
-    uint64_t quick;                     /* `features`, or 0 if calls take a lock, are traced, or may name memory of
+    uint64_t fast_features;             /* `features`, or 0 if calls take a lock, are traced, or may name memory of
                                          * devices: then no call is a plain one */
     struct cw_iface **ifaces;           /* one for each transport and device, or for all devices (spans_devices) */
     struct cw_protocol_plan *plans;     /* of each interface */
@@ -134,7 +134,7 @@ struct ucp_worker {
     struct cw_ep_slots *slots;          /* core/ep_slots.h; NULL: no peer has opened an endpoint */
     struct cw_list jobs;
     unsigned todo;                      /* not 0 while any of these lists has work for progress */
-    uint64_t quick_locked;              /* features whose calls are plain once they have taken the lock; 0: none */
+    uint64_t fast_features_locked;      /* features whose calls are plain once they have taken the lock; 0: none */
     int mt;                             /* calls of the API take the lock */
     uint32_t looks;                     /* attributes that calls of the API take as given with each call: 0, or the
                                          * memory type's once memory of devices may come (cw_worker_look) */
@@ -149,7 +149,7 @@ struct ucp_worker {
     uint64_t uid;                       /* random: names the worker in addresses and hellos */
     struct cw_list eps;                 /* all endpoints, also those without a handle */
     uint64_t kept;                      /* core/ep_kept.h: bytes that this process keeps because of all peers */
-    struct cw_list owing;               /* endpoints for which a flush may have to wait; core/ep.h */
+    struct cw_list flush_list;          /* endpoints for which a flush may have to wait; core/ep.h */
     struct cw_hash peers;               /* struct cw_peer by uid */
     struct cw_hash ep_index;            /* struct ucp_ep by cw_ep_key(uid, number) */
     struct cw_idmap ids;                /* requests that a peer will name in an answer */
@@ -211,8 +211,8 @@ struct cw_protocol_lane cw_worker_protocol_lane(const struct ucp_worker *worker,
 
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length);
 
-/* Work was left to progress: wakes the program if it sleeps, or is about to (`cw_poller_doze`). */
-void cw_worker_stir(const struct ucp_worker *worker);
+/* Work was left to progress: wakes the program if it sleeps, or is about to (`cw_poller_sleep`). */
+void cw_worker_wake(const struct ucp_worker *worker);
 
 void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job);
 

@@ -29,7 +29,7 @@ struct cw_poller {
     int signal_fd;
     struct cw_poll_item timer;      /* fd -1: none */
     uint64_t timer_ns;              /* when it expires; 0: never */
-    int dozes;                      /* cw_poller_doze */
+    int sleeping;                   /* cw_poller_sleep */
     struct cw_alarm_heap alarms;
     struct cw_alarm_heap lazy;      /* alarms that have no part in the timer */
     int batch_next;                 /* the first entry of batch whose callback has not run; batch_count outside of a
@@ -233,7 +233,7 @@ unsigned cw_poller_dispatch(struct cw_poller *poller)
     uint32_t events;
     int count;
 
-    poller->dozes = 0;
+    poller->sleeping = 0;
     do { /* behind a batch without work, which unauthenticated peers can fill, work may be ready */
         count = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
         poller->batch_count = (count < 0) ? 0 : count;
@@ -294,15 +294,15 @@ ucs_status_t cw_poller_signal(struct cw_poller *poller)
     return (ret < 0) ? UCS_ERR_IO_ERROR : UCS_OK;
 }
 
-void cw_poller_doze(struct cw_poller *poller)
+void cw_poller_sleep(struct cw_poller *poller)
 {
-    poller->dozes = 1;
+    poller->sleeping = 1;
 }
 
-void cw_poller_stir(struct cw_poller *poller)
+void cw_poller_wake(struct cw_poller *poller)
 {
-    if (cw_unlikely(poller->dozes)) {
-        poller->dozes = 0;
+    if (cw_unlikely(poller->sleeping)) {
+        poller->sleeping = 0;
         (void)cw_poller_signal(poller);
     }
 }

@@ -75,11 +75,11 @@ int cw_poller_is_ready(const struct cw_poller *poller);
 ucs_status_t cw_poller_signal(struct cw_poller *poller);
 
 /* The program is about to sleep on the descriptor. */
-void cw_poller_doze(struct cw_poller *poller);
+void cw_poller_sleep(struct cw_poller *poller);
 
-/* Tells that there is work that no descriptor announces: a program that sleeps since cw_poller_doze is woken, once. A
- * dispatch ends the state that cw_poller_doze began. */
-void cw_poller_stir(struct cw_poller *poller);
+/* Tells that there is work that no descriptor announces: a program that sleeps since cw_poller_sleep is woken, once. A
+ * dispatch ends the state that cw_poller_sleep began. */
+void cw_poller_wake(struct cw_poller *poller);
 
 /* Sleeps until the descriptor is readable or timeout_ms passed (-1: no limit); EINTR is retried. */
 ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms);

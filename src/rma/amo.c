@@ -75,7 +75,7 @@ ucs_status_t cw_amo_send_posted(struct ucp_ep *ep, const struct cw_amo *amo)
 
     if (status == UCS_OK) {
         cw_op_ep(ep)->rma->sent_mark++;
-        cw_ep_owes_rma(ep); /* a flush has to ask the owner */
+        cw_ep_add_flush_rma(ep); /* a flush has to ask the owner */
     }
     return status;
 }

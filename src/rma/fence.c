@@ -113,7 +113,7 @@ static void line_done(struct cw_flush_wait *wait, ucs_status_t status)
 
     if (status != UCS_OK && ep != NULL && ep->state == CW_EP_OPEN && cw_op_ep(ep)->rma != NULL) {
         cw_op_ep(ep)->rma->error = status; /* the program's next flush returns it */
-        cw_ep_owes_rma(cw_op_ep(ep)->rma->ep);
+        cw_ep_add_flush_rma(cw_op_ep(ep)->rma->ep);
     }
     line->is_over = 1;
     cw_list_for_each(rma, &line->worker->rma->all, struct cw_rma, link) {

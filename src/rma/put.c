@@ -270,7 +270,7 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
         status = cw_lane_send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes, sizeof(at) + length);
         if (status == UCS_OK) {
             cw_op_ep(ep)->rma->sent_mark++;
-            cw_ep_owes_rma(ep);
+            cw_ep_add_flush_rma(ep);
             cw_ep_sent_alone(ep);
         }
     }

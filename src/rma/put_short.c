@@ -32,7 +32,7 @@ ucs_status_t cw_put_short(struct ucp_ep *ep, const void *buffer, size_t length, 
         return status;
     }
     rma->unflushed = 1;
-    cw_ep_owes_rma(ep);
+    cw_ep_add_flush_rma(ep);
     return UCS_OK;
 }
 

@@ -23,7 +23,7 @@ void cw_rma_update(struct cw_rma *rma)
     rma->ep->busy = 0;
     if (rma->open > 0 || !cw_list_empty(&rma->waits) || rma->sent_mark != rma->acked_mark || rma->unflushed ||
         rma->error != UCS_OK) {
-        cw_ep_owes_rma(rma->ep);
+        cw_ep_add_flush_rma(rma->ep);
     }
 }
 

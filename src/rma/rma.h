@@ -66,7 +66,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep);
 static inline uint32_t cw_rma_begin(struct cw_rma *rma)
 {
     rma->open++;
-    cw_ep_owes_rma(rma->ep);
+    cw_ep_add_flush_rma(rma->ep);
     return rma->generation;
 }
 void cw_rma_end(struct ucp_ep *ep, uint32_t generation);

@@ -194,9 +194,9 @@ struct cw_transport {
     /* Sends and receives without blocking; returns the number of packets and connection events handed up. A memory
      * transport makes no system call when nothing is outstanding. */
     unsigned (*progress)(struct cw_iface *iface);
-    /* After UCS_OK any event makes the poller's descriptor readable (cw_poller_stir); UCS_ERR_BUSY: an event is there
+    /* After UCS_OK any event makes the poller's descriptor readable (cw_poller_wake); UCS_ERR_BUSY: an event is there
      * already, so the worker calls progress. NULL: all events of this transport come through descriptors in the
-     * poller, or are told by cw_iface_stir. */
+     * poller, or are told by cw_iface_wake. */
     ucs_status_t (*arm)(struct cw_iface *iface);
 };
 
@@ -219,7 +219,7 @@ struct cw_iface {
     unsigned counted;                       /* set by the core: place of the transport in the worker's counters */
     uint8_t told;                           /* set by the core: UCX_PROTO_INFO was obeyed */
     uint8_t left_out;                       /* set by the core: the worker's address had no room for it */
-    uint8_t stirred;                        /* cw_iface_stir; progress sets it to 0 before it looks for events */
+    uint8_t woken;                          /* cw_iface_wake; progress sets it to 0 before it looks for events */
     /* From where the core may take short packets by itself instead of calling `progress`, as long as the producer
      * needs no notice; `progress` has nothing else to do then. While `progress` would find nothing this may be a place
      * that is always empty. It may change at any time. Only for transports with `fastpath`;
@@ -252,10 +252,10 @@ struct cw_conn {
 };
 
 /* Tells that a call has left something to progress: the worker must not sleep before, and is woken if it sleeps. */
-static inline void cw_iface_stir(struct cw_iface *iface)
+static inline void cw_iface_wake(struct cw_iface *iface)
 {
-    iface->stirred = 1;
-    cw_poller_stir(iface->poller);
+    iface->woken = 1;
+    cw_poller_wake(iface->poller);
 }
 
 /* For transports without `address`: the address of an interface, and whether this is that address. */

@@ -293,7 +293,7 @@ unsigned cw_side_progress(struct cw_side *side)
 ucs_status_t cw_side_arm(struct cw_side *side)
 {
     const struct cw_transport *transport = cw_subject.transport;
-    ucs_status_t status = side->iface->stirred ? UCS_ERR_BUSY : UCS_OK;
+    ucs_status_t status = side->iface->woken ? UCS_ERR_BUSY : UCS_OK;
 
     if (transport->arm != NULL) {
         status = transport->arm(side->iface);

@@ -52,7 +52,7 @@ static void close_conn(struct cw_conn *super)
     *at = conn->next;
     if (conn->peer != NULL) {
         conn->peer->peer = NULL;
-        cw_iface_stir(super->iface);
+        cw_iface_wake(super->iface);
     }
     free(conn);
 }
@@ -71,7 +71,7 @@ static ucs_status_t dial(struct cw_iface *super, const void *address, size_t add
     conn->full = 1;
     conn->state = DIALLED;
     *conn_p = &conn->super;
-    cw_iface_stir(super);
+    cw_iface_wake(super);
     return UCS_OK;
 }
 
@@ -102,7 +102,7 @@ static ucs_status_t send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     conn->peer->full = 1;
     conn->peer->id = id;
     conn->peer->length = pack(conn->peer->box, max, arg);
-    cw_iface_stir(super->iface);
+    cw_iface_wake(super->iface);
     return UCS_OK;
 }
 
@@ -112,7 +112,7 @@ static unsigned progress(struct cw_iface *super)
     struct mailbox_conn *conn;
     unsigned count = 0;
 
-    super->stirred = 0;
+    super->woken = 0;
     for (conn = iface_of(super)->conns; conn != NULL; conn = conn->next) {
         if (conn->full && conn->state == DIALLED) {
             greet(conn);

@@ -114,7 +114,7 @@ static inline int set_up(void **state)
     worker->uid = UID + 1;
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
-    cw_list_init(&worker->owing);
+    cw_list_init(&worker->flush_list);
     cw_hash_init(&worker->peers, 1);
     cw_hash_init(&worker->ep_index, 2);
     cw_request_pool_init(&worker->requests, 0);

@@ -323,7 +323,7 @@ static void test_flu1_flushes_wait_for_what_is_held(void **state)
     cw_request_release(cw_request_of(flush), 0);
     cw_request_release(cw_request_of(all), 0);
     assert_null(cw_worker_flush(worker, &no_param));
-    assert_true(cw_list_empty(&worker->owing)); /* forgotten */
+    assert_true(cw_list_empty(&worker->flush_list)); /* forgotten */
 }
 
 static void test_closing_what_never_connected_is_quiet(void **state)

@@ -82,7 +82,7 @@ static int set_up(void **state)
     worker->uid = OURS;
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
-    cw_list_init(&worker->owing);
+    cw_list_init(&worker->flush_list);
     cw_hash_init(&worker->peers, 1);
     cw_hash_init(&worker->ep_index, 2);
     assert_int_equal(cw_poller_new(1, &worker->poller), UCS_OK);

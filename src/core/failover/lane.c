@@ -94,7 +94,7 @@ static void take(struct cw_failover *failover, struct cw_failover_packet *packet
         failover->unsent = packet;
         send_unsent(failover);
         if (failover->unsent != NULL) {
-            cw_ep_owes(failover->ep);
+            cw_ep_add_flush(failover->ep);
         }
     }
 }

@@ -138,7 +138,7 @@ static void begin(struct cw_failover *failover, ucs_status_t status)
     failover->answers = 0;
     failover->probed = 0;
     failover->unanswered = 0;
-    cw_ep_owes(failover->ep);
+    cw_ep_add_flush(failover->ep);
     if (failover->ep->peer_ended) {
         cw_ep_fail(failover->ep, status); /* its worker is being destroyed: no lane survives */
         return;

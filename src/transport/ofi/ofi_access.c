@@ -224,7 +224,7 @@ void cw_ofi_access_refuse(struct ofi_iface *iface, struct ofi_slot *slot, int er
     slot->access.error = error;
     slot->access.is_over = 1;
     cw_ofi_line_up(iface, &iface->over, &slot->waiting);
-    cw_poller_stir(iface->poller);
+    cw_poller_wake(iface->poller);
 }
 
 unsigned cw_ofi_access_settle(struct ofi_iface *iface)

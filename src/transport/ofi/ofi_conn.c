@@ -152,7 +152,7 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
     cw_bytes_copy_any(conn->call->bytes, address, address_length);
     cw_bytes_copy_any(conn->call->bytes + address_length, hello, hello_length);
     cw_ofi_line_up(iface, &iface->calling, &conn->calling);
-    cw_poller_stir(iface->poller);
+    cw_poller_wake(iface->poller);
     conn->is_dialling = 1;
     *conn_p = &conn->super;
     begin_dial(conn, iface->config->connect_timeout_ns);
@@ -436,7 +436,7 @@ void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why)
     iface->idle_rounds = 0;
     cw_poller_alarm_cancel(iface->poller, &conn->deadline);
     cw_ofi_line_up(iface, &iface->ending, &conn->ending);
-    cw_poller_stir(iface->poller);
+    cw_poller_wake(iface->poller);
 }
 
 void cw_ofi_tell_end(struct ofi_conn *conn)

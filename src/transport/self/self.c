@@ -191,7 +191,7 @@ static void event_put(struct self_iface *iface, struct event *event)
 
 static void queue_add(struct self_iface *iface, struct event *event)
 {
-    cw_iface_stir(&iface->super);
+    cw_iface_wake(&iface->super);
     cw_list_add_tail(&iface->queue, &event->link);
 }
 
@@ -315,7 +315,7 @@ static ucs_status_t again(struct self_conn *conn, struct self_iface *iface)
 {
     conn->blocked = 1;
     iface->blocked = 1;
-    cw_iface_stir(&iface->super);
+    cw_iface_wake(&iface->super);
     return CW_AGAIN;
 }
 
@@ -371,7 +371,7 @@ static inline bool offer(const struct self_conn *conn, struct self_iface *iface,
         return false;
     }
     iface->has_taken = 1;
-    cw_iface_stir(&iface->super);
+    cw_iface_wake(&iface->super);
     CW_PROBE(send_short, SELF_WIRE_ID, sizeof(header) + length, UCS_OK);
     return true;
 }
@@ -513,7 +513,7 @@ static CW_NOINLINE unsigned deliver(struct self_iface *iface)
     unsigned count = 0;
     int end = cw_list_empty(&iface->queue);
 
-    super->stirred = iface->has_taken;
+    super->woken = iface->has_taken;
     while (!end) {
         event = cw_list_head(&iface->queue, struct event, link);
         end = (&event->link == last);
@@ -547,7 +547,7 @@ static CW_NOINLINE unsigned finish_taken(struct self_iface *iface)
 
     iface->has_taken = 0;
     if (cw_list_empty(&iface->queue) && !iface->blocked) {
-        super->stirred = 0;
+        super->woken = 0;
         return super->upcalls->finish(super->owner);
     }
     count = super->upcalls->finish(super->owner);
@@ -559,7 +559,7 @@ static unsigned self_progress(struct cw_iface *super)
 {
     struct self_iface *iface = cw_container_of(super, struct self_iface, super);
 
-    if (!super->stirred) {
+    if (!super->woken) {
         return 0;
     }
     return iface->has_taken ? finish_taken(iface) : deliver(iface);

@@ -71,7 +71,7 @@ static CW_COLD ucs_status_t no_room(struct shm_conn *conn, size_t length)
         cw_shm_warm(conn);
         conn->blocked = 1;
         conn->blocked_ns = cw_clock_ns();
-        cw_poller_stir(shm_iface_of(&conn->super)->poller); /* arming again asks the consumer to tell its position */
+        cw_poller_wake(shm_iface_of(&conn->super)->poller); /* arming again asks the consumer to tell its position */
         shm_iface_of(&conn->super)->num_blocked++;
         cw_shm_inbox(shm_iface_of(&conn->super));
     }

@@ -67,7 +67,7 @@ void cw_shm_warm(struct shm_conn *conn)
     }
     if (conn->heat == SHM_COLD) {
         swap(iface, conn, iface->num_hot++);
-        cw_poller_stir(iface->poller); /* arming again asks the producer to send the byte */
+        cw_poller_wake(iface->poller); /* arming again asks the producer to send the byte */
     }
     conn->heat = SHM_HOT;
     cw_shm_inbox(iface);

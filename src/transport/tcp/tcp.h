@@ -225,7 +225,7 @@ static inline struct cw_tcp_conn *cw_tcp_conn_of(struct cw_conn *conn)
 static inline void cw_tcp_tell_later(struct cw_tcp_conn *conn)
 {
     cw_list_add_tail(&cw_tcp_iface_of(&conn->super)->pending, &conn->link);
-    cw_poller_stir(cw_tcp_iface_of(&conn->super)->poller);
+    cw_poller_wake(cw_tcp_iface_of(&conn->super)->poller);
 }
 
 /* The status with which a connection ends after an error of its descriptor. */

@@ -80,7 +80,7 @@ void cw_tcp_filter_enter(struct cw_tcp_conn *conn)
 {
     if (conn->filter != NULL && conn->filter->has_unread && cw_list_empty(&conn->filter->unread)) {
         cw_list_add_tail(&cw_tcp_iface_of(&conn->super)->unread, &conn->filter->unread);
-        cw_poller_stir(cw_tcp_iface_of(&conn->super)->poller);
+        cw_poller_wake(cw_tcp_iface_of(&conn->super)->poller);
     }
 }
 

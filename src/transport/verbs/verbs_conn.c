@@ -384,7 +384,7 @@ void cw_verbs_conn_due(struct cw_verbs_conn *conn)
 
     if (cw_list_empty(&conn->due)) {
         if (cw_list_empty(&iface->due)) {
-            cw_poller_stir(iface->poller);
+            cw_poller_wake(iface->poller);
         }
         cw_list_add_tail(&iface->due, &conn->due);
     }
