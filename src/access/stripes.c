@@ -104,17 +104,17 @@ void cw_stripes_keys(struct cw_access *access, cw_stripes_find find, const void 
 {
     struct cw_stripes *stripes = access->stripes;
     const struct cw_further_lane *lane;
-    unsigned i, kept = 0;
+    unsigned i, retained = 0;
 
     for (i = 0; stripes != NULL && i < stripes->count; i++) {
         lane = lane_of(access->request->ep, &stripes->stripe[i]);
         if (lane != NULL && find(arg, lane->conn, &stripes->stripe[i].key)) {
-            kept++;
+            retained++;
         } else {
             stripes->stripe[i].lane = 0; /* its registration stays, because another stripe may use it */
         }
     }
-    if (stripes != NULL && kept < 2) {
+    if (stripes != NULL && retained < 2) {
         cw_stripes_free(stripes);
         access->stripes = NULL;
     }

@@ -45,7 +45,7 @@ struct cw_am_state {
     struct cw_hash sparse;
     size_t max_header;               /* 0: not computed yet */
     struct cw_am_current *current;   /* NULL: none */
-    struct cw_list kept;             /* each struct cw_am_desc that the program holds and no endpoint lists */
+    struct cw_list retained;         /* each struct cw_am_desc that the program holds and no endpoint lists */
     struct cw_list through;          /* receives that progress completes later, the oldest first: recv.c */
     struct cw_job tell;              /* the job that completes them */
 };

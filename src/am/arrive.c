@@ -122,7 +122,7 @@ static void deliver_desc(const struct cw_am_handler *handler, struct message *me
     status = call(handler, message);
     desc->in_handler = 0;
     if (desc->state == CW_AM_DESC_EAGER && status == UCS_INPROGRESS) {
-        cw_list_add_tail(&worker->am->kept, &desc->in.link);
+        cw_list_add_tail(&worker->am->retained, &desc->in.link);
     } else {
         cw_am_desc_free(desc);
     }
@@ -262,11 +262,11 @@ static ucs_status_t add_piece(struct ucp_ep *ep, struct cw_am_desc *desc, const 
 {
     ucs_status_t status = cw_am_pieces_add(ep->worker, desc, data, length);
 
-    if (status == UCS_OK && desc->room > desc->kept) {
-        if (!cw_ep_keep(ep, desc->room - desc->kept)) {
+    if (status == UCS_OK && desc->room > desc->retained) {
+        if (!cw_ep_keep(ep, desc->room - desc->retained)) {
             return UCS_ERR_EXCEEDS_LIMIT;
         }
-        desc->kept = desc->room;
+        desc->retained = desc->room;
     }
     return status;
 }
@@ -288,7 +288,7 @@ static void complete(struct cw_reassembly *reassembly)
                    .length = reassembly->total};
     const struct cw_am_handler *handler;
 
-    cw_ep_let_go(reassembly->ep, desc->kept);
+    cw_ep_let_go(reassembly->ep, desc->retained);
     cw_reassembly_detach(reassembly);
     desc = cw_am_pieces_end(message.ep->worker, desc);
     message.header = (char *)cw_am_desc_data(desc) + message.length;
@@ -307,7 +307,7 @@ static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status
     if (desc->state == CW_AM_DESC_ANNOUNCED) { /* the program holds the descriptor */
         desc->state = CW_AM_DESC_LOST;
         desc->status = status;
-        cw_list_add_tail(&ep->worker->am->kept, &reassembly->link);
+        cw_list_add_tail(&ep->worker->am->retained, &reassembly->link);
     } else {
         cw_am_desc_free(desc);
     }
@@ -410,18 +410,18 @@ ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
         cw_rndv_recv_refuse(ep, &offer, UCS_ERR_INVALID_PARAM);
         return UCS_OK;
     }
-    if (cw_unlikely(!cw_ep_keep(ep, CW_KEPT_ONE))) {
+    if (cw_unlikely(!cw_ep_keep(ep, CW_RETAINED_ONE))) {
         cw_rndv_recv_refuse(ep, &offer, UCS_ERR_EXCEEDS_LIMIT);
         return UCS_ERR_EXCEEDS_LIMIT;
     }
     desc = cw_am_desc_new(ep->worker, 0, 0, CW_AM_DESC_ANNOUNCED);
     if (desc == NULL) {
-        cw_ep_let_go(ep, CW_KEPT_ONE);
+        cw_ep_let_go(ep, CW_RETAINED_ONE);
         cw_rndv_recv_refuse(ep, &offer, UCS_ERR_NO_MEMORY);
         return UCS_OK;
     }
     desc->in.kind = &am_kind;
-    desc->in.kept = 1;
+    desc->in.retained = 1;
     desc->in.total = offer.length;
     desc->send_id = offer.send_id;
     desc->address = offer.address;

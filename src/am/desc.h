@@ -43,7 +43,7 @@ struct cw_am_desc {
     };
     union {
         uint64_t address;       /* ANNOUNCED: where the data lies at the sender */
-        uint64_t kept;          /* PIECES: bytes of room that are counted for the endpoint */
+        uint64_t retained;      /* PIECES: bytes of room that are counted for the endpoint */
     };
     void *memory;               /* the allocation to free, unless is_lent is set */
     union {

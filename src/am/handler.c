@@ -17,7 +17,7 @@ struct sparse_handler {
 void cw_am_init(struct cw_am_state *state, uint64_t seed)
 {
     cw_hash_init(&state->sparse, seed);
-    cw_list_init(&state->kept);
+    cw_list_init(&state->retained);
     cw_list_init(&state->through);
     cw_list_init(&state->tell.link);
 }

@@ -42,17 +42,17 @@ struct cw_am_desc *cw_am_desc_lend(const struct ucp_worker *worker, struct cw_co
     const size_t align = (worker->am_alignment > alignof(struct cw_am_desc)) ? worker->am_alignment :
                          alignof(struct cw_am_desc);
     struct cw_am_desc *desc;
-    void *kept;
+    void *retained;
 
     if (lane->iface->limits.keep_room + offset < sizeof(*desc) || ((uintptr_t)packet + offset) % align != 0) {
         return NULL;
     }
-    kept = cw_lane_keep(lane, packet);
-    if (kept == NULL) {
+    retained = cw_lane_keep(lane, packet);
+    if (retained == NULL) {
         return NULL;
     }
     desc = cw_am_desc_of((char *)(uintptr_t)packet + offset);
-    *desc = (struct cw_am_desc){.memory = kept,
+    *desc = (struct cw_am_desc){.memory = retained,
                                .lender = lane->iface,
                                .magic = CW_AM_DESC_MAGIC,
                                .state = CW_AM_DESC_EAGER,
@@ -119,7 +119,7 @@ void cw_am_cleanup(struct cw_am_state *state)
     while (!cw_list_empty(&state->through)) {
         tell(state->through.next);
     }
-    while ((link = cw_list_pop_head(&state->kept)) != NULL) {
+    while ((link = cw_list_pop_head(&state->retained)) != NULL) {
         cw_am_desc_free(cw_container_of(link, struct cw_am_desc, in.link));
     }
     cw_am_handlers_free(state);

@@ -70,8 +70,8 @@ static bool is_at_default(const struct cw_config *config, const struct cw_settin
 }
 
 /* Once per process: a line of a file that would switch off what another place, or a weaker form of the name, set. */
-static void warn_kept(const struct cw_config *config, const struct cw_setting *setting,
-                      const struct cw_config_sources *sources, const char *variable)
+static void warn_retained(const struct cw_config *config, const struct cw_setting *setting,
+                          const struct cw_config_sources *sources, const char *variable)
 {
     static atomic_bool told;
     const struct cw_config_variable *ignored;
@@ -111,7 +111,7 @@ static ucs_status_t apply_variable(struct cw_config *config, const struct cw_set
         log_invalid(setting, variable, found->value, found);
     }
     if (nothing_for(setting) != NULL) {
-        warn_kept(config, setting, sources, variable);
+        warn_retained(config, setting, sources, variable);
     }
     return status;
 }

@@ -57,7 +57,7 @@ struct cw_config_pair {
 #define CW_SETTING(member, ctype, name, type, words, text, group, flags, description) ctype member;
 struct cw_config {
 #include "config/config.def"
-    char *kept[CW_NAME_COUNT];               /* texts of names without effect */
+    char *retained[CW_NAME_COUNT];           /* texts of names without effect */
     unsigned char sources[CW_SETTING_COUNT]; /* enum cw_config_source, by enum cw_setting_id */
     char *prefix;                            /* as given to ucp_config_read; "" for none */
     char *filename;                          /* likewise */

@@ -512,22 +512,22 @@ static ucs_status_t parse_all(struct cw_config_variables *variables, struct cw_t
 ucs_status_t cw_config_files_get(const struct cw_config_variables **variables_p, struct cw_text *problems)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct cw_config_variables kept;
+    static struct cw_config_variables retained;
     static int is_read;
     ucs_status_t status = UCS_OK;
 
     (void)pthread_mutex_lock(&lock);
     if (!is_read) {
-        status = parse_all(&kept, problems);
+        status = parse_all(&retained, problems);
         if (status == UCS_OK) {
             is_read = 1;
         } else {
-            cw_config_variables_free(&kept);
+            cw_config_variables_free(&retained);
         }
     }
     (void)pthread_mutex_unlock(&lock);
     if (status == UCS_OK) {
-        *variables_p = &kept;
+        *variables_p = &retained;
     }
     return status;
 }

@@ -25,7 +25,7 @@ enum cw_global_name_id {
 #define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, description) ctype member;
 struct cw_global_config {
 #include "config/config.def"
-    char *kept[CW_GLOBAL_NAME_COUNT]; /* texts of names without effect */
+    char *retained[CW_GLOBAL_NAME_COUNT]; /* texts of names without effect */
 };
 
 /* Reads them if that was not done yet, and sets the log up. UCS_ERR_NO_MEMORY: try again later; defaults hold until

@@ -29,7 +29,7 @@ struct value_shapes {
 #define CW_SETTING(member, ctype, name, type, words, text, group, flags, description)                          \
     {name, {type, words, text}, offsetof(struct cw_config, member), group, flags, description},
 #define CW_NAME(name, text, group, flags)                                                                              \
-    {#name, {CW_VALUE_ANY, NULL, text}, offsetof(struct cw_config, kept[CW_NAME_##name]), group, flags, NULL},
+    {#name, {CW_VALUE_ANY, NULL, text}, offsetof(struct cw_config, retained[CW_NAME_##name]), group, flags, NULL},
 const struct cw_setting cw_settings[CW_SETTING_COUNT] = {
 #include "config/config.def"
 };
@@ -37,7 +37,7 @@ const struct cw_setting cw_settings[CW_SETTING_COUNT] = {
 #define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, description)                           \
     {name, {type, words, text}, offsetof(struct cw_global_config, member), group, flags, description},
 #define CW_GLOBAL_NAME(name, text, flags)                                                                              \
-    {#name, {CW_VALUE_ANY, NULL, text}, offsetof(struct cw_global_config, kept[CW_GLOBAL_NAME_##name]),                \
+    {#name, {CW_VALUE_ANY, NULL, text}, offsetof(struct cw_global_config, retained[CW_GLOBAL_NAME_##name]),            \
      CW_GROUP_GLOBAL, flags, NULL},
 const struct cw_setting cw_global_settings[CW_GLOBAL_COUNT] = {
 #include "config/config.def"

@@ -306,16 +306,16 @@ static void keep_allowed(struct ucp_context *context, const struct found *found)
 {
     const struct cw_config *config = context->config;
     const struct cw_resource *resource;
-    unsigned i, kept = 0;
+    unsigned i, retained = 0;
 
     for (i = 0; i < found->count; i++) {
         resource = &found->list[i];
         if (tls_allows(&config->tls, resource->transport->name) &&
             cw_device_list_allows(device_list(config, resource->transport->device_class), resource->device.name)) {
-            context->resources[kept++] = *resource;
+            context->resources[retained++] = *resource;
         }
     }
-    context->num_resources = kept;
+    context->num_resources = retained;
 }
 
 static ucs_status_t find_resources(struct ucp_context *context)

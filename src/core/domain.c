@@ -82,15 +82,15 @@ static int open_domain(struct ucp_context *context, struct cw_resource *resource
 
 void cw_domains_open(struct ucp_context *context)
 {
-    unsigned i, kept = 0;
+    unsigned i, retained = 0;
 
     for (i = 0; i < context->num_resources; i++) {
-        context->resources[kept] = context->resources[i];
-        kept += (unsigned)(context->resources[kept].transport->access == NULL ||
-                           open_domain(context, &context->resources[kept]));
+        context->resources[retained] = context->resources[i];
+        retained += (unsigned)(context->resources[retained].transport->access == NULL ||
+                               open_domain(context, &context->resources[retained]));
     }
-    context->num_resources = kept;
-    for (i = 0; i < kept; i++) {
+    context->num_resources = retained;
+    for (i = 0; i < retained; i++) {
         if (context->resources[i].domain != NULL) {
             context->resources[i].domain->device = context->resources[i].device.name;
         }

@@ -110,7 +110,7 @@ struct ucp_ep {
     struct cw_list reap_link;           /* worker->reap */
     struct cw_list flush_link;          /* worker->owing */
     struct cw_hash_link index_link;     /* worker->ep_index */
-    uint64_t kept;                      /* core/ep_kept.h: bytes that this process keeps because of the peer */
+    uint64_t retained;                  /* core/ep_retained.h: bytes that this process keeps because of the peer */
     char *end;                          /* how the last connection ended, for the log; NULL: not known */
     /* the state of the operations follows (struct cw_worker_handlers) */
 };

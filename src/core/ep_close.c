@@ -206,7 +206,7 @@ static CW_INLINE int is_idle(const struct ucp_ep *ep)
 {
     return is_unused(ep) && (ep->state != CW_EP_OPEN ||
                              (cw_lane_flush(ep->conn, NULL) == UCS_OK &&
-                              (cw_likely(ep->lanes == NULL) || ep->lanes->num_kept == 0)));
+                              (cw_likely(ep->lanes == NULL) || ep->lanes->num_retained == 0)));
 }
 
 /* There is no connection yet, and the flush waits for it. Without error handling it asks no more than whether the peer

@@ -2,7 +2,7 @@
 /*
  * Small packets that the library sends by itself. They keep their place in the endpoint's queue.
  */
-#include "core/ep_kept.h"
+#include "core/ep_retained.h"
 
 #include <assert.h>
 #include <string.h>
@@ -85,7 +85,7 @@ ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *pack
 
 static void let_go(struct cw_request *request)
 {
-    cw_ep_let_go(request->ep, CW_KEPT_ONE);
+    cw_ep_let_go(request->ep, CW_RETAINED_ONE);
 }
 
 /* Queues the packet, because the transport does not take it now. */
@@ -93,12 +93,12 @@ static void send_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t
 {
     static struct cw_log_limit limit;
 
-    if (!cw_ep_keep(ep, CW_KEPT_ONE)) {
+    if (!cw_ep_keep(ep, CW_RETAINED_ONE)) {
         cw_log_ratelimited(&limit, CW_LOG_ERROR, "worker %016llx does not read what it is answered: UCX_PEER_MEMORY is "
                            "used up, and its connection is closed", (unsigned long long)cw_ep_peer_uid(ep));
         cw_ep_fail(ep, UCS_ERR_EXCEEDS_LIMIT);
     } else if (cw_ep_control_later(ep, id, packet, length, let_go) != UCS_OK) {
-        cw_ep_let_go(ep, CW_KEPT_ONE);
+        cw_ep_let_go(ep, CW_RETAINED_ONE);
         cw_error("no memory to answer the peer of endpoint %p; the endpoint is given up", (void *)ep);
         cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
     }

@@ -128,9 +128,9 @@ static inline void *cw_lane_keep(struct cw_conn *lane, const void *data)
     return (lane->iface->packets->keep == NULL) ? NULL : lane->iface->packets->keep(lane, data);
 }
 
-static inline void cw_iface_give_back(struct cw_iface *iface, void *kept)
+static inline void cw_iface_give_back(struct cw_iface *iface, void *retained)
 {
-    iface->packets->give_back(iface, kept);
+    iface->packets->give_back(iface, retained);
 }
 
 /* ---- connections ---- */

@@ -61,7 +61,7 @@ struct cw_lanes *cw_lanes_new(struct ucp_ep *ep, unsigned max)
     cw_list_init(&lanes->lost);
     cw_list_init(&lanes->flushes);
     for (i = 0; i < CW_MAX_LANES; i++) {
-        cw_list_init(&lanes->further[i].kept);
+        cw_list_init(&lanes->further[i].retained);
         cw_list_init(&lanes->further[i].places);
         lanes->further[i].generation = (uint16_t)cw_counter_start;
     }
@@ -201,7 +201,7 @@ static ucs_status_t on_offer(struct ucp_ep *ep, const struct cw_wire_lane *packe
 /* Ends a lane on which nothing was confirmed since the question, although the peer has answered it. */
 static void is_silent(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
-    if (lane->state == CW_FURTHER_OPEN && !cw_list_empty(&lane->kept) && lane->probes > 0 &&
+    if (lane->state == CW_FURTHER_OPEN && !cw_list_empty(&lane->retained) && lane->probes > 0 &&
         ++lane->probes >= 2 * MAX_PROBES) {
         cw_lanes_lost(lanes, lane, "nothing comes through any more");
     }
@@ -275,7 +275,8 @@ ucs_status_t cw_lanes_on_packet(struct ucp_ep *ep, const void *data, size_t leng
 
 static void probe(struct cw_lanes *lanes, struct cw_further_lane *lane, uint64_t now_ns)
 {
-    const struct cw_kept *head = cw_list_empty(&lane->kept) ? NULL : cw_list_head(&lane->kept, struct cw_kept, link);
+    const struct cw_retained *head =
+        cw_list_empty(&lane->retained) ? NULL : cw_list_head(&lane->retained, struct cw_retained, link);
     const struct cw_wire_lane packet = {.kind = CW_WIRE_LANE_PROBE,
                                   .lane = (uint8_t)cw_lane_index(lanes, lane),
                                   .generation = htole16(lane->generation)};
@@ -294,7 +295,7 @@ static unsigned look(struct cw_alarm *alarm)
     const uint64_t now_ns = cw_clock_ns();
     unsigned i;
 
-    if (lanes->ep->state != CW_EP_OPEN || lanes->num_kept == 0) {
+    if (lanes->ep->state != CW_EP_OPEN || lanes->num_retained == 0) {
         return 0;
     }
     for (i = 0; i < lanes->max; i++) {
@@ -346,7 +347,7 @@ ucs_status_t cw_lanes_flush(struct ucp_ep *ep, struct cw_completion *completion)
     struct cw_lanes *lanes = ep->lanes;
     struct cw_lanes_flush *flush;
 
-    if (lanes == NULL || (lanes->num_kept == 0 && cw_list_empty(&lanes->flushes))) {
+    if (lanes == NULL || (lanes->num_retained == 0 && cw_list_empty(&lanes->flushes))) {
         return cw_lane_flush(ep->conn, completion);
     }
     if (completion == NULL) {
@@ -356,25 +357,26 @@ ucs_status_t cw_lanes_flush(struct ucp_ep *ep, struct cw_completion *completion)
     if (flush == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *flush = (struct cw_lanes_flush){.completion = completion, .before = lanes->next_number, .left = lanes->num_kept};
+    *flush =
+        (struct cw_lanes_flush){.completion = completion, .before = lanes->next_number, .left = lanes->num_retained};
     cw_list_init(&flush->link);
     cw_list_add_tail(&lanes->flushes, &flush->link);
     return UCS_INPROGRESS;
 }
 
-void cw_lanes_kept_end(struct cw_kept *kept, ucs_status_t status)
+void cw_lanes_retained_end(struct cw_retained *retained, ucs_status_t status)
 {
-    struct cw_lanes *lanes = kept->lanes;
+    struct cw_lanes *lanes = retained->lanes;
     struct ucp_ep *ep = lanes->ep;
-    struct cw_completion *completion = kept->completion;
+    struct cw_completion *completion = retained->completion;
     struct cw_lanes_flush *flush;
 
-    lanes->num_kept--;
+    lanes->num_retained--;
     cw_list_for_each(flush, &lanes->flushes, struct cw_lanes_flush, link)
     {
-        flush->left -= kept->number < flush->before;
+        flush->left -= retained->number < flush->before;
     }
-    free(kept);
+    free(retained);
     completion->done(completion, status);
     run_flushes(ep);
 }
@@ -398,12 +400,12 @@ void cw_lanes_room(struct ucp_ep *ep)
     }
 }
 
-static void end_kept(struct cw_list *list, ucs_status_t status)
+static void end_retained(struct cw_list *list, ucs_status_t status)
 {
     struct cw_list *link;
 
     while ((link = cw_list_pop_head(list)) != NULL) {
-        cw_lanes_kept_end(cw_container_of(link, struct cw_kept, link), status);
+        cw_lanes_retained_end(cw_container_of(link, struct cw_retained, link), status);
     }
 }
 
@@ -445,9 +447,9 @@ void cw_lanes_end(struct ucp_ep *ep, ucs_status_t status)
         }
     }
     for (i = 0; i < CW_MAX_LANES; i++) {
-        end_kept(&lanes->further[i].kept, status);
+        end_retained(&lanes->further[i].retained, status);
     }
-    end_kept(&lanes->lost, status);
+    end_retained(&lanes->lost, status);
     while ((link = cw_list_pop_head(&lanes->flushes)) != NULL) {
         flush = cw_container_of(link, struct cw_lanes_flush, link);
         completion = flush->completion;

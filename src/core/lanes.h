@@ -24,7 +24,7 @@ enum cw_further_state { CW_FURTHER_NONE, CW_FURTHER_DIALING, CW_FURTHER_OPEN, CW
 
 struct cw_further_lane {
     struct cw_conn *conn;  /* DIALING, OPEN */
-    struct cw_list kept;   /* struct cw_kept, the oldest first */
+    struct cw_list retained; /* struct cw_retained, the oldest first */
     struct cw_list places; /* struct cw_lane_place: packets that the transport is placing */
     uint64_t sent;         /* bytes of placed packets that were sent */
     uint64_t confirmed;    /* of these the bytes that the peer has confirmed */
@@ -46,10 +46,10 @@ struct cw_further_lane {
 
 struct cw_lanes {
     struct ucp_ep *ep;
-    struct cw_list lost;    /* struct cw_kept: to be sent again */
+    struct cw_list lost;    /* struct cw_retained: to be sent again */
     struct cw_list flushes; /* struct cw_lanes_flush */
     struct cw_alarm watch;  /* set while any packet is kept */
-    uint64_t num_kept;
+    uint64_t num_retained;
     uint64_t next_number;  /* of the next packet that is kept */
     uint64_t next_dial_ns; /* the time when the dialler tries to open missing lanes; 0: it does not */
     uint64_t rounds;       /* of that since the last lane was lost, UCX_RECOVERY_RETRIES at most */
@@ -60,7 +60,7 @@ struct cw_lanes {
 };
 
 /* A packet that was sent on a further lane. */
-struct cw_kept {
+struct cw_retained {
     struct cw_completion own; /* called by the transport */
     struct cw_list link;
     struct cw_lanes *lanes;
@@ -142,7 +142,7 @@ ucs_status_t cw_lanes_on_packet(struct ucp_ep *ep, const void *data, size_t leng
 /* Whether both sides know of every packet of further lanes that it came. The endpoint must be open. */
 static inline int cw_lanes_are_settled(const struct ucp_ep *ep)
 {
-    return ep->lanes == NULL || (ep->lanes->num_kept == 0 && !ep->lanes->untold);
+    return ep->lanes == NULL || (ep->lanes->num_retained == 0 && !ep->lanes->untold);
 }
 /* A lane has room again, or was added or removed. */
 void cw_lanes_room(struct ucp_ep *ep);
@@ -154,7 +154,7 @@ int cw_lanes_stopping(const struct ucp_ep *ep);
  * upcalls. */
 void cw_lanes_end(struct ucp_ep *ep, ucs_status_t status);
 /* A kept packet is confirmed or given up: completes its operation's part. */
-void cw_lanes_kept_end(struct cw_kept *kept, ucs_status_t status);
+void cw_lanes_retained_end(struct cw_retained *retained, ucs_status_t status);
 
 /* lanes_end.c. The transport asks for the place of a packet on a further lane. 0: no memory. */
 int cw_lanes_placing(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, const void *header, size_t length);

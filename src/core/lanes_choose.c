@@ -26,7 +26,7 @@
 
 void cw_lanes_measure(struct cw_further_lane *lane, uint64_t bytes)
 {
-    const struct cw_kept *head = cw_list_head(&lane->kept, struct cw_kept, link);
+    const struct cw_retained *head = cw_list_head(&lane->retained, struct cw_retained, link);
     const uint64_t now_ns = cw_clock_ns();
 
     lane->window_ns += now_ns - ((head->since_ns > lane->moved_ns) ? head->since_ns : lane->moved_ns);
@@ -51,13 +51,13 @@ static double measured(const struct cw_further_lane *lane)
 /* The most that the bandwidth can be, as the oldest packet is not confirmed yet. */
 static double limited(const struct cw_further_lane *lane, double rate, uint64_t now_ns)
 {
-    const struct cw_kept *head;
+    const struct cw_retained *head;
     uint64_t since_ns;
 
-    if (cw_list_empty(&lane->kept)) {
+    if (cw_list_empty(&lane->retained)) {
         return rate;
     }
-    head = cw_list_head(&lane->kept, struct cw_kept, link);
+    head = cw_list_head(&lane->retained, struct cw_retained, link);
     since_ns = (head->since_ns > lane->moved_ns) ? head->since_ns : lane->moved_ns;
     if (now_ns - since_ns < STUCK_NS || rate * (double)(now_ns - since_ns) <= (double)head->length) {
         return rate;
@@ -182,48 +182,48 @@ struct cw_conn *cw_lanes_choose(struct ucp_ep *ep, size_t left, unsigned rails, 
 
 static void sent(struct cw_completion *own, ucs_status_t status)
 {
-    struct cw_kept *kept = cw_container_of(own, struct cw_kept, own);
+    struct cw_retained *retained = cw_container_of(own, struct cw_retained, own);
 
-    kept->busy = 0;
-    if (kept->over) {
-        cw_lanes_kept_end(kept, kept->came ? UCS_OK : status);
+    retained->busy = 0;
+    if (retained->over) {
+        cw_lanes_retained_end(retained, retained->came ? UCS_OK : status);
     }
 }
 
-static struct cw_kept *kept_new(struct cw_lanes *lanes, uint8_t id, const void *header, const struct iovec *iov,
-                                unsigned count, struct cw_completion *completion)
+static struct cw_retained *retained_new(struct cw_lanes *lanes, uint8_t id, const void *header, const struct iovec *iov,
+                                        unsigned count, struct cw_completion *completion)
 {
-    struct cw_kept *kept = malloc(sizeof(*kept) + count * sizeof(*iov));
+    struct cw_retained *retained = malloc(sizeof(*retained) + count * sizeof(*iov));
 
-    if (kept != NULL) {
-        *kept = (struct cw_kept){.own = {sent},
+    if (retained != NULL) {
+        *retained = (struct cw_retained){.own = {sent},
                           .lanes = lanes,
                           .completion = completion,
                           .length = cw_bytes_in_iov(iov, count),
                           .count = count,
                           .id = id};
-        memcpy(kept->header, header, sizeof(kept->header));
-        memcpy(kept->iov, iov, count * sizeof(*iov));
-        cw_list_init(&kept->link);
+        memcpy(retained->header, header, sizeof(retained->header));
+        memcpy(retained->iov, iov, count * sizeof(*iov));
+        cw_list_init(&retained->link);
     }
-    return kept;
+    return retained;
 }
 
 /* UCS_OK, or the transport's error. */
-static ucs_status_t send_kept(struct cw_further_lane *lane, struct cw_kept *kept)
+static ucs_status_t send_retained(struct cw_further_lane *lane, struct cw_retained *retained)
 {
-    const ucs_status_t status =
-        cw_lane_send_in_place(lane->conn, kept->id, kept->header, kept->iov, kept->count, &kept->own);
+    const ucs_status_t status = cw_lane_send_in_place(lane->conn, retained->id, retained->header, retained->iov,
+                                                      retained->count, &retained->own);
 
     if (status != UCS_OK && status != UCS_INPROGRESS) {
         lane->full = 1; /* `room` follows, or the end of the lane */
-        cw_failover_full(kept->lanes->ep, lane);
+        cw_failover_full(retained->lanes->ep, lane);
         return status;
     }
-    kept->busy = status == UCS_INPROGRESS;
-    kept->since_ns = cw_clock_ns();
-    lane->sent += kept->length;
-    cw_list_add_tail(&lane->kept, &kept->link);
+    retained->busy = status == UCS_INPROGRESS;
+    retained->since_ns = cw_clock_ns();
+    lane->sent += retained->length;
+    cw_list_add_tail(&lane->retained, &retained->link);
     return UCS_OK;
 }
 
@@ -231,21 +231,21 @@ ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, 
                            const struct iovec *iov, unsigned count, struct cw_completion *completion)
 {
     struct cw_lanes *lanes = ep->lanes;
-    struct cw_kept *kept;
+    struct cw_retained *retained;
 
     if (conn == ep->conn) {
         return cw_lane_send_placed(conn, id, header, iov, count, completion);
     }
-    kept = kept_new(lanes, id, header, iov, count, completion);
-    if (kept == NULL) {
+    retained = retained_new(lanes, id, header, iov, count, completion);
+    if (retained == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    if (send_kept(cw_lanes_find(ep, conn), kept) != UCS_OK) {
-        free(kept);
+    if (send_retained(cw_lanes_find(ep, conn), retained) != UCS_OK) {
+        free(retained);
         return CW_HOLD;
     }
-    kept->number = lanes->next_number++;
-    if (lanes->num_kept++ == 0 && !cw_alarm_is_set(&lanes->watch)) {
+    retained->number = lanes->next_number++;
+    if (lanes->num_retained++ == 0 && !cw_alarm_is_set(&lanes->watch)) {
         cw_poller_alarm_set(ep->worker->poller, &lanes->watch, cw_clock_ns() + LOOK_NS);
     }
     cw_ep_add_flush(ep);
@@ -253,31 +253,31 @@ ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, 
 }
 
 /* Sends a lost packet on the message lane, whose packets are not kept. 0: to be tried later. */
-static int resend_there(struct cw_lanes *lanes, struct cw_kept *kept)
+static int resend_there(struct cw_lanes *lanes, struct cw_retained *retained)
 {
-    const ucs_status_t status =
-        cw_lane_send_placed(lanes->ep->conn, kept->id, kept->header, kept->iov, kept->count, &kept->own);
+    const ucs_status_t status = cw_lane_send_placed(lanes->ep->conn, retained->id, retained->header, retained->iov,
+                                                    retained->count, &retained->own);
 
     if (status == UCS_INPROGRESS) {
-        kept->busy = 1;
-        kept->over = 1;
+        retained->busy = 1;
+        retained->over = 1;
     } else if (status == UCS_OK) {
-        cw_lanes_kept_end(kept, UCS_OK);
+        cw_lanes_retained_end(retained, UCS_OK);
     } else {
-        cw_list_add_head(&lanes->lost, &kept->link);
+        cw_list_add_head(&lanes->lost, &retained->link);
         return 0;
     }
     return 1;
 }
 
 /* Sends a lost packet on a lane that seems to have room. 0: it has none. */
-static int resend_on(struct cw_lanes *lanes, struct cw_conn *conn, struct cw_kept *kept)
+static int resend_on(struct cw_lanes *lanes, struct cw_conn *conn, struct cw_retained *retained)
 {
     if (conn == lanes->ep->conn) {
-        return resend_there(lanes, kept);
+        return resend_there(lanes, retained);
     }
-    if (send_kept(cw_lanes_find(lanes->ep, conn), kept) != UCS_OK) {
-        cw_list_add_head(&lanes->lost, &kept->link);
+    if (send_retained(cw_lanes_find(lanes->ep, conn), retained) != UCS_OK) {
+        cw_list_add_head(&lanes->lost, &retained->link);
         return 0;
     }
     return 1;
@@ -289,18 +289,18 @@ void cw_lanes_resend(struct cw_lanes *lanes)
 {
     struct ucp_ep *ep = lanes->ep;
     struct cw_conn *conn;
-    struct cw_kept *kept;
+    struct cw_retained *retained;
     size_t piece;
 
     while (ep->lanes == lanes && ep->state == CW_EP_OPEN && !cw_list_empty(&lanes->lost)) {
-        kept = cw_list_head(&lanes->lost, struct cw_kept, link);
-        conn = has_open(lanes) ? choose(lanes, kept->length, CW_MAX_LANES, &piece) : ep->conn;
-        if (kept->busy || conn == NULL || kept->length > conn->iface->limits.max_placed ||
-            kept->count > conn->iface->limits.max_iov) {
+        retained = cw_list_head(&lanes->lost, struct cw_retained, link);
+        conn = has_open(lanes) ? choose(lanes, retained->length, CW_MAX_LANES, &piece) : ep->conn;
+        if (retained->busy || conn == NULL || retained->length > conn->iface->limits.max_placed ||
+            retained->count > conn->iface->limits.max_iov) {
             return;
         }
-        cw_list_remove(&kept->link);
-        if (!resend_on(lanes, conn, kept)) {
+        cw_list_remove(&retained->link);
+        if (!resend_on(lanes, conn, retained)) {
             return;
         }
     }

@@ -71,7 +71,7 @@ static void tell_end(struct cw_lanes *lanes, struct cw_further_lane *lane)
 /* Has the packets sent again that were sent on the lane and are not in their places at the peer. */
 static void lose(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
-    cw_list_splice_tail(&lanes->lost, &lane->kept);
+    cw_list_splice_tail(&lanes->lost, &lane->retained);
 }
 
 /* Ends the lane once both sides have closed it. 0: the peer's numbers are impossible. */
@@ -211,23 +211,23 @@ int cw_lanes_heard_end(struct cw_lanes *lanes, struct cw_further_lane *lane, uin
 int cw_lanes_confirmed(struct cw_lanes *lanes, struct cw_further_lane *lane, uint64_t taken)
 {
     struct ucp_ep *ep = lanes->ep;
-    struct cw_kept *kept;
+    struct cw_retained *retained;
 
-    if (taken <= lane->confirmed || taken > lane->sent || cw_list_empty(&lane->kept)) {
+    if (taken <= lane->confirmed || taken > lane->sent || cw_list_empty(&lane->retained)) {
         return 0;
     }
     cw_lanes_measure(lane, taken - lane->confirmed);
-    while (ep->lanes == lanes && lane->confirmed < taken && !cw_list_empty(&lane->kept)) {
-        kept = cw_list_head(&lane->kept, struct cw_kept, link);
-        if (kept->length > taken - lane->confirmed) {
+    while (ep->lanes == lanes && lane->confirmed < taken && !cw_list_empty(&lane->retained)) {
+        retained = cw_list_head(&lane->retained, struct cw_retained, link);
+        if (retained->length > taken - lane->confirmed) {
             return 0; /* the number ends in the middle of a packet */
         }
-        lane->confirmed += kept->length;
-        cw_list_remove(&kept->link);
-        kept->over = 1;
-        kept->came = 1;
-        if (!kept->busy) {
-            cw_lanes_kept_end(kept, UCS_OK);
+        lane->confirmed += retained->length;
+        cw_list_remove(&retained->link);
+        retained->over = 1;
+        retained->came = 1;
+        if (!retained->busy) {
+            cw_lanes_retained_end(retained, UCS_OK);
         }
     }
     return 1;

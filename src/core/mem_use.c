@@ -7,7 +7,7 @@
 #include "core/mem.h"
 
 /* The rights for which registrations are kept; a request with any other right gets a registration of its own. */
-#define KEPT (unsigned)(CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_READ)
+#define RETAINED (unsigned)(CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_READ)
 
 int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                             unsigned rights, struct cw_mem_use *use)
@@ -64,14 +64,14 @@ static ucs_status_t begin_of_device(struct ucp_context *context, struct cw_domai
                                     const struct cw_mem_part *part, unsigned rights, struct cw_mem_use *use)
 {
     ucs_status_t status = cw_device_regs_get(context->device_regs[domain->number - 1], part->type, part->memory,
-                                             part->length, rights, &use->kept);
+                                             part->length, rights, &use->retained);
 
     if (status != UCS_OK) {
-        use->kept = NULL;
+        use->retained = NULL;
         return status;
     }
-    use->memh = use->kept->memh;
-    use->range = use->kept->range;
+    use->memh = use->retained->memh;
+    use->range = use->retained->range;
     return UCS_OK;
 }
 
@@ -87,10 +87,11 @@ ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *dom
         return UCS_OK;
     }
     if (part->type != UCS_MEMORY_TYPE_HOST) {
-        status = (rights & ~KEPT) ? UCS_ERR_NO_MEMORY : begin_of_device(context, domain, part, rights, use);
+        status = (rights & ~RETAINED) ? UCS_ERR_NO_MEMORY : begin_of_device(context, domain, part, rights, use);
         return (status == UCS_ERR_NO_MEMORY) ? begin_own(context, domain, part, rights, use) : status;
     }
-    use->cached = (rights & ~KEPT) ? NULL : cw_cache_get(cache_of(context, domain), part->memory, part->length, rights);
+    use->cached =
+        (rights & ~RETAINED) ? NULL : cw_cache_get(cache_of(context, domain), part->memory, part->length, rights);
     if (use->cached != NULL) {
         use->memh = use->cached->memh;
         use->range = use->cached->range;
@@ -116,8 +117,8 @@ void cw_mem_use_end(struct cw_mem_use *use)
     if (use->cached != NULL) {
         cw_cache_put(use->cached);
     }
-    if (use->kept != NULL) {
-        cw_device_regs_put(use->kept);
+    if (use->retained != NULL) {
+        cw_device_regs_put(use->retained);
     }
     if (use->mapped != NULL) {
         cw_mem_release(use->mapped);

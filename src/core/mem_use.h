@@ -19,7 +19,7 @@ struct cw_mem_use {
     struct ucp_mem *mapped;       /* the region of the program that `memh` is of, held; NULL: of none */
     struct cw_memh *own;          /* made for this use; NULL: none was */
     struct cw_cached *cached;     /* of the cache; NULL: it is not */
-    struct cw_device_reg *kept;   /* of memory of a GPU, kept (mem/device.h); NULL: it is not */
+    struct cw_device_reg *retained; /* of memory of a GPU, kept (mem/device.h); NULL: it is not */
     struct cw_domain_range range; /* what was registered, which the memory lies in */
 };
 

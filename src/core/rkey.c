@@ -41,7 +41,7 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int 
     if (status != UCS_OK) {
         return status;
     }
-    rkey = calloc(1, sizeof(*rkey) + sizeof(*rkey->kept) + parts.length);
+    rkey = calloc(1, sizeof(*rkey) + sizeof(*rkey->retained) + parts.length);
     if (rkey == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -49,10 +49,10 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int 
     rkey->holds = 1;
     rkey->shared = shared != 0;
     rkey->key = key;
-    rkey->kept = (struct cw_rkey_part *)(rkey + 1);
-    rkey->parts = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey->kept + 1), .length = parts.length};
+    rkey->retained = (struct cw_rkey_part *)(rkey + 1);
+    rkey->parts = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey->retained + 1), .length = parts.length};
     if (parts.length > 0) {
-        memcpy(rkey->kept + 1, parts.bytes, parts.length);
+        memcpy(rkey->retained + 1, parts.bytes, parts.length);
     }
     if (key.token != 0 && key.executor == 0 && /* else a device of the owner makes its atomic operations */
         cw_mem_attach(context, &key, &local, &rkey->validity, &rkey->mapping) != UCS_OK) {
@@ -84,7 +84,7 @@ int cw_rkey_target(const struct ucp_rkey *rkey, const struct cw_conn *lane, uint
     const struct cw_domain_range range = {.address = rkey->key.address, .length = rkey->key.length};
     const unsigned number = (rkey->parts.length == 0) ? 0 : cw_lane_peer_domain(lane);
     const struct cw_domain *domain = lane->iface->domain;
-    struct cw_rkey_part *kept = rkey->kept;
+    struct cw_rkey_part *retained = rkey->retained;
     size_t length = 0;
     const uint8_t *part;
 
@@ -92,16 +92,16 @@ int cw_rkey_target(const struct ucp_rkey *rkey, const struct cw_conn *lane, uint
     if (number == 0) {
         return 0;
     }
-    if (cw_likely(__atomic_load_n(&kept->state, __ATOMIC_ACQUIRE) == PART_WHOLE && kept->domain == domain &&
-                  kept->number == number)) {
-        target->key = kept->key;
+    if (cw_likely(__atomic_load_n(&retained->state, __ATOMIC_ACQUIRE) == PART_WHOLE && retained->domain == domain &&
+                  retained->number == number)) {
+        target->key = retained->key;
         return 1;
     }
     part = cw_key_find_part(&rkey->parts, number, &length);
     if (part == NULL || domain->kind->read_part(domain, part, length, &range, &target->key) != UCS_OK) {
         return 0;
     }
-    keep_part(kept, domain, number, &target->key);
+    keep_part(retained, domain, number, &target->key);
     return 1;
 }
 

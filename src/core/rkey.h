@@ -26,7 +26,7 @@ struct ucp_rkey {
     const struct ucp_ep *ep;    /* that unpacked it; it may be gone */
     struct cw_key key;
     struct cw_key_parts parts;  /* of the owner's devices; behind this structure */
-    struct cw_rkey_part *kept;  /* behind this structure, too */
+    struct cw_rkey_part *retained; /* behind this structure, too */
     char *local;                /* key.address lies here; NULL: not reached by loads and stores */
     const uint64_t *validity;   /* with local: holds key.token while the region is registered */
     struct cw_mapping *mapping;

@@ -11,7 +11,7 @@ static int leads_out(const struct cw_resource *resource)
 
 void cw_resources_keep_single(struct cw_resource *list, unsigned *count_p, uint64_t id)
 {
-    unsigned first, end, i, kept = 0, number, seen;
+    unsigned first, end, i, retained = 0, number, seen;
 
     for (first = 0; first < *count_p; first = end) {
         number = 0;
@@ -21,9 +21,9 @@ void cw_resources_keep_single(struct cw_resource *list, unsigned *count_p, uint6
         seen = 0;
         for (i = first; i < end; i++) {
             if (!leads_out(&list[i]) || seen++ == id % number) {
-                list[kept++] = list[i];
+                list[retained++] = list[i];
             }
         }
     }
-    *count_p = kept;
+    *count_p = retained;
 }

@@ -148,7 +148,7 @@ struct ucp_worker {
     struct cw_rma_state *rma;
     uint64_t uid;                       /* random: names the worker in addresses and hellos */
     struct cw_list eps;                 /* all endpoints, also those without a handle */
-    uint64_t kept;                      /* core/ep_kept.h: bytes that this process keeps because of all peers */
+    uint64_t retained;                  /* core/ep_retained.h: bytes that this process keeps because of all peers */
     struct cw_list flush_list;          /* endpoints for which a flush may have to wait; core/ep.h */
     struct cw_hash peers;               /* struct cw_peer by uid */
     struct cw_hash ep_index;            /* struct ucp_ep by cw_ep_key(uid, number) */

@@ -11,14 +11,14 @@
 #include "os/lock.h"
 #include "os/unix_socket.h"
 
-#define MOST_KEPT    256u
+#define MOST_RETAINED    256u
 #define MOST_REASONS 8u
 
 struct cw_device_regs {
     struct cw_lock lock;
     struct cw_domain *domain;
     struct cw_cache_limits limits;
-    struct cw_list kept;
+    struct cw_list retained;
     uint64_t count; /* registrations that exist, kept or not, */
     uint64_t bytes; /* and their bytes */
     int is_refused; /* atomic: the device takes no dma-buf */
@@ -156,28 +156,29 @@ ucs_status_t cw_device_regs_apart(struct cw_device_regs *regs, ucs_memory_type_t
 /* ---- what is kept ---- */
 
 /* Locked, like the next ones. */
-static void end(struct cw_device_reg *kept)
+static void end(struct cw_device_reg *retained)
 {
-    struct cw_device_regs *regs = kept->regs;
+    struct cw_device_regs *regs = retained->regs;
 
     regs->count--;
-    regs->bytes -= kept->range.length;
-    regs->domain->kind->dereg((struct cw_memh *)(uintptr_t)kept->memh);
-    free(kept);
+    regs->bytes -= retained->range.length;
+    regs->domain->kind->dereg((struct cw_memh *)(uintptr_t)retained->memh);
+    free(retained);
 }
 
-static void take_out(struct cw_device_reg *kept)
+static void take_out(struct cw_device_reg *retained)
 {
-    cw_list_remove(&kept->link);
-    kept->is_kept = 0;
-    if (kept->uses == 0) {
-        end(kept);
+    cw_list_remove(&retained->link);
+    retained->is_retained = 0;
+    if (retained->uses == 0) {
+        end(retained);
     }
 }
 
-static int overlaps(const struct cw_device_reg *kept, const struct cw_md_span *span)
+static int overlaps(const struct cw_device_reg *retained, const struct cw_md_span *span)
 {
-    return kept->range.address < span->start + span->length && span->start < kept->range.address + kept->range.length;
+    return retained->range.address < span->start + span->length &&
+           span->start < retained->range.address + retained->range.length;
 }
 
 /* The registration of that memory. Others that overlap with it are of memory that was freed, or of other bytes of
@@ -185,19 +186,19 @@ static int overlaps(const struct cw_device_reg *kept, const struct cw_md_span *s
 static struct cw_device_reg *find(struct cw_device_regs *regs, const struct cw_md *md, const struct cw_md_span *span,
                                   unsigned *rights_p)
 {
-    struct cw_device_reg *kept, *next;
+    struct cw_device_reg *retained, *next;
 
-    cw_list_for_each_safe(kept, next, &regs->kept, struct cw_device_reg, link)
+    cw_list_for_each_safe(retained, next, &regs->retained, struct cw_device_reg, link)
     {
-        if (kept->md == md && kept->number == span->number && kept->range.address == span->start &&
-            kept->range.length == span->length) {
-            if ((kept->memh->rights & *rights_p) == *rights_p) {
-                return kept;
+        if (retained->md == md && retained->number == span->number && retained->range.address == span->start &&
+            retained->range.length == span->length) {
+            if ((retained->memh->rights & *rights_p) == *rights_p) {
+                return retained;
             }
-            *rights_p |= kept->memh->rights;
+            *rights_p |= retained->memh->rights;
         }
-        if (overlaps(kept, span)) {
-            take_out(kept);
+        if (overlaps(retained, span)) {
+            take_out(retained);
         }
     }
     return NULL;
@@ -206,15 +207,16 @@ static struct cw_device_reg *find(struct cw_device_regs *regs, const struct cw_m
 /* Ends the unused registrations of memory that the program has freed. */
 static void sweep(struct cw_device_regs *regs)
 {
-    struct cw_device_reg *kept, *next;
+    struct cw_device_reg *retained, *next;
     struct cw_md_span span;
 
-    cw_list_for_each_safe(kept, next, &regs->kept, struct cw_device_reg, link)
+    cw_list_for_each_safe(retained, next, &regs->retained, struct cw_device_reg, link)
     {
-        if (kept->uses == 0 &&
-            (!kept->md->find_span(kept->md, (const void *)(uintptr_t)kept->range.address, kept->range.length, &span) ||
-             span.number != kept->number)) {
-            take_out(kept);
+        if (retained->uses == 0 &&
+            (!retained->md->find_span(retained->md, (const void *)(uintptr_t)retained->range.address,
+                                      retained->range.length, &span) ||
+             span.number != retained->number)) {
+            take_out(retained);
         }
     }
 }
@@ -222,12 +224,12 @@ static void sweep(struct cw_device_regs *regs)
 /* Ends the unused registration whose last use is longest ago; 0: there is none. */
 static int shrink(struct cw_device_regs *regs)
 {
-    struct cw_device_reg *kept;
+    struct cw_device_reg *retained;
 
-    cw_list_for_each(kept, &regs->kept, struct cw_device_reg, link)
+    cw_list_for_each(retained, &regs->retained, struct cw_device_reg, link)
     {
-        if (kept->uses == 0) {
-            take_out(kept);
+        if (retained->uses == 0) {
+            take_out(retained);
             return 1;
         }
     }
@@ -249,28 +251,28 @@ static int make_room(struct cw_device_regs *regs, uint64_t length)
 static ucs_status_t add(struct cw_device_regs *regs, const struct order *order, struct cw_device_reg **reg_p)
 {
     const struct cw_domain_range range = {.address = order->address, .length = order->length};
-    struct cw_device_reg *kept;
+    struct cw_device_reg *retained;
     struct cw_memh *memh;
     ucs_status_t status;
 
     sweep(regs);
-    kept = make_room(regs, range.length) ? calloc(1, sizeof(*kept)) : NULL;
-    if (kept == NULL) {
+    retained = make_room(regs, range.length) ? calloc(1, sizeof(*retained)) : NULL;
+    if (retained == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     do {
         status = reg(regs, order, &memh);
     } while (status == UCS_ERR_NO_MEMORY && shrink(regs));
     if (status != UCS_OK) {
-        free(kept);
+        free(retained);
         return status;
     }
-    *kept = (struct cw_device_reg){
-        .memh = memh, .range = range, .regs = regs, .md = order->md, .number = order->span->number, .is_kept = 1};
-    cw_list_add_tail(&regs->kept, &kept->link);
+    *retained = (struct cw_device_reg){
+        .memh = memh, .range = range, .regs = regs, .md = order->md, .number = order->span->number, .is_retained = 1};
+    cw_list_add_tail(&regs->retained, &retained->link);
     regs->count++;
     regs->bytes += range.length;
-    *reg_p = kept;
+    *reg_p = retained;
     return UCS_OK;
 }
 
@@ -295,19 +297,19 @@ ucs_status_t cw_device_regs_get(struct cw_device_regs *regs, ucs_memory_type_t t
     if (status == UCS_OK) {
         (*reg_p)->uses++;
         cw_list_remove(&(*reg_p)->link);
-        cw_list_add_tail(&regs->kept, &(*reg_p)->link);
+        cw_list_add_tail(&regs->retained, &(*reg_p)->link);
     }
     cw_lock_leave(&regs->lock);
     return status;
 }
 
-void cw_device_regs_put(struct cw_device_reg *kept)
+void cw_device_regs_put(struct cw_device_reg *retained)
 {
-    struct cw_device_regs *regs = kept->regs;
+    struct cw_device_regs *regs = retained->regs;
 
     cw_lock_enter(&regs->lock);
-    if (--kept->uses == 0 && !kept->is_kept) {
-        end(kept);
+    if (--retained->uses == 0 && !retained->is_retained) {
+        end(retained);
     }
     cw_lock_leave(&regs->lock);
 }
@@ -319,9 +321,9 @@ struct cw_device_regs *cw_device_regs_new(struct cw_domain *domain, const struct
     if (regs != NULL) {
         regs->domain = domain;
         regs->limits = *limits;
-        regs->limits.regions = (limits->regions < MOST_KEPT) ? limits->regions : MOST_KEPT;
+        regs->limits.regions = (limits->regions < MOST_RETAINED) ? limits->regions : MOST_RETAINED;
         cw_lock_init(&regs->lock);
-        cw_list_init(&regs->kept);
+        cw_list_init(&regs->retained);
     }
     return regs;
 }

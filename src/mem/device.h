@@ -26,7 +26,7 @@ struct cw_device_reg {
     struct cw_list link; /* in the list of the kept ones: the last used at its end */
     uint64_t number;     /* of the allocation */
     unsigned uses;
-    uint8_t is_kept; /* it is in the list; else it ends with its last use */
+    uint8_t is_retained; /* it is in the list; else it ends with its last use */
 };
 
 /* NULL: no memory. `limits` bound what is kept. */

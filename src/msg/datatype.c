@@ -19,7 +19,7 @@
 #define CLASS_DONE_DEVICE 0xfe /* finished cursor of device memory */
 
 /* The most that is kept for a type that cannot stop at the end of a piece. */
-#define MAX_KEPT ((size_t)64 << 20)
+#define MAX_RETAINED ((size_t)64 << 20)
 
 /* Bytes of a generic type: packed and not sent yet, or received and not unpacked yet. Some may be lent to a transport
  * for longer than the cursor lives. */
@@ -166,7 +166,7 @@ static uint32_t piece_length(size_t length, size_t count)
     const size_t element = (count > 0 && length % count == 0) ? length / count : 0;
     size_t whole = CW_DT_PIECE;
 
-    if (element > 0 && element <= MAX_KEPT / 2) {
+    if (element > 0 && element <= MAX_RETAINED / 2) {
         whole = (CW_DT_PIECE + element - 1) / element * element;
     }
     return (uint32_t)whole;
@@ -500,7 +500,7 @@ char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length)
 static CW_COLD ucs_status_t stop_nowhere(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
 {
     const size_t left = cursor->length - offset;
-    struct cw_dt_piece *longer = (left <= MAX_KEPT) ? piece_new(cursor->generic.type, left) : NULL;
+    struct cw_dt_piece *longer = (left <= MAX_RETAINED) ? piece_new(cursor->generic.type, left) : NULL;
 
     if (longer == NULL) {
         return UCS_ERR_MESSAGE_TRUNCATED;

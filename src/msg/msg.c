@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "core/ep_kept.h"
+#include "core/ep_retained.h"
 
 void cw_msg_init(struct ucp_worker *worker)
 {
@@ -26,7 +26,7 @@ int cw_op_leave(struct ucp_worker *worker, uint64_t bytes)
     static struct cw_log_limit limit;
     struct cw_msg_state *state = worker->msg;
 
-    if (state->left + bytes > cw_kept_limit(worker)) {
+    if (state->left + bytes > cw_retained_limit(worker)) {
         cw_log_ratelimited(&limit, CW_LOG_WARN, "worker %s: peers that are gone have left more messages than "
                            "UCX_PEER_MEMORY; further ones are dropped", worker->name);
         return 0;

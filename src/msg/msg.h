@@ -16,7 +16,8 @@ struct cw_msg_state {
     struct cw_idmap receives;           /* struct cw_rndv_recv, by the ids that senders know */
     struct cw_choices *choices;         /* proto/select.h; NULL: none yet */
     struct cw_choices_rma *choices_rma; /* proto/select.h; NULL: none yet */
-    uint64_t left;                      /* bytes of messages that peers left behind when they went; core/ep_kept.h */
+    uint64_t left;                      /* bytes of messages that peers left behind when they went; core/ep_retained.h
+                                           */
 };
 
 void cw_msg_init(struct ucp_worker *worker);

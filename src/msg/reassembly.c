@@ -134,7 +134,7 @@ void cw_reassembly_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     lose(ep, &cw_op_ep(ep)->reassembly.stored, status);
     lose(ep, &cw_op_ep(ep)->reassembly.receiving, status);
     lose(ep, &cw_op_ep(ep)->reassembly.partial, status);
-    cw_ep_let_go(ep, ep->kept); /* the endpoint keeps nothing any more; its requests ended before */
+    cw_ep_let_go(ep, ep->retained); /* the endpoint keeps nothing any more; its requests ended before */
     if (cw_op_ep(ep)->reassembly.place_is_ours) {
         free(cw_op_ep(ep)->reassembly.place);
     }

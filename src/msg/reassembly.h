@@ -10,7 +10,7 @@
 #ifndef CW_MSG_REASSEMBLY_H
 #define CW_MSG_REASSEMBLY_H
 
-#include "core/ep_kept.h"
+#include "core/ep_retained.h"
 #include "msg/op_ep.h"
 
 /* More unfinished messages than this on one connection break the protocol: an honest sender finishes one before it
@@ -41,7 +41,7 @@ struct cw_reassembly {
     uint32_t number;                     /* of a message in several packets */
     uint8_t in_pieces;                   /* NEXT packets are expected */
     uint8_t placing;                     /* the transport writes one in place */
-    uint8_t kept;                        /* CW_KEPT_ONE is counted for the object until it is detached */
+    uint8_t retained;                    /* CW_RETAINED_ONE is counted for the object until it is detached */
 };
 
 static inline void cw_reassembly_add(struct cw_reassembly *reassembly, struct ucp_ep *ep)
@@ -80,8 +80,8 @@ static inline void cw_reassembly_detach(struct cw_reassembly *reassembly)
 
     if (ep != NULL) {
         reassembly->ep = NULL;
-        if (reassembly->kept) {
-            cw_ep_let_go(ep, CW_KEPT_ONE);
+        if (reassembly->retained) {
+            cw_ep_let_go(ep, CW_RETAINED_ONE);
         }
         cw_list_remove(&reassembly->link);
         cw_ep_unused(ep);

@@ -15,8 +15,8 @@
 #include "rndv/send.h"
 
 #define SHORT_BYTES 256u         /* largest answer that goes by a short send */
-#define KEPT_BYTES  (64u << 10) /* answers of up to this length that have to wait are copied, so that they hold no pin:
-                                 * the origin may have all bytes before the transport gives them back here */
+#define RETAINED_BYTES  (64u << 10) /* answers of up to this length that have to wait are copied, so that they hold no
+                                 * pin: the origin may have all bytes before the transport gives them back here */
 
 /* The datatype of contiguous memory of any type. */
 static ucp_datatype_t datatype_of(const struct cw_dt_device *device)
@@ -232,7 +232,7 @@ static int fits_now(const struct ucp_ep *ep, const struct get *get)
     const uint64_t max = ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
 
     return cw_ep_ready(ep) && get->length <= get->piece && get->length < ep->conn->iface->plan->zcopy_min &&
-           get->length <= (max > KEPT_BYTES ? max : KEPT_BYTES);
+           get->length <= (max > RETAINED_BYTES ? max : RETAINED_BYTES);
 }
 
 /* CW_AGAIN: the transport took only *sent_p bytes. Other errors: the get is refused. */
@@ -272,7 +272,7 @@ static void release_get(struct cw_send *send)
 {
     struct cw_request *request = cw_send_request(send);
 
-    if (send->cursor.length > KEPT_BYTES) {
+    if (send->cursor.length > RETAINED_BYTES) {
         cw_mem_unpin(request->worker->context, send->pin);
     }
     free(send->pin);
@@ -364,13 +364,13 @@ static ucs_status_t read_short(struct ucp_ep *ep, const struct get *get, void *t
 /* Called after cw_rma_target_begin has counted the answer. */
 static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size_t sent)
 {
-    const size_t kept = (get->length <= KEPT_BYTES) ? (size_t)get->length : 0;
-    struct cw_mem_pin *pin = calloc(1, sizeof(*pin) + kept);
+    const size_t retained = (get->length <= RETAINED_BYTES) ? (size_t)get->length : 0;
+    struct cw_mem_pin *pin = calloc(1, sizeof(*pin) + retained);
     struct cw_request *request = (pin == NULL) ? NULL : cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
     ucs_status_t status = UCS_ERR_NO_MEMORY;
     void *from;
 
-    if (request != NULL && kept > 0) {
+    if (request != NULL && retained > 0) {
         status = read_short(ep, get, pin + 1);
         from = pin + 1; /* pin->memory_type stays 0, which is the host's */
     } else if (request != NULL) {

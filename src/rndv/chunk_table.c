@@ -17,7 +17,7 @@
 
 /* Bytes of all chunks in this process, of its own ones and of those of peers: beyond it chunks go when no message uses
  * them. */
-#define MOST_KEPT ((size_t)256 << 20)
+#define MOST_RETAINED ((size_t)256 << 20)
 
 struct cw_chunk_table {
     int is_here;
@@ -111,7 +111,7 @@ static void use(struct cw_chunk *chunk, int is_lent)
 
 static int are_too_many(void)
 {
-    return __atomic_load_n(&known.bytes, __ATOMIC_RELAXED) > MOST_KEPT;
+    return __atomic_load_n(&known.bytes, __ATOMIC_RELAXED) > MOST_RETAINED;
 }
 
 static void put_into(struct cw_chunk_table *table, struct cw_chunk **places, unsigned place, struct cw_chunk *chunk)

@@ -77,7 +77,7 @@ void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc)
             cw_ep_send_control(desc->in.ep, CW_PACKET_TAG_ACK, &ack, sizeof(ack));
         }
     } else if (desc->left) {
-        worker->msg->left -= desc->in.total + CW_KEPT_ONE;
+        worker->msg->left -= desc->in.total + CW_RETAINED_ONE;
     }
     desc->id = 0;
 }
@@ -159,7 +159,7 @@ static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status
     if (!desc->announced) {
         desc->id = 0;
         if (reassembly->received == reassembly->total) { /* complete: the program can still receive it */
-            desc->left = desc->queued && cw_op_leave(ep->worker, reassembly->total + CW_KEPT_ONE);
+            desc->left = desc->queued && cw_op_leave(ep->worker, reassembly->total + CW_RETAINED_ONE);
             if (desc->left || !desc->queued) {
                 return;
             }
@@ -533,13 +533,13 @@ static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct
     const size_t keys = (offer->num_keys > 0) ? sizeof(offer->keys) : 0;
     struct ucp_recv_desc *desc;
 
-    if (cw_unlikely(!cw_ep_keep(ep, CW_KEPT_ONE))) {
+    if (cw_unlikely(!cw_ep_keep(ep, CW_RETAINED_ONE))) {
         cw_rndv_recv_refuse(ep, offer, UCS_ERR_EXCEEDS_LIMIT); /* tells the sender the reason */
         return UCS_ERR_EXCEEDS_LIMIT;
     }
     desc = make_desc(ep, offer->length, keys + CW_TAG_REVOCABLE, offer->send_id);
     if (desc == NULL) {
-        cw_ep_let_go(ep, CW_KEPT_ONE);
+        cw_ep_let_go(ep, CW_RETAINED_ONE);
         return UCS_ERR_NO_MEMORY;
     }
     desc->announced = 1;
@@ -548,10 +548,10 @@ static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct
     cw_bytes_copy_any(desc->data, &offer->keys, keys);
     if (!cw_tag_desc_revocable(ep, desc)) {
         cw_tag_desc_free(ep->worker, desc);
-        cw_ep_let_go(ep, CW_KEPT_ONE);
+        cw_ep_let_go(ep, CW_RETAINED_ONE);
         return UCS_ERR_IO_ERROR;
     }
-    desc->in.kept = 1;
+    desc->in.retained = 1;
     cw_reassembly_add(&desc->in, ep);
     enqueue(ep->worker, desc, tag);
     return UCS_OK;

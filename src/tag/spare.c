@@ -48,7 +48,7 @@ static unsigned fade(struct cw_alarm *alarm)
         }
         spares->least[class] = spares->count[class];
     }
-    if (spares->bytes > CW_TAG_SPARE_KEPT) {
+    if (spares->bytes > CW_TAG_SPARE_RETAINED) {
         set_fade(spares);
     }
     return 0;
@@ -105,7 +105,7 @@ void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc
     spares->first[class] = desc;
     spares->count[class]++;
     spares->bytes += class_size(class);
-    if (cw_unlikely(spares->bytes > CW_TAG_SPARE_KEPT && !cw_alarm_is_set(&spares->fade))) {
+    if (cw_unlikely(spares->bytes > CW_TAG_SPARE_RETAINED && !cw_alarm_is_set(&spares->fade))) {
         set_fade(spares);
     }
 }

@@ -17,7 +17,7 @@
 #define CW_TAG_SMALL     48u /* the room of class 0; with its descriptor it fills three cache lines */
 #define CW_TAG_CLASSES   12u /* the last one has room for 64 KiB and what lies behind the data */
 #define CW_TAG_NO_CLASS  CW_TAG_CLASSES
-#define CW_TAG_SPARE_KEPT (16u << 10) /* bytes of spare descriptors that are never given back */
+#define CW_TAG_SPARE_RETAINED (16u << 10) /* bytes of spare descriptors that are never given back */
 
 struct ucp_recv_desc;
 

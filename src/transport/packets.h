@@ -68,7 +68,7 @@ struct cw_transport_packets {
      * limits.keep_room bytes before them as well, until `give_back` gets the answer, which comes before `close`. NULL:
      * the transport has few buffers left, so the core copies the bytes. NULL as a slot: it keeps none. */
     void *(*keep)(struct cw_conn *conn, const void *data);
-    void (*give_back)(struct cw_iface *iface, void *kept);
+    void (*give_back)(struct cw_iface *iface, void *retained);
 };
 
 #endif

@@ -15,8 +15,8 @@ static struct {
     void *token;
     const char *data;
     uint64_t number;
-} kept[MOST];
-static unsigned num_kept, num_seen, wanted;
+} retained[MOST];
+static unsigned num_retained, num_seen, wanted;
 static uint64_t next_sent, next_seen;
 static size_t packet_length;
 
@@ -39,14 +39,14 @@ static void on_packet(struct cw_end *end, uint8_t id, const void *data, size_t l
         return;
     }
     cw_check(is_whole(data, next_seen), "packet %llu is damaged", (unsigned long long)next_seen);
-    if (num_kept < wanted && num_kept < MOST) {
+    if (num_retained < wanted && num_retained < MOST) {
         token = cw_subject.transport->packets->keep(end->conn, data);
         if (token != NULL) {
             memset((char *)(uintptr_t)data - room, POISON, room);
             cw_check(is_whole(data, next_seen), "the room before a packet reaches into it");
-            kept[num_kept].token = token;
-            kept[num_kept].data = data;
-            kept[num_kept++].number = next_seen;
+            retained[num_retained].token = token;
+            retained[num_retained].data = data;
+            retained[num_retained++].number = next_seen;
         }
     }
     next_seen++;
@@ -63,7 +63,7 @@ static void begin(struct cw_rig *rig, struct cw_end **one, struct cw_end **other
 {
     cw_rig_need_two(rig);
     cw_rig_need(cw_subject.transport->packets->keep != NULL, "keep");
-    num_kept = num_seen = 0;
+    num_retained = num_seen = 0;
     next_sent = next_seen = 0;
     packet_length = rig->a->iface->limits.max_bcopy;
     packet_length = (packet_length < LENGTH) ? packet_length : LENGTH;
@@ -92,11 +92,11 @@ static void send_all(struct cw_rig *rig, struct cw_end *end, unsigned count)
 
 static void give_back_all(struct cw_iface *iface)
 {
-    while (num_kept > 0) {
-        num_kept--;
-        cw_check(is_whole(kept[num_kept].data, kept[num_kept].number), "kept packet %llu has changed",
-                 (unsigned long long)kept[num_kept].number);
-        cw_subject.transport->packets->give_back(iface, kept[num_kept].token);
+    while (num_retained > 0) {
+        num_retained--;
+        cw_check(is_whole(retained[num_retained].data, retained[num_retained].number), "kept packet %llu has changed",
+                 (unsigned long long)retained[num_retained].number);
+        cw_subject.transport->packets->give_back(iface, retained[num_retained].token);
     }
 }
 
@@ -108,10 +108,10 @@ static void test_a_kept_packet_stays(void **state)
     begin(rig, &one, &other);
     wanted = 3;
     send_all(rig, one, 200);
-    assert_int_equal(num_kept, 3);
+    assert_int_equal(num_retained, 3);
     give_back_all(rig->b->iface);
     send_all(rig, one, 50);
-    assert_int_equal(num_kept, 3);
+    assert_int_equal(num_retained, 3);
     give_back_all(rig->b->iface);
 }
 
@@ -126,19 +126,19 @@ static void test_who_keeps_all_starves_nobody(void **state)
     cw_rig_connect(rig, rig->a, rig->b, &third, &fourth);
     fourth->on_packet = on_packet;
     wanted = MOST;
-    while (num_kept == num_seen && num_seen < MOST) {
+    while (num_retained == num_seen && num_seen < MOST) {
         send_all(rig, one, 16);
     }
-    assert_true(num_kept < num_seen);
-    most = num_kept;
+    assert_true(num_retained < num_seen);
+    most = num_retained;
     wanted = 0;
     send_all(rig, third, 300);
     send_all(rig, one, 300);
-    assert_int_equal(num_kept, most);
+    assert_int_equal(num_retained, most);
     give_back_all(rig->b->iface);
     wanted = 1;
     send_all(rig, one, 1);
-    assert_int_equal(num_kept, 1);
+    assert_int_equal(num_retained, 1);
     give_back_all(rig->b->iface);
 }
 
@@ -156,7 +156,7 @@ static void test_kept_beyond_the_connection(void **state)
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     other->on_packet = on_packet;
     send_all(rig, one, 100);
-    assert_int_equal(num_kept, 5);
+    assert_int_equal(num_retained, 5);
     give_back_all(rig->b->iface);
 }
 

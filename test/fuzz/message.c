@@ -13,14 +13,14 @@
 #include "stream/stream.h"
 #include "wire/packet.h"
 
-enum { MAX_ROUNDS = 100000, MAX_KEPT = 8, MAX_FETCHES = 8, MAX_STEPS = 400, ROOM = 70000 };
+enum { MAX_ROUNDS = 100000, MAX_RETAINED = 8, MAX_FETCHES = 8, MAX_STEPS = 400, ROOM = 70000 };
 
 static ucp_worker_h worker;
 static ucp_ep_h ep;
-static void *kept[MAX_KEPT];
+static void *retained[MAX_RETAINED];
 static ucs_status_ptr_t requests[MAX_FETCHES];
 static char fetched[MAX_FETCHES][300];
-static unsigned num_kept, num_requests;
+static unsigned num_retained, num_requests;
 static uint8_t choice;          /* what handlers do next */
 
 struct input {
@@ -68,8 +68,8 @@ static ucs_status_t decide(void *data, int may_keep)
 {
     switch (choice & 3) {
     case 0:
-        if (may_keep && num_kept < MAX_KEPT) {
-            kept[num_kept++] = data;
+        if (may_keep && num_retained < MAX_RETAINED) {
+            retained[num_retained++] = data;
             return UCS_INPROGRESS;
         }
         return UCS_OK;
@@ -263,12 +263,12 @@ static void use_kept(struct input *input)
     unsigned i = take(input);
     void *data;
 
-    if (num_kept == 0) {
+    if (num_retained == 0) {
         return;
     }
-    i = i % num_kept;
-    data = kept[i];
-    kept[i] = kept[--num_kept];
+    i = i % num_retained;
+    data = retained[i];
+    retained[i] = retained[--num_retained];
     if (choice & 0x40) {
         start_fetch(data);
     } else {
@@ -335,7 +335,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (i = 0; i < 100; i++) {
         (void)ucp_worker_progress(worker);
     }
-    while (num_kept > 0) {
+    while (num_retained > 0) {
         use_kept(&(struct input){data, size});
     }
     for (i = 0; i < num_requests; i++) {

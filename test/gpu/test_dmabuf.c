@@ -15,7 +15,7 @@
 #define PAGE    ((size_t)4096)
 #define ROOM    (LENGTH + 2 * PAGE)
 
-enum { MOST_KEPT = 256 };
+enum { MOST_RETAINED = 256 };
 
 static const struct cw_pair_config config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA,
                                             .peer_mode = true};
@@ -375,7 +375,7 @@ static void test_freed_memory_is_given_back(void **state)
 /* What is kept is bounded. */
 static void test_many_allocations(void **state)
 {
-    static char *froms[MOST_KEPT + 20];
+    static char *froms[MOST_RETAINED + 20];
     const ucp_request_param_t param = cw_param_none();
     struct cw_pair *pair = *state;
     char *to = device_new(LENGTH);
@@ -386,7 +386,7 @@ static void test_many_allocations(void **state)
     open_plain(pair);
     assert_int_equal(move(pair, TAG, to, to, 1), 0);
     before = stats().registered - stats().deregistered;
-    for (unsigned i = 0; i < MOST_KEPT + 20; i++) {
+    for (unsigned i = 0; i < MOST_RETAINED + 20; i++) {
         froms[i] = device_new(length);
         received = ucp_tag_recv_nbx(pair->rx->worker, to, length, 1, CW_TAG_ALL, &param);
         sent = ucp_tag_send_nbx(pair->tx->ep, froms[i], length, 1, &param);
@@ -394,9 +394,9 @@ static void test_many_allocations(void **state)
         assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
     }
     /* The sender has as many as are kept; the one of its own that was there before is among them. */
-    assert_int_equal(stats().registered - stats().deregistered, before + MOST_KEPT - 1);
+    assert_int_equal(stats().registered - stats().deregistered, before + MOST_RETAINED - 1);
     cw_pair_close(pair);
-    for (unsigned i = 0; i < MOST_KEPT + 20; i++) {
+    for (unsigned i = 0; i < MOST_RETAINED + 20; i++) {
         device_free(froms[i]);
     }
     device_free(to);

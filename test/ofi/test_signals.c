@@ -74,12 +74,12 @@ static int has_fabric(void)
 static void test_not_loaded_by_default(void **state)
 {
     const char *tls = getenv("UCX_TLS");
-    char *kept = strdup(tls);
+    char *retained = strdup(tls);
     struct cw_side side;
 
     (void)state;
     if (has_fabric()) {
-        free(kept);
+        free(retained);
         skip();
     }
     unsetenv("UCX_TLS");
@@ -87,8 +87,8 @@ static void test_not_loaded_by_default(void **state)
     cw_side_open(&side, &(struct cw_pair_config){.no_endpoints = true});
     assert_null(dlopen("libfabric.so.1", RTLD_NOW | RTLD_NOLOAD));
     cw_side_destroy(&side);
-    setenv("UCX_TLS", kept, 1);
-    free(kept);
+    setenv("UCX_TLS", retained, 1);
+    free(retained);
 }
 
 static void test_process_stays_as_it_was(void **state)

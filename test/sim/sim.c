@@ -19,7 +19,7 @@
 #define ADDRESS_LENGTH 16
 #define ADDRESS_MAGIC  0x316d6973u
 #define KEEP_ROOM      136u /* behind the first 8 bytes of a packet its data are aligned to 16 bytes */
-#define MOST_KEPT      32u
+#define MOST_RETAINED      32u
 
 struct address {
     uint32_t magic;
@@ -124,7 +124,7 @@ static void iface_close(struct cw_iface *base)
 
     cw_sim_must(!iface->upcall, "an interface is closed inside its own progress");
     cw_sim_must(iface->num_conns == 0, "an interface is closed before its connections");
-    cw_sim_must(iface->kept == 0, "an interface is closed before its packets are given back");
+    cw_sim_must(iface->retained == 0, "an interface is closed before its packets are given back");
     cw_sim_drop_events(iface, UCS_ERR_UNREACHABLE, cw_sim_delay_ns(iface->world));
     for (side = 0; side < 2; side++) {
         while ((link = cw_list_pop_head(&iface->links[side])) != NULL) {
@@ -362,24 +362,25 @@ static int hand_up_copy(struct cw_sim_iface *iface, struct cw_sim_conn *conn, co
 static void *keep(struct cw_conn *base, const void *data)
 {
     struct cw_sim_iface *iface = cw_sim_iface(base->iface);
-    char *kept = iface->handed;
+    char *retained = iface->handed;
 
     cw_sim_must(iface->upcall, "a packet is kept outside of its upcall");
-    if (kept == NULL || data != kept || iface->kept == MOST_KEPT || cw_sim_chance(iface->world, CW_SIM_NO_MEMORY)) {
+    if (retained == NULL || data != retained || iface->retained == MOST_RETAINED ||
+        cw_sim_chance(iface->world, CW_SIM_NO_MEMORY)) {
         return NULL;
     }
     iface->handed = NULL;
-    iface->kept++;
-    return kept - KEEP_ROOM;
+    iface->retained++;
+    return retained - KEEP_ROOM;
 }
 
-static void give_back(struct cw_iface *base, void *kept)
+static void give_back(struct cw_iface *base, void *retained)
 {
     struct cw_sim_iface *iface = cw_sim_iface(base);
 
-    cw_sim_must(iface->kept > 0, "more packets are given back than were kept");
-    iface->kept--;
-    free(kept);
+    cw_sim_must(iface->retained > 0, "more packets are given back than were kept");
+    iface->retained--;
+    free(retained);
 }
 
 static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, struct cw_sim_event *packet)

@@ -130,7 +130,7 @@ struct cw_sim_iface {
     uint8_t armed;
     uint8_t upcall;                     /* inside progress() */
     uint8_t death;                      /* 0 or enum cw_sim_death */
-    unsigned kept;                      /* packets that the core has kept */
+    unsigned retained;                  /* packets that the core has kept */
     char *handed;                       /* the data of the packet that is being handed up; NULL: it cannot be kept */
 };
 

@@ -17,7 +17,7 @@
 #include "series.h"
 #include "town.h"
 
-enum { MAX_MESSAGES = 400, MAX_KEPT = 30, MAX_IOV = 3, PLAIN = 3, KEEPING = 60000, OLD = 255 };
+enum { MAX_MESSAGES = 400, MAX_RETAINED = 30, MAX_IOV = 3, PLAIN = 3, KEEPING = 60000, OLD = 255 };
 
 /* One message, from its sending to the end of both sides. */
 struct message {
@@ -34,7 +34,7 @@ struct message {
 };
 
 /* What a handler kept. */
-struct kept {
+struct retained {
     struct message *message;
     void *data;
     int rndv;
@@ -52,8 +52,8 @@ struct fetch {
 static struct cw_town *town;
 static struct message *messages[CW_MAX_WORKERS][CW_MAX_WORKERS][MAX_MESSAGES];
 static uint64_t posted[CW_MAX_WORKERS][CW_MAX_WORKERS], delivered[CW_MAX_WORKERS][CW_MAX_WORKERS];
-static struct kept kept[MAX_KEPT];
-static unsigned num_kept;
+static struct retained retained[MAX_RETAINED];
+static unsigned num_retained;
 static struct cw_op *closes[CW_MAX_WORKERS * CW_MAX_WORKERS];
 static unsigned num_closes;
 static size_t largest;
@@ -180,9 +180,9 @@ static void start_fetch(struct message *message, void *data)
 
 static void let_go(unsigned i)
 {
-    struct kept one = kept[i];
+    struct retained one = retained[i];
 
-    kept[i] = kept[--num_kept];
+    retained[i] = retained[--num_retained];
     town->people[one.message->to].asleep = 0;
     if (!one.rndv) {
         check_bytes(one.message, one.data, one.message->length, 0);
@@ -239,9 +239,9 @@ static void maybe_answer(const struct message *message, ucp_ep_h reply_ep)
 /* An earlier message of the same worker, from within the handler of another (AMR-36). */
 static void maybe_let_go(unsigned to)
 {
-    unsigned i = (num_kept == 0) ? 0 : (unsigned)cw_town_random(town, num_kept);
+    unsigned i = (num_retained == 0) ? 0 : (unsigned)cw_town_random(town, num_retained);
 
-    if (num_kept > 0 && kept[i].message->to == to && cw_town_random(town, 3) == 0) {
+    if (num_retained > 0 && retained[i].message->to == to && cw_town_random(town, 3) == 0) {
         let_go(i);
     }
 }
@@ -256,8 +256,8 @@ static ucs_status_t decide(struct message *message, void *data, int rndv, int ma
     if (!rndv) {
         check_bytes(message, data, message->length, 0);
     }
-    if (chance == 0 && may_keep && num_kept < MAX_KEPT) {
-        kept[num_kept++] = (struct kept){message, data, rndv};
+    if (chance == 0 && may_keep && num_retained < MAX_RETAINED) {
+        retained[num_retained++] = (struct retained){message, data, rndv};
         return UCS_INPROGRESS;
     }
     if (chance == 1) {
@@ -455,8 +455,8 @@ static void talk(unsigned num_messages)
             num_messages--;
             break;
         case 1:
-            if (num_kept > 0) {
-                let_go((unsigned)cw_town_random(town, num_kept));
+            if (num_retained > 0) {
+                let_go((unsigned)cw_town_random(town, num_retained));
             }
             break;
         default:
@@ -475,7 +475,7 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     largest = largest_message;
     faulty = mode == UCP_ERR_HANDLING_MODE_PEER;
     quiet = 0;
-    num_kept = 0;
+    num_retained = 0;
     num_closes = 0;
     memset(posted, 0, sizeof(posted));
     memset(delivered, 0, sizeof(delivered));
@@ -494,10 +494,10 @@ static uint64_t end(void)
 
     quiet = 1;
     for (unsigned i = 0; town->num_done < town->num_ops; i++) {
-        if (num_kept > 0) {
+        if (num_retained > 0) {
             let_go(0);
         }
-        town->waiting = num_kept == 0;
+        town->waiting = num_retained == 0;
         cw_town_step(town);
         if (i == cw_town_rounds()) {
             cw_town_fail(town, "%u of %u operations are not done", town->num_ops - town->num_done, town->num_ops);
@@ -506,7 +506,7 @@ static uint64_t end(void)
     for (unsigned i = 0; i < num_closes; i++) {
         cw_op_check(town, closes[i]);
     }
-    while (num_kept > 3) { /* the rest ends with the worker */
+    while (num_retained > 3) { /* the rest ends with the worker */
         let_go(0);
     }
     town->num_ops = town->num_done = 0;

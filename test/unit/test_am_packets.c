@@ -31,7 +31,7 @@ static ucp_worker_h worker;
 static ucp_ep_h ep;
 static unsigned calls;
 static size_t last_length, last_header_length;
-static void *kept;
+static void *retained;
 static ucs_status_t answer;     /* of handlers that keep */
 static int no_memory;           /* allocations fail from now on */
 
@@ -58,7 +58,7 @@ static ucs_status_t handler(void *arg, const void *header, size_t header_length,
     calls++;
     last_length = length;
     last_header_length = header_length;
-    kept = data;
+    retained = data;
     return (arg != NULL) ? answer : UCS_OK;
 }
 
@@ -223,7 +223,7 @@ static void test_pieces(void **state)
     feed_next(2, 60, 40);
     assert_int_equal(calls, 1);
     assert_int_equal(last_length, 100);
-    ucp_am_data_release(worker, kept);
+    ucp_am_data_release(worker, retained);
     feed_next(1, 50, 50);
     assert_int_equal(calls, 2);
     assert_int_equal(last_header_length, 5);
@@ -263,14 +263,14 @@ static void test_long_message(void **state)
         assert_int_equal(calls, 1);
         assert_int_equal(last_length, total);
         assert_int_equal(last_header_length, 5);
-        assert_int_equal((uintptr_t)kept % (alignments[i] + (alignments[i] == 0)), 0);
+        assert_int_equal((uintptr_t)retained % (alignments[i] + (alignments[i] == 0)), 0);
         for (at = 0; at < total; at++) {
-            if (((const char *)kept)[at] != 0x64) {
+            if (((const char *)retained)[at] != 0x64) {
                 fail();
             }
         }
-        assert_memory_equal((const char *)kept + total, "hhhhh", 5);
-        ucp_am_data_release(worker, kept);
+        assert_memory_equal((const char *)retained + total, "hhhhh", 5);
+        ucp_am_data_release(worker, retained);
     }
     feed_first(KEEPER, 5, total, 1, 5, part); /* the rest never comes */
 }
@@ -358,7 +358,7 @@ static void test_made_up_announcement(void **state)
     feed_rts(KEEPER, 0, 0, htole64(UINT64_C(12345) << 32), 0, 0);
     assert_int_equal(calls, 1);
     assert_int_equal(ep->state, CW_EP_OPEN);
-    fetch = ucp_am_recv_data_nbx(worker, kept, in, sizeof(in), &param);
+    fetch = ucp_am_recv_data_nbx(worker, retained, in, sizeof(in), &param);
     assert_true(UCS_PTR_IS_PTR(fetch));
     while (ucp_request_check_status(fetch) == UCS_INPROGRESS) {
         ucp_worker_progress(worker); /* it asks itself, who knows of no such message */
@@ -383,7 +383,7 @@ static void test_kept_for_good(void **state)
 /* AMR-16: what a handler refuses is not kept. */
 static void test_refused_is_not_kept(void **state)
 {
-    const struct cw_list *kept_list = &worker->am->kept;
+    const struct cw_list *kept_list = &worker->am->retained;
 
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
@@ -391,13 +391,13 @@ static void test_refused_is_not_kept(void **state)
         feed_eager(am_of(KEEPER, 0, 3), 8, 3, 10);
         assert_int_equal(cw_list_empty(kept_list), i != 0);
         if (i == 0) {
-            ucp_am_data_release(worker, kept);
+            ucp_am_data_release(worker, retained);
         }
         feed_first(KEEPER, 3, 100, 1, 3, 10);
         feed_next(1, 10, 90);
         assert_int_equal(cw_list_empty(kept_list), i != 0);
         if (i == 0) {
-            ucp_am_data_release(worker, kept);
+            ucp_am_data_release(worker, retained);
         }
         assert_true(cw_list_empty(kept_list));
     }
@@ -440,7 +440,7 @@ static void test_receive_without_memory(void **state)
         ucp_worker_progress(worker);
     }
     no_memory = 1;
-    result = ucp_am_recv_data_nbx(worker, kept, iov, 3, &param);
+    result = ucp_am_recv_data_nbx(worker, retained, iov, 3, &param);
     no_memory = 0;
     assert_int_equal(UCS_PTR_RAW_STATUS(result), UCS_ERR_NO_MEMORY);
     while (ucp_request_check_status(sent) == UCS_INPROGRESS) {
@@ -511,10 +511,10 @@ static void test_released_twice(void **state)
         skip();
     }
     feed_eager(am_of(KEEPER, 0, 3), 8, 3, 10);
-    says(release_twice, kept, text, sizeof(text));
+    says(release_twice, retained, text, sizeof(text));
     assert_true(is_told(text));
     feed_rts(KEEPER, 0, 3, htole64(77), 3, 0);
-    says(release_twice, kept, text, sizeof(text));
+    says(release_twice, retained, text, sizeof(text));
     assert_true(is_told(text));
 }
 

@@ -79,7 +79,7 @@ static void body_first_read(void)
     }
     child_check(status == UCS_ERR_NO_MEMORY && config == NULL);
     config = with_memory(); /* nothing is left half done */
-    child_check(strcmp(config->kept[CW_NAME_SEG_SIZE], "1k") == 0);
+    child_check(strcmp(config->retained[CW_NAME_SEG_SIZE], "1k") == 0);
     child_check(config->net_devices.count == 2 && config->tls.list.count == 2);
     child_check(strcmp(config->posix_dir, "/tmp") == 0);
     cw_config_free(config);

@@ -22,7 +22,7 @@ static struct cw_config *new_config(void)
     return config;
 }
 
-#define is_kept(config, name, text) (strcmp((config)->kept[CW_NAME_##name], text) == 0)
+#define is_retained(config, name, text) (strcmp((config)->retained[CW_NAME_##name], text) == 0)
 
 static void body_cfg15(void)
 {
@@ -120,13 +120,13 @@ static void body_n22_136(void)
     child_check(cw_config_modify(config, "TCP_?X_SEG_SIZE", "16k") == UCS_OK);
     child_check(config->tcp_tx_seg_size == 16384 && config->tcp_rx_seg_size == 16384);
     child_check(cw_config_modify(config, "*_FAILURE", "ERROR") == UCS_OK);
-    child_check(config->tcp_failure == CW_LOG_ERROR && is_kept(config, SELF_FAILURE, "ERROR"));
+    child_check(config->tcp_failure == CW_LOG_ERROR && is_retained(config, SELF_FAILURE, "ERROR"));
     child_check(cw_config_modify(config, "LOG_LEV??", "info") == UCS_OK); /* of the process */
     child_check(cw_log_get_level() == CW_LOG_INFO);
     child_check(cw_config_modify(config, "*RAILS", "3") == UCS_OK);
-    child_check(config->max_rndv_rails == 3 && config->max_rma_rails == 3 && is_kept(config, MAX_EAGER_RAILS, "3"));
+    child_check(config->max_rndv_rails == 3 && config->max_rma_rails == 3 && is_retained(config, MAX_EAGER_RAILS, "3"));
     child_check(cw_config_modify(config, "*RAILS", "many") == UCS_ERR_INVALID_PARAM);
-    child_check(config->max_rma_rails == 3 && is_kept(config, MAX_EAGER_RAILS, "3"));
+    child_check(config->max_rma_rails == 3 && is_retained(config, MAX_EAGER_RAILS, "3"));
     child_check(cw_config_modify(config, "TCP_*X*", "1") == UCS_ERR_INVALID_PARAM); /* not all of them take it: none */
     child_check(config->tcp_tx_seg_size == 16384);
     child_check(cw_config_modify(config, "NOTHING_*", "3") == UCS_ERR_INVALID_PARAM);
@@ -136,13 +136,13 @@ static void body_n22_136(void)
     child_check(fputs("UCX_MAX_RNDV_RAILS = 5\nUCX_MAX_*_RAILS = 7\nUCX_ALL_*_WRONG = 1\n", file) >= 0);
     child_check(fclose(file) == 0);
     child_check(cw_config_read(NULL, path, &read) == UCS_OK);
-    child_check(read->max_rndv_rails == 5 && read->max_rma_rails == 7 && is_kept(read, MAX_EAGER_RAILS, "7"));
+    child_check(read->max_rndv_rails == 5 && read->max_rma_rails == 7 && is_retained(read, MAX_EAGER_RAILS, "7"));
     cw_config_warn_unused(read);
     cw_config_free(read);
     (void)remove(path);
     child_check(setenv("UCX_MAX_*_RAILS", "9", 1) == 0); /* not there */
     child_check(cw_config_read(NULL, NULL, &read) == UCS_OK);
-    child_check(read->max_rma_rails == 1 && is_kept(read, MAX_EAGER_RAILS, "1"));
+    child_check(read->max_rma_rails == 1 && is_retained(read, MAX_EAGER_RAILS, "1"));
     cw_config_free(read);
 }
 
@@ -165,18 +165,18 @@ static void body_cfg18(void)
     child_check(cw_config_modify(config, "TCP_TX_SEG_SIZE", "32k") == UCS_OK);
     child_check(config->tcp_tx_seg_size == 32768);
     child_check(cw_config_modify(config, "CM_REUSEADDR", "y") == UCS_OK); /* as mercury does */
-    child_check(is_kept(config, TCP_CM_REUSEADDR, "y"));
+    child_check(is_retained(config, TCP_CM_REUSEADDR, "y"));
     child_check(cw_config_modify(config, "AF_PRIO", "inet6") == UCS_OK); /* as Arrow does */
     child_check(config->tcp_af_prio.count == 1);
     /* To every transport that knows the key. */
     child_check(cw_config_modify(config, "FAILURE", "ERROR") == UCS_OK);
-    child_check(config->tcp_failure == CW_LOG_ERROR && is_kept(config, POSIX_FAILURE, "ERROR"));
-    child_check(is_kept(config, SELF_FAILURE, "ERROR") && is_kept(config, CMA_FAILURE, "ERROR"));
+    child_check(config->tcp_failure == CW_LOG_ERROR && is_retained(config, POSIX_FAILURE, "ERROR"));
+    child_check(is_retained(config, SELF_FAILURE, "ERROR") && is_retained(config, CMA_FAILURE, "ERROR"));
     child_check(cw_config_modify(config, "MM_FIFO_SIZE", "512") == UCS_OK);
-    child_check(config->posix_fifo_size == 512 && is_kept(config, SYSV_FIFO_SIZE, "512"));
+    child_check(config->posix_fifo_size == 512 && is_retained(config, SYSV_FIFO_SIZE, "512"));
     /* SEG_SIZE is an option of the context and means that alone. */
     child_check(cw_config_modify(config, "SEG_SIZE", "1k") == UCS_OK);
-    child_check(is_kept(config, SEG_SIZE, "1k") && is_kept(config, SELF_SEG_SIZE, "8K"));
+    child_check(is_retained(config, SEG_SIZE, "1k") && is_retained(config, SELF_SEG_SIZE, "8K"));
     child_check(cw_config_modify(config, "TCP_NODELAY", "perhaps") == UCS_ERR_INVALID_PARAM);
     child_check(config->tcp_nodelay == 1);
     cw_config_free(config);
@@ -229,7 +229,7 @@ static void body_cfg21(void)
     child_check(config->max_rndv_rails == 4);
     child_check(cw_config_modify(config, "MAX_RMA_LANES", "2") == UCS_OK && config->max_rma_rails == 2);
     child_check(cw_config_modify(config, "MAX_WORKER_NAME", "8") == UCS_OK);
-    child_check(is_kept(config, MAX_WORKER_ADDRESS_NAME, "8"));
+    child_check(is_retained(config, MAX_WORKER_ADDRESS_NAME, "8"));
     child_check(cw_config_modify(config, "SOCKADDR_AUX_TLS", "x") == UCS_OK);
     child_check(config->pairs == NULL);
     cw_config_free(config);

@@ -303,7 +303,7 @@ static const char *printed(const struct cw_config *config, enum cw_setting_id id
     return cw_text_get(&text);
 }
 
-static bool is_kept(const char *prefix, const char *filename, enum cw_setting_id id, const char *expected)
+static bool is_retained(const char *prefix, const char *filename, enum cw_setting_id id, const char *expected)
 {
     struct cw_config *config;
     bool equal;
@@ -321,9 +321,9 @@ static void body_emptied(void)
     child_write_file("home/ucx.conf", "UCX_AUTH_KEY_FILE=/k\nUCX_AUTH_TLS=psk\nUCX_AUTH_CA_*=/ca\n");
     child_write_file("ucx.conf", "UCX_AUTH_KEY_FILE=\nUCX_AUTH_TLS=OFF\nUCX_AUTH_*=\nUCX_AUTH_CA_FILE=\n");
     child_write_file("own.conf", "UCX_AUTH_TLS=off\nMPI_UCX_AUTH_KEY_FILE=\n*_AUTH_CA_FILE=\n");
-    child_check(is_kept("MPI", "own.conf", CW_SETTING_auth_key_file, "/k"));
-    child_check(is_kept("MPI", "own.conf", CW_SETTING_auth_tls, "psk"));
-    child_check(is_kept("MPI", "own.conf", CW_SETTING_auth_ca_file, "/ca"));
+    child_check(is_retained("MPI", "own.conf", CW_SETTING_auth_key_file, "/k"));
+    child_check(is_retained("MPI", "own.conf", CW_SETTING_auth_tls, "psk"));
+    child_check(is_retained("MPI", "own.conf", CW_SETTING_auth_ca_file, "/ca"));
 }
 
 /* A file's name with a prefix beats the plain name of the environment, but not in this. */
@@ -331,8 +331,8 @@ static void body_emptied_environment(void)
 {
     child_check(setenv("UCX_AUTH_KEY_FILE", "/k", 1) == 0);
     child_write_file("ucx.conf", "MPI_UCX_AUTH_KEY_FILE=\nUCX_MPI_AUTH_KEY_FILE=\n");
-    child_check(is_kept("MPI", NULL, CW_SETTING_auth_key_file, "/k"));
-    child_check(is_kept(NULL, NULL, CW_SETTING_auth_key_file, "/k"));
+    child_check(is_retained("MPI", NULL, CW_SETTING_auth_key_file, "/k"));
+    child_check(is_retained(NULL, NULL, CW_SETTING_auth_key_file, "/k"));
 }
 
 /* What a file may: set it, and set another one. What the environment and the program may: all. */
@@ -343,10 +343,10 @@ static void body_changed(void)
     child_check(mkdir("home", 0755) == 0 && setenv("HOME", "home", 1) == 0);
     child_write_file("home/ucx.conf", "UCX_AUTH_KEY_FILE=/k\nUCX_AUTH_TLS=psk\n");
     child_write_file("ucx.conf", "UCX_AUTH_KEY_FILE=/l\n");
-    child_check(is_kept(NULL, NULL, CW_SETTING_auth_key_file, "/l"));
+    child_check(is_retained(NULL, NULL, CW_SETTING_auth_key_file, "/l"));
     child_check(setenv("UCX_AUTH_TLS", "off", 1) == 0 && setenv("UCX_AUTH_KEY_FILE", "", 1) == 0);
-    child_check(is_kept(NULL, NULL, CW_SETTING_auth_tls, "off"));
-    child_check(is_kept(NULL, NULL, CW_SETTING_auth_key_file, ""));
+    child_check(is_retained(NULL, NULL, CW_SETTING_auth_tls, "off"));
+    child_check(is_retained(NULL, NULL, CW_SETTING_auth_key_file, ""));
     child_check(unsetenv("UCX_AUTH_KEY_FILE") == 0);
     child_check(cw_config_read(NULL, NULL, &config) == UCS_OK);
     child_check(cw_config_modify(config, "AUTH_KEY_FILE", "") == UCS_OK);
@@ -358,7 +358,7 @@ static void body_changed(void)
 static void body_printed_defaults(void)
 {
     child_write_file("ucx.conf", "UCX_AUTH_KEY_FILE=\nUCX_AUTH_TLS=off\n");
-    child_check(is_kept("MPI", NULL, CW_SETTING_auth_tls, "off"));
+    child_check(is_retained("MPI", NULL, CW_SETTING_auth_tls, "off"));
 }
 
 static void test_no_file_switches_protection_off(void **state)

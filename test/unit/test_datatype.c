@@ -274,15 +274,15 @@ static void pack_all(struct message *message, const char *expected)
     size_t keep_at = below(message->length + 1), offset = 0, max, done;
     struct cw_dt_cursor cursor;
     char *piece_memory;
-    int kept = below(3) == 0;
+    int retained = below(3) == 0;
 
     assert_int_equal(cw_dt_start(&cursor, message->datatype, message->buffer, message->count, CW_DT_SEND), UCS_OK);
     assert_int_equal(cursor.length, message->length);
     assert_int_equal(cursor.offset, 0);
     while (offset < message->length) {
-        if (!kept && offset >= keep_at) {
+        if (!retained && offset >= keep_at) {
             keep(&cursor, message);
-            kept = 1;
+            retained = 1;
         }
         max = piece(message->length - offset) + (below(8) == 0 ? MAX_BYTES : 0);
         piece_memory = malloc(max);
@@ -298,7 +298,7 @@ static void pack_all(struct message *message, const char *expected)
         assert_int_equal(cursor.offset, offset);
     }
     assert_int_equal(cw_dt_pack(&cursor, &max, sizeof(max)), 0);
-    if (!kept) {
+    if (!retained) {
         keep(&cursor, message);
     }
     cw_dt_finish(&cursor);
@@ -330,14 +330,14 @@ static void unpack_all(struct message *message, const char *flat, size_t total)
     size_t keep_at = below(total + 1), offset = 0, length;
     struct cw_dt_cursor cursor;
     char *piece_memory;
-    int kept = below(3) == 0;
+    int retained = below(3) == 0;
 
     assert_int_equal(cw_dt_start(&cursor, message->datatype, message->buffer, message->count, CW_DT_RECV), UCS_OK);
     assert_int_equal(cursor.length, message->length);
     while (offset < total) {
-        if (!kept && offset >= keep_at) {
+        if (!retained && offset >= keep_at) {
             assert_int_equal(cw_dt_keep(&cursor), UCS_OK);
-            kept = 1;
+            retained = 1;
         }
         length = piece(total - offset);
         piece_memory = malloc(length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a peer can make this process keep (core/ep_kept.h): announcements, answers that it does not read, active
+ * What a peer can make this process keep (core/ep_retained.h): announcements, answers that it does not read, active
  * messages that never end, and what is left of peers that are gone. Up to the bound nothing happens, beyond it the
  * connection is lost, and what was let go of counts no more.
  */
@@ -16,7 +16,7 @@
 #include "am/am.h"
 #include "am/desc.h"
 #include "api/dispatch.h"
-#include "core/ep_kept.h"
+#include "core/ep_retained.h"
 #include "core/mem.h"
 #include "core/worker.h"
 #include "msg/msg.h"
@@ -57,7 +57,7 @@ static int set_up(void **state)
                                                     .err_mode = UCP_ERR_HANDLING_MODE_PEER});
     put_under(ep);
     num_held = 0;
-    set_limit(MANY * CW_KEPT_ONE);
+    set_limit(MANY * CW_RETAINED_ONE);
     return 0;
 }
 
@@ -121,7 +121,7 @@ static void test_announcements_are_bounded(void **state)
         announce(id);
     }
     assert_int_equal(ep->state, CW_EP_OPEN);
-    assert_int_equal(ep->kept, MANY * CW_KEPT_ONE);
+    assert_int_equal(ep->retained, MANY * CW_RETAINED_ONE);
     assert_int_equal(num_records, 0);
     announce(MANY + 1);
     assert_refused();
@@ -140,9 +140,9 @@ static void test_announcements_that_end(void **state)
         announce(id);
     }
     ucp_request_free(ucp_tag_recv_nbx(worker, in, sizeof(in), 5, UINT64_MAX, &plain));
-    assert_int_equal(ep->kept, (MANY - 1) * CW_KEPT_ONE);
+    assert_int_equal(ep->retained, (MANY - 1) * CW_RETAINED_ONE);
     cw_op_packet(ep->conn, CW_PACKET_TAG_CANCEL, &cancel, sizeof(cancel));
-    assert_int_equal(ep->kept, (MANY - 2) * CW_KEPT_ONE);
+    assert_int_equal(ep->retained, (MANY - 2) * CW_RETAINED_ONE);
     announce(11);
     announce(12);
     assert_int_equal(ep->state, CW_EP_OPEN);
@@ -174,9 +174,9 @@ static void test_active_announcements_are_bounded(void **state)
     for (uint64_t id = 1; id <= MANY; id++) {
         announce_active(HOLDS, id);
     }
-    assert_int_equal(ep->kept, MANY * CW_KEPT_ONE);
+    assert_int_equal(ep->retained, MANY * CW_RETAINED_ONE);
     ucp_am_data_release(worker, held[2]);
-    assert_int_equal(ep->kept, (MANY - 1) * CW_KEPT_ONE);
+    assert_int_equal(ep->retained, (MANY - 1) * CW_RETAINED_ONE);
     announce_active(HOLDS, 20);
     assert_int_equal(num_held, MANY + 1);
     assert_int_equal(ep->state, CW_EP_OPEN);
@@ -201,11 +201,11 @@ static void test_answers_are_bounded(void **state)
         announce_active(UNKNOWN, id);
     }
     assert_int_equal(ep->state, CW_EP_OPEN);
-    assert_int_equal(ep->kept, MANY * CW_KEPT_ONE);
+    assert_int_equal(ep->retained, MANY * CW_RETAINED_ONE);
     blocked = 0;
     cw_ep_drain(ep);
     assert_int_equal(count_packets(CW_PACKET_RNDV_DONE), MANY);
-    assert_int_equal(ep->kept, 0);
+    assert_int_equal(ep->retained, 0);
     blocked = 1;
     for (uint64_t id = 1; id <= MANY; id++) {
         announce_active(UNKNOWN, id);
@@ -238,17 +238,17 @@ static void test_messages_in_pieces_are_bounded(void **state)
     set_limit(2 * CW_AM_AT_ONCE);
     length = begin_message(packet, total, 1);
     cw_op_packet(ep->conn, CW_PACKET_AM_FIRST, packet, length);
-    assert_int_equal(ep->kept, CW_AM_AT_ONCE);
+    assert_int_equal(ep->retained, CW_AM_AT_ONCE);
     for (uint64_t at = 10; at < total; at += length) {
         length = (total - at < PIECE) ? (size_t)(total - at) : PIECE;
         header.offset = htole64(at);
         memcpy(packet, &header, sizeof(header));
         cw_op_packet(ep->conn, CW_PACKET_NEXT, packet, sizeof(header) + length);
         assert_int_equal(ep->state, CW_EP_OPEN);
-        assert_in_range(ep->kept, 0, 2 * CW_AM_AT_ONCE);
+        assert_in_range(ep->retained, 0, 2 * CW_AM_AT_ONCE);
     }
     assert_int_equal(num_held, 1);
-    assert_int_equal(ep->kept, 0);
+    assert_int_equal(ep->retained, 0);
     ucp_am_data_release(worker, held[0]);
     for (uint32_t number = 2; number < 4; number++) {
         length = begin_message(packet, total, number);
@@ -300,41 +300,41 @@ static void test_peers_share_the_bound(void **state)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                                     .err_mode = UCP_ERR_HANDLING_MODE_PEER};
-    ucp_ep_h greedy[CW_KEPT_PEERS + 1];
+    ucp_ep_h greedy[CW_RETAINED_PEERS + 1];
     uint64_t share;
 
     (void)state;
-    set_limit(SHARED * CW_KEPT_ONE);
-    for (unsigned i = 0; i <= CW_KEPT_PEERS; i++) {
+    set_limit(SHARED * CW_RETAINED_ONE);
+    for (unsigned i = 0; i <= CW_RETAINED_PEERS; i++) {
         greedy[i] = cw_alone_connect(worker, params);
         put_under(greedy[i]);
     }
     announce_many(ep, 10);
-    for (unsigned i = 0; i + 1 < CW_KEPT_PEERS; i++) {
+    for (unsigned i = 0; i + 1 < CW_RETAINED_PEERS; i++) {
         announce_many(greedy[i], SHARED);
     }
-    announce_many(greedy[CW_KEPT_PEERS - 1], SHARED - 10);
-    assert_int_equal(worker->kept, CW_KEPT_PEERS * SHARED * CW_KEPT_ONE);
-    announce_many(ep, CW_KEPT_LEAST / CW_KEPT_ONE);
+    announce_many(greedy[CW_RETAINED_PEERS - 1], SHARED - 10);
+    assert_int_equal(worker->retained, CW_RETAINED_PEERS * SHARED * CW_RETAINED_ONE);
+    announce_many(ep, CW_RETAINED_LEAST / CW_RETAINED_ONE);
     assert_int_equal(ep->state, CW_EP_OPEN);
-    announce_many(greedy[CW_KEPT_PEERS - 1], 1);
-    assert_int_equal(greedy[CW_KEPT_PEERS - 1]->status, UCS_ERR_EXCEEDS_LIMIT);
-    share = CW_KEPT_PEERS * SHARED / worker->counts.values[CW_COUNT_EPS];
-    assert_in_range(share, CW_KEPT_LEAST / CW_KEPT_ONE + 1, SHARED - 1);
-    announce_many(greedy[CW_KEPT_PEERS], share);
-    assert_int_equal(greedy[CW_KEPT_PEERS]->state, CW_EP_OPEN);
-    announce_many(greedy[CW_KEPT_PEERS], 1);
-    assert_int_equal(greedy[CW_KEPT_PEERS]->status, UCS_ERR_EXCEEDS_LIMIT);
+    announce_many(greedy[CW_RETAINED_PEERS - 1], 1);
+    assert_int_equal(greedy[CW_RETAINED_PEERS - 1]->status, UCS_ERR_EXCEEDS_LIMIT);
+    share = CW_RETAINED_PEERS * SHARED / worker->counts.values[CW_COUNT_EPS];
+    assert_in_range(share, CW_RETAINED_LEAST / CW_RETAINED_ONE + 1, SHARED - 1);
+    announce_many(greedy[CW_RETAINED_PEERS], share);
+    assert_int_equal(greedy[CW_RETAINED_PEERS]->state, CW_EP_OPEN);
+    announce_many(greedy[CW_RETAINED_PEERS], 1);
+    assert_int_equal(greedy[CW_RETAINED_PEERS]->status, UCS_ERR_EXCEEDS_LIMIT);
     announce_many(ep, 10);
     assert_int_equal(ep->state, CW_EP_OPEN);
-    for (unsigned i = 0; i <= CW_KEPT_PEERS; i++) {
-        assert_int_equal(greedy[i]->state, (i < CW_KEPT_PEERS - 1) ? CW_EP_OPEN : CW_EP_FAILED);
+    for (unsigned i = 0; i <= CW_RETAINED_PEERS; i++) {
+        assert_int_equal(greedy[i]->state, (i < CW_RETAINED_PEERS - 1) ? CW_EP_OPEN : CW_EP_FAILED);
         take_away(greedy[i]);
         cw_alone_end(worker, greedy[i]);
     }
     while (ucp_worker_progress(worker) > 0) {
     }
-    assert_int_equal(worker->kept, ep->kept);
+    assert_int_equal(worker->retained, ep->retained);
     announce_many(ep, 100);
     assert_int_equal(ep->state, CW_EP_OPEN);
 }
@@ -344,30 +344,30 @@ static void test_least_share(void **state)
 {
     (void)state;
     set_limit(1u << 20);
-    worker->kept += CW_KEPT_PEERS << 20; /* others' */
+    worker->retained += CW_RETAINED_PEERS << 20; /* others' */
     worker->counts.values[CW_COUNT_EPS] += 1u << 20;
-    announce_many(ep, CW_KEPT_LEAST / CW_KEPT_ONE);
+    announce_many(ep, CW_RETAINED_LEAST / CW_RETAINED_ONE);
     assert_int_equal(ep->state, CW_EP_OPEN);
     announce_many(ep, 1);
     assert_refused();
     worker->counts.values[CW_COUNT_EPS] -= 1u << 20;
-    worker->kept -= CW_KEPT_PEERS << 20;
+    worker->retained -= CW_RETAINED_PEERS << 20;
 }
 
 /* What the words of the setting mean: no bound, and the default. */
 static void test_words_for_the_bound(void **state)
 {
     (void)state;
-    assert_true(cw_ep_keep(ep, CW_KEPT_ONE));
+    assert_true(cw_ep_keep(ep, CW_RETAINED_ONE));
     set_limit(CW_MEMUNITS_INF);
     assert_true(cw_ep_keep(ep, UINT64_C(1) << 62));
     cw_ep_let_go(ep, UINT64_C(1) << 62);
     set_limit(CW_MEMUNITS_AUTO);
     assert_false(cw_ep_keep(ep, UINT64_C(1) << 30));
-    assert_true(cw_ep_keep(ep, (UINT64_C(1) << 30) - CW_KEPT_ONE));
+    assert_true(cw_ep_keep(ep, (UINT64_C(1) << 30) - CW_RETAINED_ONE));
     assert_false(cw_ep_keep(ep, 1));
     cw_ep_let_go(ep, UINT64_C(1) << 30);
-    assert_int_equal(worker->kept, 0);
+    assert_int_equal(worker->retained, 0);
 }
 
 static void arrive(uint64_t tag, size_t length)
@@ -380,7 +380,7 @@ static void arrive(uint64_t tag, size_t length)
 /* Messages whose sender is gone can be received, but there are not more and more of them. */
 static void test_left_messages_are_bounded(void **state)
 {
-    const uint64_t one = CW_KEPT_ONE + 40;
+    const uint64_t one = CW_RETAINED_ONE + 40;
     ucp_tag_recv_info_t info;
     char in[40];
 

@@ -11,7 +11,7 @@
 #include "test_under.h"
 
 #include "api/dispatch.h"
-#include "core/ep_kept.h"
+#include "core/ep_retained.h"
 #include "core/worker.h"
 #include "msg/op_ep.h"
 #include "rndv/shares.h"

@@ -28,7 +28,7 @@ static unsigned num_records;
 static uint8_t sent[MAX_SENT];     /* the bytes of RNDV_DATA, by their offset, and of GET_DATA */
 static int blocked;                /* no room */
 static int keeps;                  /* placed packets are not given back ... */
-static struct cw_completion *kept; /* ... but by this */
+static struct cw_completion *retained; /* ... but by this */
 
 static inline ucs_status_t record(uint8_t id, const uint8_t *bytes, size_t length)
 {
@@ -92,7 +92,7 @@ static inline ucs_status_t fake_placed(struct cw_conn *conn, uint8_t id, const v
         length += iov[i].iov_len;
     }
     record(id, bytes, length);
-    kept = keeps ? completion : NULL;
+    retained = keeps ? completion : NULL;
     return keeps ? UCS_INPROGRESS : UCS_OK;
 }
 

@@ -115,7 +115,7 @@ static inline void begin_with(unsigned prot, int placed)
     worker->msg->choices_rma = NULL;
     num_records = 0;
     blocked = keeps = 0;
-    kept = NULL;
+    retained = NULL;
     memset(sent, 0, sizeof(sent));
     memset(memory, 0x5a, sizeof(memory));
     for (size_t i = 0; i < ROOM; i++) {

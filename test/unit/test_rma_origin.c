@@ -104,8 +104,8 @@ static void test_announced_put_ends(void **state)
         progress();
         assert_int_equal(is_pending(put), late);
         if (late) { /* both pieces have this one */
-            kept->done(kept, UCS_OK);
-            kept->done(kept, UCS_OK);
+            retained->done(retained, UCS_OK);
+            retained->done(retained, UCS_OK);
         }
         assert_int_equal(finish(put), UCS_OK);
         assert_int_equal(finish(flush), UCS_OK);

@@ -302,9 +302,9 @@ static uint64_t registrations_of(int events, int on_demand, const char *scheme)
     }
     registered = stats().registered;
     ucm_unset_external_event(UCM_EVENT_VM_UNMAPPED);
-    kept = events || on_demand;
+    retained = events || on_demand;
     end();
-    kept = 0;
+    retained = 0;
     device.on_demand = 0;
     munmap(from, length);
     munmap(to, length);

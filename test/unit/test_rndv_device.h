@@ -39,7 +39,7 @@ typedef size_t (*change_fn)(uint8_t *bytes, size_t length);
 static struct cw_sim_world *world;
 static struct side sides[2];
 static struct cw_sim_knobs device; /* what it wants */
-static int kept;                   /* registrations stay */
+static int retained;               /* registrations stay */
 static uint8_t change_id;
 static change_fn change;
 static unsigned counts[CW_PACKET_COUNT], failures;
@@ -160,7 +160,7 @@ static void end(void)
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
 
     change = NULL;
-    assert_true(kept || stats().registered == stats().deregistered);
+    assert_true(retained || stats().registered == stats().deregistered);
     (void)wait_for(ucp_ep_close_nbx(sides[0].ep, &force));
     (void)wait_for(ucp_ep_close_nbx(sides[1].ep, &force));
     for (int i = 0; i < 2; i++) {

@@ -129,24 +129,24 @@ static void test_credit_of_longer_messages(void **state)
 
 /* ---- packets that are kept ---- */
 
-enum { ROOM = 136, KEPT = 4000 };
+enum { ROOM = 136, RETAINED = 4000 };
 
-static _Alignas(16) char packet_memory[ROOM + sizeof(uint64_t) + KEPT];
-static unsigned num_kept, num_given_back;
+static _Alignas(16) char packet_memory[ROOM + sizeof(uint64_t) + RETAINED];
+static unsigned num_retained, num_given_back;
 static int may_keep;
 
 static void *keep(struct cw_conn *conn, const void *data)
 {
     assert_ptr_equal(conn, ep->conn);
     assert_ptr_equal(data, packet_memory + ROOM);
-    num_kept += may_keep;
+    num_retained += may_keep;
     return may_keep ? packet_memory : NULL;
 }
 
-static void give_back(struct cw_iface *iface, void *kept)
+static void give_back(struct cw_iface *iface, void *retained)
 {
     assert_ptr_equal(iface, &fake_iface);
-    assert_ptr_equal(kept, packet_memory);
+    assert_ptr_equal(retained, packet_memory);
     num_given_back++;
     memset(packet_memory, 0xee, sizeof(packet_memory));
 }
@@ -162,7 +162,7 @@ static void arrive_in_packet(uint64_t tag, size_t length)
 
 static void expect_kept(unsigned count, unsigned given_back)
 {
-    assert_int_equal(num_kept, count);
+    assert_int_equal(num_retained, count);
     assert_int_equal(num_given_back, given_back);
     assert_int_equal(worker->counts.values[CW_COUNT_UNEXPECTED_BYTES] > 0, count > given_back);
 }
@@ -170,39 +170,40 @@ static void expect_kept(unsigned count, unsigned given_back)
 /* A long message that nobody waits for stays in its packet until it is received; others are copied. */
 static void test_kept_in_its_packet(void **state)
 {
-    static const size_t lengths[] = {KEPT, 2048, 2047, KEPT};
+    static const size_t lengths[] = {RETAINED, 2048, 2047, RETAINED};
     ucp_tag_recv_info_t info;
     ucp_tag_message_h message;
-    static char in[KEPT];
+    static char in[RETAINED];
 
     (void)state;
     fake_packets.keep = keep;
     fake_packets.give_back = give_back;
     fake_iface.limits.keep_room = ROOM;
-    num_kept = num_given_back = 0;
+    num_retained = num_given_back = 0;
     for (unsigned i = 0; i < 4; i++) {
         may_keep = i < 3; /* the transport has none to spare for the last one */
         arrive_in_packet(21 + i, lengths[i]);
-        assert_int_equal(num_kept, i < 2 ? i + 1 : 2);
+        assert_int_equal(num_retained, i < 2 ? i + 1 : 2);
         message = ucp_tag_probe_nb(worker, 21 + i, UINT64_MAX, i == 1, &info);
         assert_non_null(message);
         assert_int_equal(info.length, lengths[i]);
         memset(in, 0, sizeof(in));
         if (i == 1) {
-            assert_int_equal(cw_alone_wait(worker, ucp_tag_msg_recv_nbx(worker, in, KEPT, message, &plain)), UCS_OK);
+            assert_int_equal(cw_alone_wait(worker, ucp_tag_msg_recv_nbx(worker, in, RETAINED, message, &plain)),
+                             UCS_OK);
         } else {
-            assert_null(ucp_tag_recv_nbx(worker, in, KEPT, 21 + i, UINT64_MAX, &plain));
+            assert_null(ucp_tag_recv_nbx(worker, in, RETAINED, 21 + i, UINT64_MAX, &plain));
         }
         assert_true(in[0] == (char)(21 + i) && in[lengths[i] - 1] == (char)(21 + i));
         expect_kept(i < 2 ? i + 1 : 2, i < 2 ? i + 1 : 2);
     }
     may_keep = 1;
-    arrive_in_packet(30, KEPT);
+    arrive_in_packet(30, RETAINED);
     expect_kept(3, 2);
     ep->worker->handlers->ep_lost(ep, UCS_ERR_CONNECTION_RESET); /* the message was whole */
     expect_kept(3, 2);
-    assert_null(ucp_tag_recv_nbx(worker, in, KEPT, 30, UINT64_MAX, &plain));
-    assert_true(in[0] == 30 && in[KEPT - 1] == 30);
+    assert_null(ucp_tag_recv_nbx(worker, in, RETAINED, 30, UINT64_MAX, &plain));
+    assert_true(in[0] == 30 && in[RETAINED - 1] == 30);
     expect_kept(3, 3);
 }
 

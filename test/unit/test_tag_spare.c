@@ -135,7 +135,7 @@ static void test_what_is_not_needed_is_given_back(void **state)
         rounds++;
         assert_true(rounds < 20);
     }
-    assert_true(spares.bytes <= CW_TAG_SPARE_KEPT);
+    assert_true(spares.bytes <= CW_TAG_SPARE_RETAINED);
 }
 
 static void test_few_small_ones_need_no_alarm(void **state)

@@ -23,7 +23,7 @@ static enum cw_setting_id device_setting(enum cw_device_class class_id)
            (class_id == CW_DEVICE_SHM) ? CW_SETTING_shm_devices : CW_SETTING_self_devices;
 }
 
-static int is_kept(const struct cw_why *why, const struct cw_transport *transport, const char *device)
+static int is_retained(const struct cw_why *why, const struct cw_transport *transport, const char *device)
 {
     const struct ucp_context *context = why->side.context;
     unsigned i;
@@ -37,7 +37,7 @@ static int is_kept(const struct cw_why *why, const struct cw_transport *transpor
 }
 
 /* The devices that were kept, or those that were not, as "eth0, lo"; returns how many. */
-static unsigned list_devices(const struct cw_why *why, const struct cw_transport *transport, int kept, char *text,
+static unsigned list_devices(const struct cw_why *why, const struct cw_transport *transport, int retained, char *text,
                              size_t size)
 {
     struct cw_device devices[MAX_DEVICES];
@@ -46,7 +46,7 @@ static unsigned list_devices(const struct cw_why *why, const struct cw_transport
 
     text[0] = '\0';
     for (i = 0; i < count && i < MAX_DEVICES; i++) {
-        if (is_kept(why, transport, devices[i].name) == kept) {
+        if (is_retained(why, transport, devices[i].name) == retained) {
             if (length + strlen(devices[i].name) + 3 < size) {
                 length += (size_t)snprintf(text + length, size - length, "%s%s", (listed == 0) ? "" : ", ",
                                            devices[i].name);
@@ -169,29 +169,29 @@ static void print_absent(const struct cw_why *why, const struct cw_transport *tr
 
 static void print_transport(const struct cw_why *why, const struct cw_transport *transport)
 {
-    char setting[CW_WHY_SETTING_MAX], kept[256], dropped[256];
-    const unsigned num_kept = list_devices(why, transport, 1, kept, sizeof(kept));
+    char setting[CW_WHY_SETTING_MAX], retained[256], dropped[256];
+    const unsigned num_retained = list_devices(why, transport, 1, retained, sizeof(retained));
     const unsigned num_dropped = list_devices(why, transport, 0, dropped, sizeof(dropped));
     struct cw_iface *iface;
 
-    if (num_kept + num_dropped == 0) {
+    if (num_retained + num_dropped == 0) {
         print_absent(why, transport);
         return;
     }
-    iface = (num_kept > 0) ? find_iface(why, transport, NULL) : NULL;
-    if (iface != NULL && !transport->spans_devices && num_kept > 1) {
+    iface = (num_retained > 0) ? find_iface(why, transport, NULL) : NULL;
+    if (iface != NULL && !transport->spans_devices && num_retained > 1) {
         for (; iface != NULL; iface = find_iface(why, transport, iface)) {
             printf("#   %s (%s): ", transport->name, cw_iface_device(iface));
             print_judged(why, iface);
         }
         return;
     }
-    printf("#   %s (%s): ", transport->name, (num_kept > 0) ? kept : dropped);
+    printf("#   %s (%s): ", transport->name, (num_retained > 0) ? retained : dropped);
     if (!cw_context_allows(why->side.context, transport->name)) {
         printf("left out\n#       %s does not allow it.\n", cw_why_setting(why, CW_SETTING_tls, setting));
         return;
     }
-    if (num_kept == 0) {
+    if (num_retained == 0) {
         printf("left out\n#       %s leaves no device of it.\n",
                cw_why_setting(why, device_setting(transport->device_class), setting));
         return;

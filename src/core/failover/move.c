@@ -53,7 +53,7 @@ void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane)
 {
     struct cw_failover *failover = cw_failover_of(ep);
 
-    if (failover != NULL && cw_list_empty(&lane->kept)) {
+    if (failover != NULL && cw_list_empty(&lane->retained)) {
         if (lane->conn == failover->carrier && cw_list_empty(&failover->packets)) {
             failover->moved_ns = cw_clock_ns(); /* it owes nothing but room, from now on */
         }
@@ -327,7 +327,7 @@ static void on_alive_carrier(struct cw_failover *failover)
 /* No room comes from a lane that is cut, even if an answer from before the cut has cleared it of doubt. */
 static int is_stuck(const struct cw_further_lane *lane)
 {
-    return lane->full && cw_list_empty(&lane->kept);
+    return lane->full && cw_list_empty(&lane->retained);
 }
 
 static int carrier_is_stuck(const struct cw_failover *failover)

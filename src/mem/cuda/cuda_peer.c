@@ -17,7 +17,7 @@
 #include "os/memory.h"
 #include "os/random.h"
 
-#define MOST_KEPT  64u /* allocations that are open and not in use */
+#define MOST_RETAINED  64u /* allocations that are open and not in use */
 #define MOST_NAMES 32u
 
 _Static_assert(sizeof(((struct cw_md_name *)0)->handle) == sizeof(struct cuda_ipc_handle), "a name has room");
@@ -285,7 +285,7 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
                            .id = channel->id};
     memcpy(&opened->handle, name->handle, sizeof(opened->handle));
     close_unused(cuda, peer, name->start); /* the driver opens an address of a process once */
-    while (known->count >= MOST_KEPT) {
+    while (known->count >= MOST_RETAINED) {
         const unsigned before = known->count;
 
         make_room(cuda);

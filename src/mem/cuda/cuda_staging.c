@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-#define MOST_KEPT ((size_t)64 << 20)
+#define MOST_RETAINED ((size_t)64 << 20)
 
 struct buffer {
     struct cw_list link;
@@ -25,7 +25,7 @@ struct buffer {
 static struct pool {
     struct cw_lock lock;
     struct cw_list all;
-    size_t kept; /* bytes of the buffers that are not in use */
+    size_t retained; /* bytes of the buffers that are not in use */
 } pools[CUDA_KINDS];
 
 /* ---- memory ---- */
@@ -90,7 +90,7 @@ void *cw_cuda_staging(const struct cuda_driver *cuda, const void *device, size_t
     {
         if (!buffer->in_use && buffer->length == length) {
             found = buffer;
-            pool->kept -= length;
+            pool->retained -= length;
             break;
         }
     }
@@ -104,7 +104,7 @@ void *cw_cuda_staging(const struct cuda_driver *cuda, const void *device, size_t
     return (found == NULL) ? NULL : found->memory.ptr;
 }
 
-static void give_back(const struct cuda_driver *cuda, void *memory, size_t most_kept)
+static void give_back(const struct cuda_driver *cuda, void *memory, size_t most_retained)
 {
     struct pool *pool = &pools[cuda->kind->number];
     struct buffer *buffer;
@@ -114,9 +114,9 @@ static void give_back(const struct cuda_driver *cuda, void *memory, size_t most_
     {
         if (buffer->memory.ptr == memory) {
             buffer->in_use = 0;
-            pool->kept += buffer->length;
-            if (pool->kept > most_kept) {
-                pool->kept -= buffer->length;
+            pool->retained += buffer->length;
+            if (pool->retained > most_retained) {
+                pool->retained -= buffer->length;
                 buffer_free(cuda, buffer);
             }
             break;
@@ -127,7 +127,7 @@ static void give_back(const struct cuda_driver *cuda, void *memory, size_t most_
 
 void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory)
 {
-    give_back(cuda, memory, MOST_KEPT);
+    give_back(cuda, memory, MOST_RETAINED);
 }
 
 void cw_cuda_drop(const struct cuda_driver *cuda, void *memory)

@@ -38,7 +38,7 @@
 #define CW_OFI_WINDOW       256u  /* packets of a connection that are under way, or that the peer has not handled; */
 #define CW_OFI_WINDOW_S     32u   /* for a provider that loses packets without a posted receive; */
 #define CW_OFI_AT_ONCE      16u   /* completions that are read at once */
-#define CW_OFI_KEPT         4096u /* packets of a connection that are kept because they came before their turn */
+#define CW_OFI_RETAINED         4096u /* packets of a connection that are kept because they came before their turn */
 #define CW_OFI_UNAUTH    16u      /* peers that only packets named, of each kind */
 #define CW_OFI_GUESSES      64u   /* processes that are watched because packets name them, before they answered */
 #define CW_OFI_FORMER       64u   /* connections that ended and are remembered */
@@ -81,7 +81,7 @@ struct ofi_peer {
 enum ofi_state { OFI_DIALLING, OFI_OPEN, OFI_ENDING, OFI_BROKEN };
 
 /* A packet that came before its turn. */
-struct ofi_kept {
+struct ofi_retained {
     struct cw_list link; /* in order */
     uint32_t number;
     uint32_t length;
@@ -102,7 +102,7 @@ struct ofi_conn {
     struct cw_list ending;  /* iface->ending */
     struct cw_list calling; /* iface->calling */
     struct cw_list slots;   /* packets under way, in order */
-    struct cw_list kept;
+    struct cw_list retained;
     struct cw_list flushes;
     struct ofi_peer *peer; /* NULL while the connection is in `calling` */
     struct {

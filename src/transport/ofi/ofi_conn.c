@@ -58,7 +58,7 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
     cw_list_init(&conn->ending);
     cw_list_init(&conn->calling);
     cw_list_init(&conn->slots);
-    cw_list_init(&conn->kept);
+    cw_list_init(&conn->retained);
     cw_list_init(&conn->flushes);
     cw_list_init(&conn->accesses);
     cw_list_init(&conn->access_flushes);
@@ -90,8 +90,8 @@ void cw_ofi_conn_free(struct ofi_conn *conn)
         cw_container_of(link, struct ofi_slot, link)->conn = NULL;
         cw_list_add_tail(&iface->orphans, link);
     }
-    while ((link = cw_list_pop_head(&conn->kept)) != NULL) {
-        free(cw_container_of(link, struct ofi_kept, link));
+    while ((link = cw_list_pop_head(&conn->retained)) != NULL) {
+        free(cw_container_of(link, struct ofi_retained, link));
     }
     if (conn->last != NULL) {
         cw_ofi_slot_free(iface, conn->last);

@@ -276,44 +276,44 @@ static void keep(struct ofi_conn *conn, uint32_t number, uint8_t id, const char 
 {
     const uint32_t ahead = (number - conn->next_in) % CW_OFI_SEQUENCES;
     struct cw_list *place;
-    struct ofi_kept *kept;
+    struct ofi_retained *retained;
 
-    if (ahead > CW_OFI_KEPT) {
+    if (ahead > CW_OFI_RETAINED) {
         break_rules(conn, (ahead > CW_OFI_SEQUENCES / 2) ? "a packet came twice" : "packets are missing");
         return;
     }
-    for (place = conn->kept.prev; place != &conn->kept; place = place->prev) {
-        kept = cw_container_of(place, struct ofi_kept, link);
-        if (kept->number == number) {
+    for (place = conn->retained.prev; place != &conn->retained; place = place->prev) {
+        retained = cw_container_of(place, struct ofi_retained, link);
+        if (retained->number == number) {
             break_rules(conn, "a packet came twice");
             return;
         }
-        if ((kept->number - conn->next_in) % CW_OFI_SEQUENCES < ahead) {
+        if ((retained->number - conn->next_in) % CW_OFI_SEQUENCES < ahead) {
             break;
         }
     }
-    kept = malloc(sizeof(*kept) + length);
-    if (kept == NULL) {
+    retained = malloc(sizeof(*retained) + length);
+    if (retained == NULL) {
         break_rules(conn, "no memory for packets that came before their turn");
         return;
     }
-    *kept = (struct ofi_kept){.number = number, .length = (uint32_t)length, .id = id};
-    cw_bytes_copy_any(kept->data, data, length);
-    cw_list_add_head(place, &kept->link);
+    *retained = (struct ofi_retained){.number = number, .length = (uint32_t)length, .id = id};
+    cw_bytes_copy_any(retained->data, data, length);
+    cw_list_add_head(place, &retained->link);
 }
 
-static void deliver_kept(struct ofi_conn *conn)
+static void deliver_retained(struct ofi_conn *conn)
 {
-    struct ofi_kept *kept;
+    struct ofi_retained *retained;
 
-    while (!cw_list_empty(&conn->kept)) {
-        kept = cw_list_head(&conn->kept, struct ofi_kept, link);
-        if (kept->number != conn->next_in || conn->state == OFI_BROKEN) {
+    while (!cw_list_empty(&conn->retained)) {
+        retained = cw_list_head(&conn->retained, struct ofi_retained, link);
+        if (retained->number != conn->next_in || conn->state == OFI_BROKEN) {
             return;
         }
-        cw_list_remove(&kept->link);
-        deliver(conn, kept->id, kept->data, kept->length);
-        free(kept);
+        cw_list_remove(&retained->link);
+        deliver(conn, retained->id, retained->data, retained->length);
+        free(retained);
     }
 }
 
@@ -448,8 +448,8 @@ static CW_NOINLINE unsigned take_any(struct ofi_iface *iface, const char *bytes,
         return 1;
     }
     deliver(conn, id, arrived.data, arrived.length);
-    if (!cw_list_empty(&conn->kept)) {
-        deliver_kept(conn);
+    if (!cw_list_empty(&conn->retained)) {
+        deliver_retained(conn);
     }
     after_packet(iface, conn);
     return 1;
@@ -488,8 +488,8 @@ unsigned cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t lengt
     conn->heard = 1;
     conn->next_in = (conn->next_in + 1) % CW_OFI_SEQUENCES;
     conn->super.iface->upcalls->packet(&conn->super, (uint8_t)header.sequence, bytes + sizeof(header), header.length);
-    if (cw_unlikely(!cw_list_empty(&conn->kept))) {
-        deliver_kept(conn);
+    if (cw_unlikely(!cw_list_empty(&conn->retained))) {
+        deliver_retained(conn);
     }
     after_packet(iface, conn);
     return 1;

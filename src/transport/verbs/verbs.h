@@ -29,7 +29,7 @@
 #include "transport/verbs/verbs_transport.h"
 #include "transport/verbs/verbs_wire.h"
 
-#define CW_VERBS_KEPT    2u /* places of a send queue that are kept for END and for an empty request */
+#define CW_VERBS_RETAINED    2u /* places of a send queue that are kept for END and for an empty request */
 #define CW_VERBS_BATCH   16 /* completions taken in one call */
 #define CW_VERBS_FLUSHES 4u
 #define CW_VERBS_HANDLES 16u /* address handles that are kept */
@@ -126,8 +126,8 @@ struct cw_verbs_iface {
     unsigned missing;   /* receives to be posted */
     unsigned receiving; /* receives posted */
     _Atomic int dry;    /* the device had used all of them; set by the worker that reads its events */
-    unsigned kept;      /* segments that the core has; not more than most_kept, so that enough are left */
-    unsigned most_kept;
+    unsigned retained;  /* segments that the core has; not more than most_retained, so that enough are left */
+    unsigned most_retained;
     struct cw_verbs_segment *handed; /* holds the packet that is being handed up; NULL: none, or the core keeps it */
     struct ibv_wc *held;             /* completions that were taken from recv_cq; those before next_held are handled */
     unsigned num_held;

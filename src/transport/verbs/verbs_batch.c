@@ -20,7 +20,7 @@ struct cw_verbs_chain {
         struct ibv_send_wr wr;
         struct ibv_sge sges[MOST_SGES];
         struct cw_verbs_segment *segment; /* of data that is copied into the request */
-    } kept[CHAIN];
+    } retained[CHAIN];
 };
 
 static struct cw_verbs_chain *chain_of(struct cw_verbs_conn *conn)
@@ -58,13 +58,13 @@ int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr
         chain = chain_of(conn); /* the chain that was just given back */
     }
     index = chain->count++;
-    chain->kept[index].wr = *wr;
-    chain->kept[index].segment = is_inline ? segment : NULL;
-    memcpy(chain->kept[index].sges, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
-    chain->kept[index].wr.sg_list = chain->kept[index].sges;
-    chain->kept[index].wr.next = NULL;
+    chain->retained[index].wr = *wr;
+    chain->retained[index].segment = is_inline ? segment : NULL;
+    memcpy(chain->retained[index].sges, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+    chain->retained[index].wr.sg_list = chain->retained[index].sges;
+    chain->retained[index].wr.next = NULL;
     if (index > 0) {
-        chain->kept[index - 1].wr.next = &chain->kept[index].wr;
+        chain->retained[index - 1].wr.next = &chain->retained[index].wr;
     }
     return 1;
 }
@@ -80,8 +80,8 @@ unsigned cw_verbs_chain_drop(struct cw_verbs_conn *conn)
     }
     count = chain->count;
     for (i = 0; i < count; i++) {
-        if (chain->kept[i].segment != NULL) {
-            cw_verbs_segment_put(iface, chain->kept[i].segment);
+        if (chain->retained[i].segment != NULL) {
+            cw_verbs_segment_put(iface, chain->retained[i].segment);
         }
     }
     chain->count = 0;
@@ -102,7 +102,7 @@ int cw_verbs_chain_send(struct cw_verbs_conn *conn)
         return 1;
     }
     if (chain != NULL && chain->count > 0) {
-        error = ibv_post_send(conn->qp, &chain->kept[0].wr, &bad);
+        error = ibv_post_send(conn->qp, &chain->retained[0].wr, &bad);
     }
     (void)cw_verbs_chain_drop(conn);
     if (error != 0) {

@@ -435,7 +435,7 @@ int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struc
     const uint32_t half = iface->settings.sends / 2;
     const int is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
     struct ibv_send_wr *bad;
-    int error = 0, is_kept;
+    int error = 0, is_retained;
 
     if (signal || conn->posted + 1 - conn->signalled >= ((half < MOST_UNSEEN) ? half : MOST_UNSEEN) ||
         iface->in_flight >= iface->most_unseen) {
@@ -444,8 +444,8 @@ int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struc
         iface->hurried = 0;
     }
     wr->wr_id = ((uint64_t)conn->serial << 32) | conn->posted;
-    is_kept = cw_unlikely(conn->batches > 0) && cw_verbs_chain_keep(conn, wr, segment);
-    if (!is_kept) {
+    is_retained = cw_unlikely(conn->batches > 0) && cw_verbs_chain_keep(conn, wr, segment);
+    if (!is_retained) {
         if (cw_unlikely(conn->chain != NULL) && !cw_verbs_chain_send(conn)) {
             error = EIO;
         } else {

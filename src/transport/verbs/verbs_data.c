@@ -23,7 +23,7 @@ int cw_verbs_has_place(const struct cw_verbs_conn *conn)
     const struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
     return conn->is_ready && conn->state == CW_VERBS_OPEN &&
-           conn->posted - conn->completed < iface->settings.sends - CW_VERBS_KEPT &&
+           conn->posted - conn->completed < iface->settings.sends - CW_VERBS_RETAINED &&
            iface->in_flight < iface->most_in_flight;
 }
 
@@ -234,28 +234,29 @@ static int verbs_owes(const struct cw_iface *super)
 }
 
 /* Another segment is posted instead. A program that keeps packets must not leave the receive queue, or the sends of
- * others, without segments: beyond most_kept, and when less than half of the receives are posted, it gets copies. */
+ * others, without segments: beyond most_retained, and when less than half of the receives are posted, it gets copies.
+ * */
 static void *verbs_keep(struct cw_conn *super, const void *data)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
     struct cw_verbs_segment *segment = iface->handed;
 
-    if (segment == NULL || segment->data != data || iface->kept >= iface->most_kept ||
+    if (segment == NULL || segment->data != data || iface->retained >= iface->most_retained ||
         iface->receiving <= iface->settings.receives / 2) {
         return NULL;
     }
     iface->handed = NULL;
-    iface->kept++;
+    iface->retained++;
     return segment;
 }
 
-static void verbs_give_back(struct cw_iface *super, void *kept)
+static void verbs_give_back(struct cw_iface *super, void *retained)
 {
     struct cw_verbs_iface *iface = cw_container_of(super, struct cw_verbs_iface, super);
 
-    assert(iface->kept > 0);
-    iface->kept--;
-    cw_verbs_segment_put(iface, kept);
+    assert(iface->retained > 0);
+    iface->retained--;
+    cw_verbs_segment_put(iface, retained);
 }
 
 const struct cw_transport_packets cw_verbs_packets = {

@@ -191,7 +191,7 @@ void cw_verbs_share_cq(struct cw_verbs_iface *iface)
 {
     const unsigned places = (unsigned)iface->send_cq->cqe - CW_VERBS_UD_SENDS;
 
-    iface->most_in_flight = places - iface->num_qps * CW_VERBS_KEPT;
+    iface->most_in_flight = places - iface->num_qps * CW_VERBS_RETAINED;
     iface->most_unseen =
         (places / iface->settings.sends < iface->num_qps) ? iface->most_in_flight / 4 * 3 : UINT32_MAX;
 }
@@ -202,7 +202,7 @@ int cw_verbs_grow_cq(struct cw_verbs_iface *iface)
 
     resize_cq(iface, conns);
     errno = ENOSPC;
-    return conns * CW_VERBS_KEPT + iface->settings.sends + CW_VERBS_UD_SENDS <= (uint64_t)iface->send_cq->cqe;
+    return conns * CW_VERBS_RETAINED + iface->settings.sends + CW_VERBS_UD_SENDS <= (uint64_t)iface->send_cq->cqe;
 }
 
 int cw_verbs_can_feed(const struct cw_verbs_iface *iface)
@@ -279,7 +279,7 @@ static void set_limits(struct cw_verbs_iface *iface)
     limits->bandwidth_bps = iface->port.bandwidth_bps;
     limits->overhead_ns = 200;
     limits->keep_room = CW_VERBS_KEEP_ROOM;
-    iface->most_kept = (unsigned)(iface->settings.most_segments - iface->settings.receives) / 2;
+    iface->most_retained = (unsigned)(iface->settings.most_segments - iface->settings.receives) / 2;
 }
 
 static void set_address(struct cw_verbs_iface *iface)

@@ -5,29 +5,29 @@
  * answers that the peer does not read. UCX_PEER_MEMORY bounds it for each endpoint; a peer that exceeds the bound loses
  * its connection. That bound also holds, for a worker, for messages of peers that have gone.
  *
- * All endpoints of a worker together may keep CW_KEPT_PEERS times the bound. Beyond that an endpoint that wants more
- * loses its connection if it has more than an equal share. An endpoint with less goes on, so greedy peers, or one with
- * many connections, do not cost modest peers their connections.
+ * All endpoints of a worker together may keep CW_RETAINED_PEERS times the bound. Beyond that an endpoint that wants
+ * more loses its connection if it has more than an equal share. An endpoint with less goes on, so greedy peers, or one
+ * with many connections, do not cost modest peers their connections.
  */
-#ifndef CW_CORE_EP_KEPT_H
-#define CW_CORE_EP_KEPT_H
+#ifndef CW_CORE_EP_RETAINED_H
+#define CW_CORE_EP_RETAINED_H
 
 #include "config/config.h"
 #include "config/value.h"
 #include "core/context.h"
 #include "core/ep.h"
 
-#define CW_KEPT_ONE   256u              /* the cost of a message or an answer beside its bytes: its object and its place
+#define CW_RETAINED_ONE   256u          /* the cost of a message or an answer beside its bytes: its object and its place
                                          * in an index */
-#define CW_KEPT_PEERS 4u
-#define CW_KEPT_LEAST (64 * CW_KEPT_ONE) /* allowed to each endpoint, however many there are */
-#define CW_KEPT_AUTO  (UINT64_C(1) << 30)
+#define CW_RETAINED_PEERS 4u
+#define CW_RETAINED_LEAST (64 * CW_RETAINED_ONE) /* allowed to each endpoint, however many there are */
+#define CW_RETAINED_AUTO  (UINT64_C(1) << 30)
 
-static inline uint64_t cw_kept_limit(const struct ucp_worker *worker)
+static inline uint64_t cw_retained_limit(const struct ucp_worker *worker)
 {
     const uint64_t limit = worker->context->config->peer_memory;
 
-    return (limit == CW_MEMUNITS_AUTO) ? CW_KEPT_AUTO : limit;
+    return (limit == CW_MEMUNITS_AUTO) ? CW_RETAINED_AUTO : limit;
 }
 
 /* Counts this many more bytes for the endpoint. 0: they are too many and are not counted. */
@@ -35,9 +35,9 @@ int cw_ep_keep(struct ucp_ep *ep, uint64_t bytes);
 
 static inline void cw_ep_let_go(struct ucp_ep *ep, uint64_t bytes)
 {
-    assert(ep->kept >= bytes && ep->worker->kept >= bytes);
-    ep->kept -= bytes;
-    ep->worker->kept -= bytes;
+    assert(ep->retained >= bytes && ep->worker->retained >= bytes);
+    ep->retained -= bytes;
+    ep->worker->retained -= bytes;
 }
 
 #endif
