@@ -158,7 +158,7 @@ ucs_status_t cw_stripes_give_up(struct cw_access *access)
                 cw_lanes_lost(ep->lanes, lane, "an access has failed"); /* does nothing if it is lost already */
             }
             if (lane->generation == stripes->stripe[i].generation) {
-                return CW_HOLD;
+                return CW_BLOCKED;
             }
         }
     }
@@ -216,7 +216,7 @@ static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, s
     if (best == NULL) {
         return UCS_ERR_CONNECTION_RESET;
     }
-    return best->full ? CW_HOLD : UCS_OK;
+    return best->full ? CW_BLOCKED : UCS_OK;
 }
 
 static ucs_status_t next(struct cw_access *access, size_t left, struct way *way)
@@ -243,7 +243,7 @@ static ucs_status_t taken(struct cw_access *access, const struct way *way, size_
         if (lane != NULL) {
             lane->full = 1; /* `room` follows, or the end of the lane */
         }
-        return CW_HOLD;
+        return CW_BLOCKED;
     }
     way->stripe->taken += (status == UCS_INPROGRESS) ? length : 0;
     return cw_access_taken(access, status);
@@ -311,7 +311,7 @@ ucs_status_t cw_stripes_get(struct cw_access *access, char *memory, uint64_t fro
 ucs_status_t cw_stripes_begun(struct cw_access *access, ucs_status_t status,
                               ucs_status_t (*repeat)(struct cw_request *request))
 {
-    if (status == CW_AGAIN || status == CW_HOLD || (status != UCS_OK && access->stripes == NULL)) {
+    if (status == CW_AGAIN || status == CW_BLOCKED || (status != UCS_OK && access->stripes == NULL)) {
         return status;
     }
     access->status = (access->status == UCS_OK) ? status : access->status;

@@ -41,12 +41,12 @@ void cw_stripes_keys(struct cw_access *access, cw_stripes_find find, const void 
 void cw_stripes_for_key(struct cw_access *access, const struct ucp_rkey *rkey, const struct cw_mem_part *part,
                         unsigned rights, size_t max);
 /* After a request with stripes has ended with an error: no access follows it any more that a device of a failed lane
- * still carries out. CW_HOLD: the peer has not closed that lane yet. UCS_OK: the request may begin anew, over the
+ * still carries out. CW_BLOCKED: the peer has not closed that lane yet. UCS_OK: the request may begin anew, over the
  * message lane. */
 ucs_status_t cw_stripes_give_up(struct cw_access *access);
 /* Begins one access: writes what follows in the cursor, whose first byte belongs at the address `to`, or reads some of
  * `left` bytes; *length_p is then their number. UCS_OK: a lane took the access. CW_AGAIN: the message lane has no room;
- * CW_HOLD: the best of several lanes has none; UCS_ERR_CONNECTION_RESET: none of them is open any more;
+ * CW_BLOCKED: the best of several lanes has none; UCS_ERR_CONNECTION_RESET: none of them is open any more;
  * UCS_ERR_UNSUPPORTED: the device does not reach the memory. */
 ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *cursor, uint64_t to);
 ucs_status_t cw_stripes_get(struct cw_access *access, char *memory, uint64_t from, size_t left, size_t *length_p);

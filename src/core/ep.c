@@ -81,7 +81,7 @@ static struct ucp_ep *ep_init(struct ucp_ep *ep, struct ucp_worker *worker, stru
                          .tx = &cw_no_tx};
     cw_list_init(&ep->pending);
     cw_list_init(&ep->inflight);
-    cw_list_init(&ep->held);
+    cw_list_init(&ep->blocked);
     cw_list_init(&ep->reap_link);
     cw_list_init(&ep->flush_link);
     cw_list_add_tail(&worker->eps, &ep->link);
@@ -286,7 +286,7 @@ static int drain(struct ucp_ep *ep, struct cw_conn *batch, uint64_t turn)
 {
     struct cw_request *request;
     ucs_status_t status;
-    unsigned held = 0;
+    unsigned blocked = 0;
 
     ep->turn = 0;
     while (ep->state == CW_EP_OPEN && !cw_list_empty(&ep->pending)) {
@@ -303,9 +303,9 @@ static int drain(struct ucp_ep *ep, struct cw_conn *batch, uint64_t turn)
             return 0;
         }
         cw_list_remove(&request->link);
-        if (status == CW_LATER || status == CW_HOLD) {
-            cw_list_add_tail((status == CW_LATER) ? &ep->pending : &ep->held, &request->link);
-            if (status == CW_HOLD && ++held == TURN_HELD) {
+        if (status == CW_LATER || status == CW_BLOCKED) {
+            cw_list_add_tail((status == CW_LATER) ? &ep->pending : &ep->blocked, &request->link);
+            if (status == CW_BLOCKED && ++blocked == TURN_HELD) {
                 return 1;
             }
             continue;
@@ -354,7 +354,7 @@ static int is_expecting(const struct ucp_ep *ep)
 
 int cw_ep_awaits(const struct ucp_ep *ep)
 {
-    return !cw_list_empty(&ep->inflight) || !cw_list_empty(&ep->held) || is_expecting(ep);
+    return !cw_list_empty(&ep->inflight) || !cw_list_empty(&ep->blocked) || is_expecting(ep);
 }
 
 /* While both sides send long messages, a side that hands its whole queue to the system first lets the peer wait for its
@@ -408,7 +408,7 @@ ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request)
 
 /* Requests that were handed over are sent already and stay at the front, so that cw_ep_gathers sees by the last request
  * whether anything is still to be sent. */
-void cw_ep_release_held(struct ucp_ep *ep)
+void cw_ep_release_blocked(struct ucp_ep *ep)
 {
     struct cw_list handed_over;
     struct cw_request *request;
@@ -422,9 +422,9 @@ void cw_ep_release_held(struct ucp_ep *ep)
         cw_list_remove(&request->link);
         cw_list_add_tail(&handed_over, &request->link);
     }
-    cw_list_splice_tail(&ep->held, &ep->pending);
+    cw_list_splice_tail(&ep->blocked, &ep->pending);
     cw_list_splice_tail(&ep->pending, &handed_over);
-    cw_list_splice_tail(&ep->pending, &ep->held);
+    cw_list_splice_tail(&ep->pending, &ep->blocked);
     cw_ep_drain(ep);
 }
 
@@ -457,9 +457,9 @@ ucs_status_ptr_t cw_ep_answered(struct cw_request *request, ucs_status_t status,
     return cw_request_handle(request);
 }
 
-void cw_ep_release_held_later(struct ucp_ep *ep)
+void cw_ep_release_blocked_later(struct ucp_ep *ep)
 {
-    ep->tries_held = 1;
+    ep->tries_blocked = 1;
     cw_ep_reap_later(ep);
 }
 
@@ -689,7 +689,7 @@ static void report_failure(struct ucp_ep *ep)
 static int is_done(const struct ucp_ep *ep)
 {
     return !cw_ep_has_user(ep) && !ep->unread && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) &&
-           cw_list_empty(&ep->held) && !is_expecting(ep) &&
+           cw_list_empty(&ep->blocked) && !is_expecting(ep) &&
            (ep->state == CW_EP_FAILED || ep->state == CW_EP_IDLE ||
             (ep->closes == (CW_CLOSE_SENT | CW_CLOSE_CAME) && cw_failover_is_settled(ep) && cw_lanes_are_settled(ep)));
 }
@@ -748,14 +748,14 @@ static unsigned reap(struct ucp_ep *ep)
     if (ep->state == CW_EP_OPEN && ep->lanes != NULL) {
         cw_lanes_room(ep);
     }
-    if (ep->state == CW_EP_OPEN && ep->tries_held) {
-        ep->tries_held = 0;
-        cw_ep_release_held(ep);
+    if (ep->state == CW_EP_OPEN && ep->tries_blocked) {
+        ep->tries_blocked = 0;
+        cw_ep_release_blocked(ep);
     } else if (ep->state == CW_EP_OPEN) {
         cw_ep_drain(ep);
     } else if (ep->state == CW_EP_FAILED) {
         close_conns(ep);
-        end_requests(&ep->held, ep->status, cw_ep_close_status(ep, ep->status));
+        end_requests(&ep->blocked, ep->status, cw_ep_close_status(ep, ep->status));
         end_requests(&ep->pending, ep->status, cw_ep_close_status(ep, ep->status));
         end_requests(&ep->inflight, ep->status, cw_ep_close_status(ep, ep->status));
         ep->worker->handlers->ep_lost(ep, ep->status);
@@ -814,7 +814,7 @@ void cw_ep_destroy(struct ucp_ep *ep)
     cw_ep_set_state(ep, CW_EP_FAILED);
     ep->status = UCS_ERR_CANCELED;
     close_conns(ep);
-    end_requests(&ep->held, UCS_ERR_CANCELED, UCS_ERR_CANCELED);
+    end_requests(&ep->blocked, UCS_ERR_CANCELED, UCS_ERR_CANCELED);
     end_requests(&ep->pending, UCS_ERR_CANCELED, UCS_ERR_CANCELED);
     end_requests(&ep->inflight, UCS_ERR_CANCELED, UCS_ERR_CANCELED);
     ep_free(ep);

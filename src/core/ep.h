@@ -77,7 +77,7 @@ struct ucp_ep {
     struct cw_tx *tx;                  /* takes short packets while OPEN, if the transport has a fast path */
     struct cw_list pending;             /* requests that wait for the connection or for room, in order */
     struct cw_list inflight;            /* requests taken by the transport or waiting for the peer's answer */
-    struct cw_list held;                /* requests that wait for the peer's credit, and what must not overtake these;
+    struct cw_list blocked;             /* requests that wait for the peer's credit, and what must not overtake these;
                                          * all of them are older than those on pending */
     uint8_t state;
     uint8_t handle;                     /* enum cw_ep_handle */
@@ -87,7 +87,7 @@ struct ucp_ep {
     uint8_t peer_ended;                 /* the peer's worker is being destroyed by its program */
     uint8_t error_reported;
     uint8_t busy;                       /* operations that are on no list here are in progress, or may be */
-    uint8_t tries_held;                 /* the next progress tries the requests on `held` */
+    uint8_t tries_blocked;              /* the next progress tries the requests on `held` */
     uint8_t has_user_data;              /* `user_data` is the program's USER_DATA */
     uint8_t lent    : 1;                /* a handler got it as its reply_ep */
     uint8_t in_slot : 1;                /* the peer opened it: core/ep_slots.h */
@@ -185,7 +185,7 @@ void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
 
 /* Result of an attempt when the peer's credit is used up, or when an older request waits for credit: the request goes
  * to ep->held and lets others pass. */
-#define CW_HOLD UCS_ERR_NO_PROGRESS
+#define CW_BLOCKED UCS_ERR_NO_PROGRESS
 
 /* Notes that a flush of the worker has to look at the endpoint, because a request waits or the peer has to answer. The
  * flush removes endpoints that it finds idle. */
@@ -248,9 +248,9 @@ void cw_ep_drain(struct ucp_ep *ep);
 /* Sends pending requests as far as the transport takes them. */
 void cw_ep_drain_all(struct ucp_ep *ep);
 /* Tries held requests again, before all others, because the peer's credit may have come. */
-void cw_ep_release_held(struct ucp_ep *ep);
-/* Has progress call cw_ep_release_held once, however often this is called. */
-void cw_ep_release_held_later(struct ucp_ep *ep);
+void cw_ep_release_blocked(struct ucp_ep *ep);
+/* Has progress call cw_ep_release_blocked once, however often this is called. */
+void cw_ep_release_blocked_later(struct ucp_ep *ep);
 /* The only function that changes the state, so that the worker can count the endpoints that connect. */
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
 /* Dials again for endpoints that wait for their peer's dial: `fire` of worker->redial. */

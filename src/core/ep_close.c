@@ -49,7 +49,7 @@ static void remote_done(struct cw_flush_wait *wait, ucs_status_t status)
         cw_list_remove(&state->request->link);
         cw_request_complete(state->request, status);
     } else {
-        cw_ep_release_held(state->request->ep); /* a close may wait in `held` */
+        cw_ep_release_blocked(state->request->ep); /* a close may wait in `held` */
     }
 }
 
@@ -65,8 +65,8 @@ static ucs_status_t flush_send(struct cw_request *request)
     struct flush_state *state = cw_request_state(request);
     ucs_status_t status;
 
-    if (!cw_list_empty(&request->ep->held)) {
-        return CW_HOLD; /* the held requests were posted before */
+    if (!cw_list_empty(&request->ep->blocked)) {
+        return CW_BLOCKED; /* the held requests were posted before */
     }
     status = cw_lanes_flush(request->ep, &state->completion);
     if (status == UCS_OK) {
@@ -87,7 +87,7 @@ static ucs_status_t send_notice(struct ucp_ep *ep, enum cw_packet_id id)
  * was read, for instance that it ends in good order. */
 static ucs_status_t wait_for_end(ucs_status_t status)
 {
-    return (status < 0 && status != UCS_ERR_NO_MEMORY && status != CW_HOLD) ? CW_AGAIN : status;
+    return (status < 0 && status != UCS_ERR_NO_MEMORY && status != CW_BLOCKED) ? CW_AGAIN : status;
 }
 
 static ucs_status_t close_send(struct cw_request *request)
@@ -96,11 +96,11 @@ static ucs_status_t close_send(struct cw_request *request)
     struct ucp_ep *ep = request->ep;
     ucs_status_t status;
 
-    if (!cw_list_empty(&ep->held)) {
-        return CW_HOLD; /* the held requests send first */
+    if (!cw_list_empty(&ep->blocked)) {
+        return CW_BLOCKED; /* the held requests send first */
     }
     if (state->remote_waits) {
-        return CW_HOLD; /* the peer still has to answer, and may end the connection once it gets CLOSE */
+        return CW_BLOCKED; /* the peer still has to answer, and may end the connection once it gets CLOSE */
     }
     if (!(ep->closes & CW_CLOSE_SENT)) {
         status = send_notice(ep, CW_PACKET_CLOSE);
@@ -184,8 +184,8 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
     }
     if (status == CW_AGAIN) {
         cw_ep_queue(ep, request);
-    } else if (status == CW_HOLD) {
-        cw_ep_wait(ep, &ep->held, request);
+    } else if (status == CW_BLOCKED) {
+        cw_ep_wait(ep, &ep->blocked, request);
     } else if (status == UCS_INPROGRESS) {
         cw_list_add_tail(&ep->inflight, &request->link);
     } else {
@@ -199,7 +199,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
 /* No operation of the endpoint is under way, so no request is needed to find that out. */
 static CW_INLINE int is_unused(const struct ucp_ep *ep)
 {
-    return cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) && !ep->busy;
+    return cw_list_empty(&ep->pending) && cw_list_empty(&ep->blocked) && !ep->busy;
 }
 
 static CW_INLINE int is_idle(const struct ucp_ep *ep)
@@ -261,8 +261,8 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
     }
     drop_handle(ep);
     cw_ep_fail(ep, UCS_ERR_CANCELED);
-    cw_list_splice_tail(&ep->held, &ep->pending);
-    cw_list_splice_tail(&ep->pending, &ep->held);
+    cw_list_splice_tail(&ep->blocked, &ep->pending);
+    cw_list_splice_tail(&ep->pending, &ep->blocked);
     while ((link = cw_list_pop_head(&ep->pending)) != NULL) {
         request = cw_container_of(link, struct cw_request, link);
         cw_ep_waited(request);

@@ -141,7 +141,7 @@ void cw_lanes_opened(struct ucp_ep *ep, struct cw_further_lane *lane, struct cw_
     cw_ep_watch(ep, conn);
     cw_debug("endpoint %p to worker %016llx has lane %u, by %s/%s", (void *)ep, (unsigned long long)cw_ep_peer_uid(ep),
              cw_lane_index(ep->lanes, lane), cw_lane_name(conn), cw_iface_device(conn->iface));
-    cw_ep_release_held_later(ep);
+    cw_ep_release_blocked_later(ep);
 }
 
 void cw_lanes_dial_failed(struct ucp_ep *ep, struct cw_further_lane *lane)
@@ -160,8 +160,8 @@ void cw_lanes_dial_failed(struct ucp_ep *ep, struct cw_further_lane *lane)
 /* Sends that waited for the lane that was best may choose again, because another lane may be better now. */
 static void choose_again(struct ucp_ep *ep)
 {
-    if (!cw_list_empty(&ep->held)) {
-        cw_ep_release_held_later(ep);
+    if (!cw_list_empty(&ep->blocked)) {
+        cw_ep_release_blocked_later(ep);
     }
 }
 
@@ -395,8 +395,8 @@ void cw_lanes_room(struct ucp_ep *ep)
     }
     cw_lanes_resend(lanes);
     run_flushes(ep);
-    if (ep->state == CW_EP_OPEN && !cw_list_empty(&ep->held)) {
-        cw_ep_release_held(ep);
+    if (ep->state == CW_EP_OPEN && !cw_list_empty(&ep->blocked)) {
+        cw_ep_release_blocked(ep);
     }
 }
 

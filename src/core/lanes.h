@@ -99,9 +99,9 @@ static inline unsigned cw_lanes_for_rndv(const struct ucp_worker *worker)
 
 /* lanes_choose.c. Chooses the lane for the next piece of a payload of which `left` bytes are to be sent, over at
  * most `rails` lanes; *piece_p is the length of the piece. NULL: the lane has no room, and the attempt must return
- * CW_HOLD. */
+ * CW_BLOCKED. */
 struct cw_conn *cw_lanes_choose(struct ucp_ep *ep, size_t left, unsigned rails, size_t *piece_p);
-/* Sends a placed packet on the lane `conn`. CW_HOLD: a further lane has no room. */
+/* Sends a placed packet on the lane `conn`. CW_BLOCKED: a further lane has no room. */
 ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, const void *header,
                            const struct iovec *iov, unsigned count, struct cw_completion *completion);
 /* A payload of this length is to be moved by accesses of at most `max` bytes: begins to open further lanes if it is

@@ -242,7 +242,7 @@ ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, 
     }
     if (send_retained(cw_lanes_find(ep, conn), retained) != UCS_OK) {
         free(retained);
-        return CW_HOLD;
+        return CW_BLOCKED;
     }
     retained->number = lanes->next_number++;
     if (lanes->num_retained++ == 0 && !cw_alarm_is_set(&lanes->watch)) {

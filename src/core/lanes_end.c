@@ -101,7 +101,7 @@ static int settle(struct cw_lanes *lanes, struct cw_further_lane *lane)
     lanes->next_dial_ns = lane->retry_ns;
     lanes->rounds = 0;
     lane->generation++;
-    cw_ep_release_held_later(ep); /* the reap after that sends the lost packets again */
+    cw_ep_release_blocked_later(ep); /* the reap after that sends the lost packets again */
     return 1;
 }
 
@@ -160,7 +160,7 @@ void cw_lanes_lost(struct cw_lanes *lanes, struct cw_further_lane *lane, const c
                 cw_iface_device(lane->conn->iface), why);
     }
     drop(lanes, lane);
-    cw_ep_release_held_later(ep); /* an access that waited for room of this lane takes another one */
+    cw_ep_release_blocked_later(ep); /* an access that waited for room of this lane takes another one */
     tell_end(lanes, lane);
     if (!settle(lanes, lane)) {
         impossible(lanes, lane);

@@ -388,7 +388,7 @@ void cw_mem_release(struct ucp_mem *mem)
 
 /* There are few regions that devices have registered, so a walk over the list is enough. */
 const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
-                                         size_t length, struct cw_domain_range *region, struct ucp_mem **held_p)
+                                         size_t length, struct cw_domain_range *region, struct ucp_mem **blocked_p)
 {
     struct cw_mem_table *table = context->memory;
     const struct cw_memh *memh = NULL;
@@ -400,9 +400,9 @@ const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const stru
         if (!mem->dead && mem->device != NULL && cw_mem_covers(mem, ptr, length)) {
             memh = cw_mem_handle(mem, domain);
             *region = (struct cw_domain_range){.address = mem->key.address, .length = mem->key.length};
-            if (memh != NULL && held_p != NULL) {
+            if (memh != NULL && blocked_p != NULL) {
                 mem->holds++;
-                *held_p = mem;
+                *blocked_p = mem;
             }
             break;
         }

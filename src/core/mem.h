@@ -96,10 +96,10 @@ ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key
                            const uint64_t **validity_p, struct cw_mapping **mapping_p);
 void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping);
 
-/* As cw_mem_handle, of the region that the range lies in, and the range of that. The caller holds the region *held_p;
- * with held_p NULL it may only compare the handle with NULL. */
+/* As cw_mem_handle, of the region that the range lies in, and the range of that. The caller holds the region
+ * *blocked_p; with blocked_p NULL it may only compare the handle with NULL. */
 const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
-                                         size_t length, struct cw_domain_range *region, struct ucp_mem **held_p);
+                                         size_t length, struct cw_domain_range *region, struct ucp_mem **blocked_p);
 
 /* For memory that this side sends or receives: a region that is held stays registered with devices until it is
  * released, although the program unmaps it. From the unmapping on packets of peers are refused; a peer's device that

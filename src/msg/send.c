@@ -204,7 +204,7 @@ ucs_status_t cw_send_attempt(struct cw_request *request)
     const struct cw_protocol *protocol;
 
     if (cw_unlikely(send->kind->after_fence && cw_op_ep(ep)->fences > 0)) {
-        return CW_HOLD;
+        return CW_BLOCKED;
     }
     protocol = chosen(ep, send);
     if (cw_unlikely(protocol == NULL)) {
@@ -316,8 +316,8 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
         }
         return cw_request_give_up(request, status);
     }
-    if (why == CW_HOLD) {
-        cw_ep_wait(ep, &ep->held, request);
+    if (why == CW_BLOCKED) {
+        cw_ep_wait(ep, &ep->blocked, request);
     } else {
         cw_ep_queue(ep, request);
     }
@@ -396,7 +396,7 @@ ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
         return cw_request_give_up(request, UCS_ERR_NO_RESOURCE);
     }
     status = first_attempt(ep, request, attr_mask);
-    if (status != CW_AGAIN && status != CW_HOLD) {
+    if (status != CW_AGAIN && status != CW_BLOCKED) {
         return cw_ep_answered(request, status, attr_mask);
     }
     return (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? cw_request_give_up(request, UCS_ERR_NO_RESOURCE)

@@ -169,7 +169,7 @@ static ucs_status_t send_fetching(struct cw_request *request)
     uint64_t id;
 
     if (rma->replies >= CW_RMA_WINDOW) {
-        return CW_HOLD;
+        return CW_BLOCKED;
     }
     status = cw_idmap_add(&request->worker->ids, request, &id);
     if (status != UCS_OK) {

@@ -178,7 +178,7 @@ static ucs_status_t asked_start(struct cw_request *request)
         return CW_AGAIN;
     }
     if (rma->replies >= CW_RMA_WINDOW) {
-        return CW_HOLD;
+        return CW_BLOCKED;
     }
     status = cw_dt_keep(&get->cursor);
     if (status == UCS_OK) {

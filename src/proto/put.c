@@ -211,7 +211,7 @@ static ucs_status_t rndv_start(struct cw_request *request)
         return status;
     }
     if (rma->replies >= CW_RMA_WINDOW) {
-        return CW_HOLD;
+        return CW_BLOCKED;
     }
     send->kind = &cw_put_announced_kind;
     status = cw_send_announce(request);

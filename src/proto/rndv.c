@@ -126,7 +126,7 @@ static ucs_status_t read_on(struct cw_request *request)
     while (receive->offset < receive->length && access->status == UCS_OK) {
         status = cw_stripes_get(access, receive->memory + receive->offset, receive->address + receive->offset,
                                 receive->length - receive->offset, &length);
-        if (status == CW_AGAIN || status == CW_HOLD) {
+        if (status == CW_AGAIN || status == CW_BLOCKED) {
             return status;
         }
         if (status == UCS_OK) {

@@ -139,7 +139,7 @@ static void amo_release(struct cw_request *request)
     cw_rma_end(request->ep, amo->generation); /* also looks at the queue */
 }
 
-/* Sends a posting atomic without a request. CW_AGAIN or CW_HOLD: it cannot be sent now. */
+/* Sends a posting atomic without a request. CW_AGAIN or CW_BLOCKED: it cannot be sent now. */
 static ucs_status_t post_now(struct ucp_ep *ep, const struct cw_amo *amo)
 {
     struct cw_rma *rma = cw_op_ep(ep)->rma;
@@ -194,7 +194,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_amo *amo, const ucp_r
         return forced ? UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE) : post_request(ep, amo, param);
     }
     status = post_now(ep, amo);
-    if (status != CW_AGAIN && status != CW_HOLD) {
+    if (status != CW_AGAIN && status != CW_BLOCKED) {
         return UCS_STATUS_PTR(status); /* NULL for UCS_OK */
     }
     if (forced) {

@@ -30,7 +30,7 @@ static ucs_status_t barrier_send(struct cw_request *request)
     struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     if (rma->async_puts > 0) {
-        return CW_HOLD;
+        return CW_BLOCKED;
     }
     draw_line(rma);
     return UCS_OK;
@@ -126,7 +126,7 @@ static void line_done(struct cw_flush_wait *wait, ucs_status_t status)
 
 static ucs_status_t line_send(struct cw_request *request)
 {
-    return (*(struct line **)cw_request_state(request))->is_over ? barrier_send(request) : CW_HOLD;
+    return (*(struct line **)cw_request_state(request))->is_over ? barrier_send(request) : CW_BLOCKED;
 }
 
 static void line_release(struct cw_request *request)

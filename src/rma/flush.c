@@ -43,7 +43,7 @@ static ucs_status_t flush_op_send(struct cw_request *request)
         return UCS_OK;
     }
     if (rma->replies >= CW_RMA_WINDOW) {
-        return CW_HOLD;
+        return CW_BLOCKED;
     }
     status = cw_idmap_add(&request->worker->ids, request, &id);
     if (status != UCS_OK) {
@@ -140,13 +140,13 @@ ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length,
     ucs_status_t status;
 
     if (writes && cw_rma_is_late(rma, address, length)) {
-        return CW_HOLD;
+        return CW_BLOCKED;
     }
     if (cw_rma_confirmed(rma)) {
         return UCS_OK;
     }
     status = confirm(rma);
-    return (status == UCS_OK) ? CW_HOLD : status;
+    return (status == UCS_OK) ? CW_BLOCKED : status;
 }
 
 ucs_status_t cw_rma_admit_device(struct cw_rma *rma, uint64_t address, uint64_t length, unsigned *flags_p)

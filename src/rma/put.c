@@ -274,7 +274,7 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
             cw_ep_sent_alone(ep);
         }
     }
-    if (status == CW_AGAIN || status == CW_HOLD) {
+    if (status == CW_AGAIN || status == CW_BLOCKED) {
         return put_request(ep, buffer, count, address, rkey, param);
     }
     if (status == UCS_OK) {

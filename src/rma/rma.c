@@ -77,9 +77,9 @@ static ucs_status_t run_some(struct cw_rma *rma)
     while (result == UCS_OK && rma->ep->state == CW_EP_OPEN && (link = cw_list_pop_head(&rma->queue)) != NULL) {
         request = cw_container_of(link, struct cw_request, link);
         status = request->send(request);
-        if (status == CW_AGAIN || status == CW_LATER || status == CW_HOLD) {
+        if (status == CW_AGAIN || status == CW_LATER || status == CW_BLOCKED) {
             cw_list_add_head(&rma->queue, link);
-            if (status == CW_HOLD) {
+            if (status == CW_BLOCKED) {
                 break;
             }
             /* Requests behind the pump in ep->pending get their turn; otherwise they would wait as long as new
@@ -201,20 +201,20 @@ static bool run_job(struct cw_job *job)
         cw_op_ep(ep)->fences -= rma->passed;
         rma->passed = 0;
         if (ep->state == CW_EP_OPEN) {
-            cw_ep_release_held(ep);
+            cw_ep_release_blocked(ep);
         }
     }
     go_on(rma);
     return true;
 }
 
-/* `why`: the answer of the attempt. CW_HOLD: the queue will be looked at without a pump. */
+/* `why`: the answer of the attempt. CW_BLOCKED: the queue will be looked at without a pump. */
 static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, ucs_status_t (*keep)(struct cw_request *))
 {
     struct cw_rma *rma = cw_op_ep(request->ep)->rma;
     ucs_status_t status = (keep == NULL) ? UCS_OK : keep(request);
 
-    if (status == UCS_OK && why != CW_HOLD) {
+    if (status == UCS_OK && why != CW_BLOCKED) {
         status = start_pump(rma);
     }
     if (status != UCS_OK) {
@@ -269,7 +269,7 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
     ucs_status_t status;
 
     if (!cw_list_empty(&rma->queue) || rma->running) {
-        return enqueue(request, CW_HOLD, keep);
+        return enqueue(request, CW_BLOCKED, keep);
     }
     if (cw_unlikely(rma->no_packets)) { /* so that what is refused completes in progress */
         return enqueue(request, CW_LATER, keep);
@@ -282,7 +282,7 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
     if (status == CW_RMA_OWNED) {
         return cw_request_handle(request);
     }
-    return (status == CW_AGAIN || status == CW_LATER || status == CW_HOLD) ? enqueue(request, status, keep)
+    return (status == CW_AGAIN || status == CW_LATER || status == CW_BLOCKED) ? enqueue(request, status, keep)
                                                                            : cw_ep_answered(request, status, attr_mask);
 }
 
@@ -295,7 +295,7 @@ ucs_status_ptr_t cw_rma_post_forced(struct cw_request *request)
     if (cw_ep_ready(ep) && cw_list_empty(&rma->queue) && !rma->running) {
         status = request->send(request);
     }
-    return cw_request_give_up(request, (status == CW_HOLD || status == CW_LATER) ? CW_AGAIN : status);
+    return cw_request_give_up(request, (status == CW_BLOCKED || status == CW_LATER) ? CW_AGAIN : status);
 }
 
 /* ---- the owner's side ---- */
@@ -434,9 +434,9 @@ void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 
 ucs_status_t cw_rma_stripes_started(struct cw_request *request, ucs_status_t status)
 {
-    if (status != CW_HOLD) {
+    if (status != CW_BLOCKED) {
         return status;
     }
-    cw_ep_wait(request->ep, &request->ep->held, request);
+    cw_ep_wait(request->ep, &request->ep->blocked, request);
     return CW_RMA_OWNED;
 }

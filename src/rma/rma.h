@@ -84,7 +84,7 @@ ucs_status_t cw_rma_refuse_packets(const struct ucp_ep *ep, const struct cw_dt_c
 /*
  * Starts an operation, or puts it into the queue. request->send is its attempt, which answers: UCS_OK: complete;
  * UCS_INPROGRESS: under way, and the request goes to ep->inflight; CW_RMA_OWNED; CW_AGAIN: the transport has no room;
- * CW_HOLD: the operation waits for answers or for the end of other operations; CW_LATER: it has sent many bytes, and
+ * CW_BLOCKED: the operation waits for answers or for the end of other operations; CW_LATER: it has sent many bytes, and
  * others may go first; any other status ends it. `keep` (may be NULL) copies data that the program may reuse when the
  * request outlives the call. The result is as *_nbx calls define it; after NULL or an error the request no longer
  * exists.
@@ -173,7 +173,7 @@ ucs_status_t cw_rma_admit_device(struct cw_rma *rma, uint64_t address, uint64_t 
 /* As cw_rma_admit, for a write by packets, which the owner handles in order. A read by packets needs no such check. */
 static inline ucs_status_t cw_rma_admit_packets(const struct cw_rma *rma, uint64_t address, uint64_t length)
 {
-    return cw_unlikely(cw_rma_is_late(rma, address, length)) ? CW_HOLD : UCS_OK;
+    return cw_unlikely(cw_rma_is_late(rma, address, length)) ? CW_BLOCKED : UCS_OK;
 }
 
 /* The end of the first attempt of an operation by stripes (access/stripes.h). The queue of such operations does not

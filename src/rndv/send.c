@@ -127,7 +127,7 @@ static ucs_status_t send_piece_placed(struct cw_request *request)
 
     lane = cw_lanes_choose(ep, send->cursor.length - send->cursor.offset,
                            one_sided ? cw_lanes_for_rma(ep->worker) : cw_lanes_for_rndv(ep->worker), &piece);
-    return (lane == NULL) ? CW_HOLD
+    return (lane == NULL) ? CW_BLOCKED
                           : cw_send_memory_on(request, lane, CW_PACKET_RNDV_DATA, &header, sizeof(header),
                                               cw_smaller(piece, send->piece), CW_SEND_PLACED);
 }

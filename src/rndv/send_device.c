@@ -140,7 +140,7 @@ static ucs_status_t go_on(struct cw_request *request)
     }
     while (send->cursor.offset < send->cursor.length && access->status == UCS_OK) {
         status = cw_stripes_put(access, &send->cursor, access->address);
-        if (status == CW_AGAIN || status == CW_HOLD) {
+        if (status == CW_AGAIN || status == CW_BLOCKED) {
             return status;
         }
         if (status != UCS_OK) {

@@ -92,7 +92,7 @@ static ucs_status_t send_piece(struct cw_request *request)
     ucs_status_t status;
 
     if (window == 0) {
-        return CW_HOLD;
+        return CW_BLOCKED;
     }
     max = cw_stream_max_piece(max, window);
     state->piece = (left < max) ? left : max;
@@ -114,7 +114,7 @@ static void use_credit(const struct cw_request *request)
 {
     struct cw_stream *stream = cw_op_ep(request->ep)->stream;
 
-    if (stream->credit_later != 0 && (request->flags & CW_REQUEST_WAITING) && !request->ep->tries_held) {
+    if (stream->credit_later != 0 && (request->flags & CW_REQUEST_WAITING) && !request->ep->tries_blocked) {
         stream->credited = stream->credit_later;
         stream->credit_later = 0;
     }
@@ -182,8 +182,8 @@ static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, u
         }
         return cw_request_give_up(request, status);
     }
-    if (why == CW_HOLD) {
-        cw_ep_wait(ep, &ep->held, request);
+    if (why == CW_BLOCKED) {
+        cw_ep_wait(ep, &ep->blocked, request);
     } else {
         cw_ep_queue(ep, request);
     }
@@ -233,7 +233,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uin
     if (status != UCS_OK) {
         status = first_attempt(ep, request, attr_mask);
     }
-    if (status != CW_AGAIN && status != CW_HOLD) {
+    if (status != CW_AGAIN && status != CW_BLOCKED) {
         return cw_ep_answered(request, status, attr_mask);
     }
     return (status == CW_AGAIN && (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL))
@@ -317,11 +317,11 @@ ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t len
     if (consumed < stream->credited || consumed < stream->credit_later || consumed > stream->sent) {
         return UCS_ERR_IO_ERROR;
     }
-    if (cw_list_empty(&ep->held) && stream->credit_later == 0) {
+    if (cw_list_empty(&ep->blocked) && stream->credit_later == 0) {
         stream->credited = consumed;
     } else {
         stream->credit_later = consumed;
-        cw_ep_release_held_later(ep); /* once for several credits */
+        cw_ep_release_blocked_later(ep); /* once for several credits */
     }
     return UCS_OK;
 }

@@ -92,12 +92,12 @@ static void test_nothing_follows_past_what_is_still_to_be_sent(void **state)
 
     (void)state;
     expects = 1;
-    cw_ep_wait(ep, &ep->held, make(ep, "a"));
-    cw_ep_wait(ep, &ep->held, make(ep, "b"));
+    cw_ep_wait(ep, &ep->blocked, make(ep, "a"));
+    cw_ep_wait(ep, &ep->blocked, make(ep, "b"));
     follow(ep, "c");
     assert_true(cw_ep_gathers(ep));
     bytes_sent = 1u << 20;
-    cw_ep_release_held(ep);
+    cw_ep_release_blocked(ep);
     assert_string_equal(order, "c+a+");
     assert_int_equal(batches, 1);
     assert_false(cw_ep_gathers(ep));

@@ -309,14 +309,14 @@ static void test_flu1_flushes_wait_for_what_is_held(void **state)
     cw_ep_reap_all(worker);
     assert_null(cw_ep_flush(ep, &no_param));
     assert_null(cw_worker_flush(worker, &no_param));
-    cw_ep_wait(ep, &ep->held, make(ep, "a"));
+    cw_ep_wait(ep, &ep->blocked, make(ep, "a"));
     flush = cw_ep_flush(ep, &no_param);
     all = cw_worker_flush(worker, &no_param);
     assert_true(UCS_PTR_IS_PTR(flush) && UCS_PTR_IS_PTR(all));
     cw_ep_drain(ep);
     assert_int_equal(cw_request_of(flush)->status, UCS_INPROGRESS);
     assert_int_equal(cw_request_of(all)->status, UCS_INPROGRESS);
-    cw_ep_release_held(ep);
+    cw_ep_release_blocked(ep);
     assert_string_equal(order, "a+");
     assert_int_equal(cw_request_of(flush)->status, UCS_OK);
     assert_int_equal(cw_request_of(all)->status, UCS_OK);

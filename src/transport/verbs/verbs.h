@@ -130,9 +130,9 @@ struct cw_verbs_iface {
     unsigned most_retained;
     struct cw_verbs_segment *handed; /* holds the packet that is being handed up; NULL: none, or the core keeps it */
     struct ibv_wc *held;             /* completions that were taken from recv_cq; those before next_held are handled */
-    unsigned num_held;
+    unsigned num_blocked;
     unsigned next_held;
-    unsigned most_held;
+    unsigned most_blocked;
 
     uint64_t key;
     uint8_t address[CW_VERBS_ADDRESS_MAX];

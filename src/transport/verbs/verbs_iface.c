@@ -245,8 +245,8 @@ static ucs_status_t make_queues(struct cw_verbs_iface *iface)
     if (iface->send_cq == NULL) {
         return cw_verbs_lacks(iface, "a completion queue", errno);
     }
-    iface->most_held = (unsigned)iface->recv_cq->cqe + CW_VERBS_BATCH;
-    iface->held = malloc(iface->most_held * sizeof(*iface->held));
+    iface->most_blocked = (unsigned)iface->recv_cq->cqe + CW_VERBS_BATCH;
+    iface->held = malloc(iface->most_blocked * sizeof(*iface->held));
     return (iface->held == NULL) ? cw_verbs_lacks(iface, "its completions", ENOMEM) : cw_verbs_ud_open(iface);
 }
 
@@ -411,13 +411,13 @@ static int take_received(struct cw_verbs_iface *iface)
 {
     int num;
 
-    if (iface->next_held == iface->num_held) {
+    if (iface->next_held == iface->num_blocked) {
         num = cw_verbs_poll(iface, iface->recv_cq, CW_VERBS_BATCH, iface->held);
-        iface->num_held = (unsigned)num;
+        iface->num_blocked = (unsigned)num;
         iface->next_held = 0;
         iface->drained = num < CW_VERBS_BATCH;
     }
-    return iface->next_held < iface->num_held;
+    return iface->next_held < iface->num_blocked;
 }
 
 void cw_verbs_hold_received(struct cw_verbs_iface *iface)
@@ -425,8 +425,9 @@ void cw_verbs_hold_received(struct cw_verbs_iface *iface)
     int num;
 
     do {
-        num = cw_verbs_poll(iface, iface->recv_cq, iface->most_held - iface->num_held, iface->held + iface->num_held);
-        iface->num_held += (unsigned)num;
+        num = cw_verbs_poll(iface, iface->recv_cq, iface->most_blocked - iface->num_blocked,
+                            iface->held + iface->num_blocked);
+        iface->num_blocked += (unsigned)num;
     } while (num > 0);
     iface->drained = 0;
 }
@@ -506,7 +507,7 @@ static unsigned verbs_progress(struct cw_iface *super)
         fail_all(iface, "the device is gone");
     }
     while (take_received(iface)) { /* packets may lie behind datagrams of unauthenticated peers, which count nothing */
-        while (iface->next_held < iface->num_held) {
+        while (iface->next_held < iface->num_blocked) {
             wc = &iface->held[iface->next_held++];
             count += (wc->qp_num == iface->ud->qp_num) ? cw_verbs_ud_received(iface, wc) : cw_verbs_received(iface, wc);
         }
