@@ -254,7 +254,7 @@ static char *place(struct cw_reassembly *reassembly, size_t length)
 {
     struct cw_am_desc *desc = cw_container_of(reassembly, struct cw_am_desc, in);
 
-    return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_room(reassembly->ep->worker, desc, length) : NULL;
+    return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_space(reassembly->ep->worker, desc, length) : NULL;
 }
 
 /* Adds bytes to a message in state PIECES, and counts the growth of its memory for the endpoint. */
@@ -262,11 +262,11 @@ static ucs_status_t add_piece(struct ucp_ep *ep, struct cw_am_desc *desc, const 
 {
     ucs_status_t status = cw_am_pieces_add(ep->worker, desc, data, length);
 
-    if (status == UCS_OK && desc->room > desc->retained) {
-        if (!cw_ep_keep(ep, desc->room - desc->retained)) {
+    if (status == UCS_OK && desc->space > desc->retained) {
+        if (!cw_ep_keep(ep, desc->space - desc->retained)) {
             return UCS_ERR_EXCEEDS_LIMIT;
         }
-        desc->retained = desc->room;
+        desc->retained = desc->space;
     }
     return status;
 }

@@ -49,7 +49,7 @@ struct cw_am_desc {
     union {
         struct {
             char *growing;      /* PIECES: memory for the data of a long message; NULL: the data lies behind this */
-            uint64_t room;      /* bytes of data for which that memory has room */
+            uint64_t space;     /* bytes of data for which that memory has room */
         };
         struct cw_offer_keys *keys; /* ANNOUNCED: NULL, or memory to free */
     };
@@ -95,7 +95,7 @@ ucs_status_t cw_am_pieces_add(const struct ucp_worker *worker, struct cw_am_desc
                               size_t length);
 /* Returns where the next bytes belong; if they are there already, cw_am_pieces_add copies nothing. NULL: there is no
  * memory. */
-char *cw_am_pieces_room(const struct ucp_worker *worker, struct cw_am_desc *desc, size_t length);
+char *cw_am_pieces_space(const struct ucp_worker *worker, struct cw_am_desc *desc, size_t length);
 /* All bytes have come, and the descriptor is on no list. Returns the descriptor before the data and the header, which
  * may be a new one. */
 struct cw_am_desc *cw_am_pieces_end(const struct ucp_worker *worker, struct cw_am_desc *desc);

@@ -45,14 +45,14 @@ static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64
 {
     const size_t align = alignment(worker);
     const size_t at = (desc->growing == NULL) ? 0 : (size_t)(data_of(desc->growing, align) - desc->growing);
-    uint64_t room = (2 * least > CW_AM_AT_ONCE) ? 2 * least : CW_AM_AT_ONCE;
+    uint64_t space = (2 * least > CW_AM_AT_ONCE) ? 2 * least : CW_AM_AT_ONCE;
     char *memory, *data;
 
-    room = (room < desc->in.total) ? room : desc->in.total;
+    space = (space < desc->in.total) ? space : desc->in.total;
     if (align > PTRDIFF_MAX / 4) {
         return 0;
     }
-    memory = realloc(desc->growing, sizeof(struct cw_am_desc) + align + (size_t)room + desc->header_length);
+    memory = realloc(desc->growing, sizeof(struct cw_am_desc) + align + (size_t)space + desc->header_length);
     if (memory == NULL) {
         return 0;
     }
@@ -61,18 +61,18 @@ static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64
         cw_bytes_move(data, memory + at, (size_t)desc->in.received); /* the aligned place in the buffer has moved */
     }
     desc->growing = memory;
-    desc->room = room;
+    desc->space = space;
     return 1;
 }
 
-char *cw_am_pieces_room(const struct ucp_worker *worker, struct cw_am_desc *desc, size_t length)
+char *cw_am_pieces_space(const struct ucp_worker *worker, struct cw_am_desc *desc, size_t length)
 {
     const uint64_t at = desc->in.received;
 
     if (desc->in.total <= CW_AM_AT_ONCE) {
         return (char *)cw_am_desc_data(desc) + at;
     }
-    if (at + length > desc->room && !grow(worker, desc, at + length)) {
+    if (at + length > desc->space && !grow(worker, desc, at + length)) {
         return NULL;
     }
     return data_of(desc->growing, alignment(worker)) + at;
@@ -86,7 +86,7 @@ ucs_status_t cw_am_pieces_add(const struct ucp_worker *worker, struct cw_am_desc
     if (length == 0) {
         return UCS_OK;
     }
-    to = cw_am_pieces_room(worker, desc, length);
+    to = cw_am_pieces_space(worker, desc, length);
     if (to == NULL) {
         return UCS_ERR_NO_MEMORY;
     }

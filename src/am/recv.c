@@ -44,7 +44,7 @@ struct cw_am_desc *cw_am_desc_lend(const struct ucp_worker *worker, struct cw_co
     struct cw_am_desc *desc;
     void *retained;
 
-    if (lane->iface->limits.keep_room + offset < sizeof(*desc) || ((uintptr_t)packet + offset) % align != 0) {
+    if (lane->iface->limits.keep_space + offset < sizeof(*desc) || ((uintptr_t)packet + offset) % align != 0) {
         return NULL;
     }
     retained = cw_lane_keep(lane, packet);

@@ -134,12 +134,12 @@ static const struct cw_iface *iface_of(ucp_ep_h ep)
 }
 
 /* Fills the next entry for a lane, if the program has room for one more. */
-static void tell_transport(const struct cw_iface *iface, ucp_transports_t *transports, unsigned room)
+static void tell_transport(const struct cw_iface *iface, ucp_transports_t *transports, unsigned space)
 {
     const ucp_transport_entry_t entry = {.transport_name = cw_iface_name(iface), .device_name = cw_iface_device(iface)};
     const size_t size = (transports->entry_size < sizeof(entry)) ? transports->entry_size : sizeof(entry);
 
-    if (transports->num_entries < room) {
+    if (transports->num_entries < space) {
         memcpy((char *)transports->entries + transports->num_entries * transports->entry_size, &entry, size);
         transports->num_entries++;
     }
@@ -149,17 +149,17 @@ static void tell_transport(const struct cw_iface *iface, ucp_transports_t *trans
 static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
 {
     const struct cw_iface *iface = iface_of(ep);
-    const unsigned room = transports->num_entries;
+    const unsigned space = transports->num_entries;
     unsigned i;
 
     transports->num_entries = 0;
     if (iface == NULL) {
         return;
     }
-    tell_transport(iface, transports, room);
+    tell_transport(iface, transports, space);
     for (i = 0; ep->lanes != NULL && i < CW_MAX_LANES; i++) {
         if (ep->lanes->further[i].state == CW_FURTHER_OPEN) {
-            tell_transport(ep->lanes->further[i].conn->iface, transports, room);
+            tell_transport(ep->lanes->further[i].conn->iface, transports, space);
         }
     }
 }

@@ -111,7 +111,7 @@ void cw_config_variable_place(const struct cw_config_variable *variable, const c
 }
 
 /* Makes room for one more of each, with at least two slots for each variable. */
-static ucs_status_t make_room(struct cw_config_variables *variables)
+static ucs_status_t make_space(struct cw_config_variables *variables)
 {
     const size_t capacity = (variables->capacity == 0) ? 16 : 2 * variables->capacity;
     struct cw_config_variable *items;
@@ -153,7 +153,7 @@ static ucs_status_t add_variable(struct cw_config_variables *variables, const ch
     if (is_pattern && variables->num_patterns == CW_CONFIG_PATTERNS_MAX) {
         return UCS_ERR_EXCEEDS_LIMIT;
     }
-    if (make_room(variables) != UCS_OK) {
+    if (make_space(variables) != UCS_OK) {
         return UCS_ERR_NO_MEMORY;
     }
     variable.name = malloc(name_length + value_length + 2 + path_size);

@@ -247,16 +247,16 @@ void cw_further_opened(struct cw_conn *conn, ucs_status_t status, const void *re
     }
 }
 
-void cw_further_room(struct cw_conn *conn)
+void cw_further_space(struct cw_conn *conn)
 {
     struct ucp_ep *ep = conn->user;
     struct cw_further_lane *lane = cw_lanes_find(ep, conn);
 
     if (lane != NULL && lane->state == CW_FURTHER_OPEN) {
         lane->full = 0;
-        cw_lanes_room(ep);
+        cw_lanes_space(ep);
     }
-    cw_failover_room(ep, conn);
+    cw_failover_space(ep, conn);
 }
 
 /* After bytes that are no packet on one lane the bytes of the others cannot be trusted either, so the endpoint fails. A

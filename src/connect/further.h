@@ -32,7 +32,7 @@ ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, 
                                void *reply, size_t *reply_length);
 /* The upcalls of a connection that is a further lane. */
 void cw_further_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
-void cw_further_room(struct cw_conn *conn);
+void cw_further_space(struct cw_conn *conn);
 void cw_further_closed(struct cw_conn *conn, ucs_status_t status);
 
 #endif

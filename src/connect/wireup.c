@@ -352,16 +352,16 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
     }
 }
 
-void cw_wireup_room(struct cw_conn *conn)
+void cw_wireup_space(struct cw_conn *conn)
 {
     struct ucp_ep *ep = conn->user;
 
     if (ep->conn != conn) {
-        cw_further_room(conn);
+        cw_further_space(conn);
         return;
     }
     if (ep->lanes != NULL) {
-        cw_lanes_room(ep);
+        cw_lanes_space(ep);
     }
     cw_ep_drain(ep);
 }

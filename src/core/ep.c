@@ -746,7 +746,7 @@ static unsigned reap(struct ucp_ep *ep)
         cw_failover_reap(ep);
     }
     if (ep->state == CW_EP_OPEN && ep->lanes != NULL) {
-        cw_lanes_room(ep);
+        cw_lanes_space(ep);
     }
     if (ep->state == CW_EP_OPEN && ep->tries_blocked) {
         ep->tries_blocked = 0;

@@ -121,7 +121,7 @@ static inline int cw_iface_owes(const struct cw_iface *iface)
     return iface->packets->flush != NULL && (iface->packets->owes == NULL || iface->packets->owes(iface));
 }
 
-/* Inside the upcall for this packet: the bytes stay where they are until cw_iface_give_back, with limits.keep_room
+/* Inside the upcall for this packet: the bytes stay where they are until cw_iface_give_back, with limits.keep_space
  * bytes before them. NULL: they do not. */
 static inline void *cw_lane_keep(struct cw_conn *lane, const void *data)
 {

@@ -383,7 +383,7 @@ void cw_lanes_retained_end(struct cw_retained *retained, ucs_status_t status)
 
 /* ---- room, end ---- */
 
-void cw_lanes_room(struct ucp_ep *ep)
+void cw_lanes_space(struct ucp_ep *ep)
 {
     struct cw_lanes *lanes = ep->lanes;
 

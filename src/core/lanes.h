@@ -145,7 +145,7 @@ static inline int cw_lanes_are_settled(const struct ucp_ep *ep)
     return ep->lanes == NULL || (ep->lanes->num_retained == 0 && !ep->lanes->untold);
 }
 /* A lane has room again, or was added or removed. */
-void cw_lanes_room(struct ucp_ep *ep);
+void cw_lanes_space(struct ucp_ep *ep);
 /* As cw_lane_flush of the message lane; complete when all packets of further lanes are confirmed as well. */
 ucs_status_t cw_lanes_flush(struct ucp_ep *ep, struct cw_completion *completion);
 /* Whether a further lane's device still uses memory, as cw_lane_stopping. */

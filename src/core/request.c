@@ -54,7 +54,7 @@ void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_cont
 }
 
 /* Makes room in the array for this many objects, none of which is free. */
-static int make_room(struct cw_request_pool *pool, size_t num_objects)
+static int make_space(struct cw_request_pool *pool, size_t num_objects)
 {
     struct cw_request **bottom = (num_objects > SIZE_MAX / sizeof(*bottom)) ? NULL :
                                  realloc(pool->bottom, num_objects * sizeof(*bottom));
@@ -77,7 +77,7 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
         return 0;
     }
     chunk = (size > SIZE_MAX / 2) ? NULL : aligned_alloc(16, sizeof(*chunk) + size);
-    if (chunk == NULL || !make_room(pool, pool->num_objects + pool->chunk_objects)) {
+    if (chunk == NULL || !make_space(pool, pool->num_objects + pool->chunk_objects)) {
         free(chunk);
         return 0;
     }

@@ -15,7 +15,7 @@
 #include "os/memory.h"
 #include "ucs/type/status.h"
 
-#define LEAST_ROOM 16u
+#define LEAST_SPACE 16u
 
 struct cw_cache {
     struct cw_lock lock;
@@ -23,7 +23,7 @@ struct cw_cache {
     struct cw_cache_limits limits;
     struct cw_cached **table;
     size_t count;
-    size_t room;
+    size_t space;
     uint64_t regions;      /* registrations that exist, in the table or not */
     uint64_t bytes;        /* bytes of these registrations */
     uint64_t seen;         /* reported ranges that the cache has looked at */
@@ -141,10 +141,10 @@ static int shrink(struct cw_cache *cache)
 }
 
 /* 0: registrations that are in use fill the bounds. */
-static int make_room(struct cw_cache *cache, uint64_t length)
+static int make_space(struct cw_cache *cache, uint64_t length)
 {
     struct cw_cached **table;
-    size_t room;
+    size_t space;
 
     while (cache->regions >= cache->limits.regions || length > cache->limits.bytes ||
            cache->bytes > cache->limits.bytes - length) {
@@ -152,14 +152,14 @@ static int make_room(struct cw_cache *cache, uint64_t length)
             return 0;
         }
     }
-    if (cache->count < cache->room) {
+    if (cache->count < cache->space) {
         return 1;
     }
-    room = (cache->room == 0) ? LEAST_ROOM : 2 * cache->room;
-    table = realloc(cache->table, room * sizeof(*table));
+    space = (cache->space == 0) ? LEAST_SPACE : 2 * cache->space;
+    table = realloc(cache->table, space * sizeof(*table));
     if (table != NULL) {
         cache->table = table;
-        cache->room = room;
+        cache->space = space;
     }
     return table != NULL;
 }
@@ -201,7 +201,7 @@ static struct cw_cached *add(struct cw_cache *cache, const struct cw_domain_rang
     size_t at;
 
     drop(cache, range->address, range->address + range->length);
-    if (!make_room(cache, range->length)) {
+    if (!make_space(cache, range->length)) {
         return NULL;
     }
     cached = malloc(sizeof(*cached));

@@ -236,7 +236,7 @@ static int shrink(struct cw_device_regs *regs)
     return 0;
 }
 
-static int make_room(struct cw_device_regs *regs, uint64_t length)
+static int make_space(struct cw_device_regs *regs, uint64_t length)
 {
     while (regs->count >= regs->limits.regions || length > regs->limits.bytes ||
            regs->bytes > regs->limits.bytes - length) {
@@ -256,7 +256,7 @@ static ucs_status_t add(struct cw_device_regs *regs, const struct order *order, 
     ucs_status_t status;
 
     sweep(regs);
-    retained = make_room(regs, range.length) ? calloc(1, sizeof(*retained)) : NULL;
+    retained = make_space(regs, range.length) ? calloc(1, sizeof(*retained)) : NULL;
     if (retained == NULL) {
         return UCS_ERR_NO_MEMORY;
     }

@@ -25,7 +25,7 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
 /* send_device.c. cw_send_device_name registers the memory of a message before it is announced, if the receiver's device
  * is to read it, and encodes its name; it returns the length of the name, at most `room`, or 0: no device reads it.
  * cw_send_device_write: the receiver asks the sender's device to write. cw_send_device_end: the device has ended. */
-size_t cw_send_device_name(struct cw_request *request, size_t room, uint8_t bytes[CW_KEY_MEMORY_MAX]);
+size_t cw_send_device_name(struct cw_request *request, size_t space, uint8_t bytes[CW_KEY_MEMORY_MAX]);
 ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wire_rndv_ready *ready,
                                   const void *parts, size_t length);
 void cw_send_device_end(struct cw_send *send);

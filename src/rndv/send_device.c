@@ -86,7 +86,7 @@ static int begin_to_be_read(struct cw_request *request)
     return 1;
 }
 
-size_t cw_send_device_name(struct cw_request *request, size_t room, uint8_t bytes[CW_KEY_MEMORY_MAX])
+size_t cw_send_device_name(struct cw_request *request, size_t space, uint8_t bytes[CW_KEY_MEMORY_MAX])
 {
     struct cw_send *send = cw_request_state(request);
     uint8_t parts[CW_KEY_PARTS_MAX];
@@ -95,7 +95,7 @@ size_t cw_send_device_name(struct cw_request *request, size_t room, uint8_t byte
     if (!send->on_device && !begin_to_be_read(request)) { /* this is the first attempt */
         return 0;
     }
-    if (room < CW_KEY_MEMORY_MAX) { /* the part of the message lane has room */
+    if (space < CW_KEY_MEMORY_MAX) { /* the part of the message lane has room */
         cw_stripes_free(send->access->stripes);
         send->access->stripes = NULL;
     }

@@ -47,9 +47,9 @@ static void store(struct recv_state *state, const void *data, size_t length)
 
 /* How many of the available bytes a receive may take: whole granules within its buffer, or all bytes if they are less
  * than one. */
-static size_t share(size_t granule, size_t done, size_t room, size_t available)
+static size_t share(size_t granule, size_t done, size_t space, size_t available)
 {
-    size_t part = (available < room) ? available : room;
+    size_t part = (available < space) ? available : space;
 
     return (part == 0 || granule <= 1 || done + part < granule) ? part : (done + part) / granule * granule - done;
 }

@@ -197,9 +197,9 @@ static inline void fill_desc(const struct ucp_ep *ep, struct ucp_recv_desc *desc
 
 /* Makes the descriptor of a message that cannot be completed at once, with room for `room` bytes; it is on no list of
  * its endpoint. */
-static inline struct ucp_recv_desc *make_desc(struct ucp_ep *ep, uint64_t total, uint64_t room, uint64_t id)
+static inline struct ucp_recv_desc *make_desc(struct ucp_ep *ep, uint64_t total, uint64_t space, uint64_t id)
 {
-    struct ucp_recv_desc *desc = cw_tag_desc_alloc(ep->worker, room);
+    struct ucp_recv_desc *desc = cw_tag_desc_alloc(ep->worker, space);
 
     if (desc != NULL) {
         fill_desc(ep, desc, total, id);
@@ -484,7 +484,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_wire_tag_first header;
     struct ucp_recv_desc *desc;
     struct cw_tag_recv *match;
-    uint64_t tag, total, sync_id, room;
+    uint64_t tag, total, sync_id, space;
 
     memcpy(&header, data, sizeof(header));
     length -= sizeof(header);
@@ -498,8 +498,8 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
         return cw_tag_swallow(ep, total, length, le32toh(header.message));
     }
     match = cw_tag_matcher_arrive(&ep->worker->tag->matcher, tag);
-    room = (match != NULL) ? 0 : (sync_id == 0) ? total : total + CW_TAG_REVOCABLE;
-    desc = make_desc(ep, total, room, sync_id);
+    space = (match != NULL) ? 0 : (sync_id == 0) ? total : total + CW_TAG_REVOCABLE;
+    desc = make_desc(ep, total, space, sync_id);
     if (desc == NULL) {
         if (match != NULL) {
             cw_request_complete(cw_tag_request_full(match), UCS_ERR_NO_MEMORY);

@@ -25,7 +25,7 @@ struct ucp_recv_desc *cw_tag_desc_lend(struct ucp_ep *ep, const char *data)
         (struct ucp_recv_desc *)(void *)((uintptr_t)data - offsetof(struct ucp_recv_desc, data));
     void *packet;
 
-    if (lane == NULL || lane->iface->limits.keep_room + header < offsetof(struct ucp_recv_desc, data) ||
+    if (lane == NULL || lane->iface->limits.keep_space + header < offsetof(struct ucp_recv_desc, data) ||
         (uintptr_t)data % alignof(struct ucp_recv_desc) != 0) {
         return NULL;
     }

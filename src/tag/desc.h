@@ -30,9 +30,9 @@ int cw_tag_desc_revocable(struct ucp_ep *ep, struct ucp_recv_desc *desc);
 struct ucp_recv_desc *cw_tag_desc_find(const struct ucp_ep *ep, uint64_t id);
 
 /* Returns a descriptor with `room` bytes for data; only size_class is set. NULL: no memory. */
-static inline struct ucp_recv_desc *cw_tag_desc_alloc(struct ucp_worker *worker, uint64_t room)
+static inline struct ucp_recv_desc *cw_tag_desc_alloc(struct ucp_worker *worker, uint64_t space)
 {
-    return cw_tag_spares_take(&worker->tag->spares, room);
+    return cw_tag_spares_take(&worker->tag->spares, space);
 }
 
 static inline void cw_tag_desc_free(struct ucp_worker *worker, struct ucp_recv_desc *desc)

@@ -16,7 +16,7 @@
 #define FEW_RECEIVES 256u
 
 /* Entries of the first array. Each further array has twice as many, up to twice FEW_RECEIVES. */
-#define FIRST_ROOM 32u
+#define FIRST_SPACE 32u
 
 /* Comparing so many entries of the array is cheaper than hashing, ... */
 #define CHEAP_COMPARES 4u
@@ -187,13 +187,13 @@ static struct cw_tag_mask *least_recent(const struct cw_tag_matcher *matcher, ui
 
 static bool grow_masks(struct cw_tag_matcher *matcher)
 {
-    const unsigned room = (matcher->room_masks == 0) ? FIRST_MASKS : 2u * matcher->room_masks;
+    const unsigned space = (matcher->space_masks == 0) ? FIRST_MASKS : 2u * matcher->space_masks;
     struct cw_tag_mask *masks;
 
-    if (room > CW_TAG_MAX_MASKS) {
+    if (space > CW_TAG_MAX_MASKS) {
         return false;
     }
-    masks = allocate(matcher, room, sizeof(*masks));
+    masks = allocate(matcher, space, sizeof(*masks));
     if (masks == NULL) {
         return false;
     }
@@ -202,14 +202,14 @@ static bool grow_masks(struct cw_tag_matcher *matcher)
         free(matcher->masks);
     }
     matcher->masks = masks;
-    matcher->room_masks = (uint8_t)room;
+    matcher->space_masks = (uint8_t)space;
     return true;
 }
 
 /* A place for a mask that has none: a new one, or the least recently used of those without elements in the table. */
 static struct cw_tag_mask *new_mask(struct cw_tag_matcher *matcher)
 {
-    if (matcher->num_masks < matcher->room_masks || grow_masks(matcher)) {
+    if (matcher->num_masks < matcher->space_masks || grow_masks(matcher)) {
         return &matcher->masks[matcher->num_masks++];
     }
     return (matcher->num_masks == 0) ? NULL :
@@ -278,7 +278,7 @@ static CW_NOINLINE bool few_grow(struct cw_tag_matcher *matcher, size_t size)
 
 /* Makes room for one more entry at the end of the array. False: there are many receives, or there is no memory. It
  * moves at most as many entries as were removed since the last move, so the cost for each receive is small. */
-CW_NOINLINE bool cw_tag_matcher_make_room(struct cw_tag_matcher *matcher)
+CW_NOINLINE bool cw_tag_matcher_make_space(struct cw_tag_matcher *matcher)
 {
     const size_t size = (size_t)(matcher->few_end - matcher->few);
     const size_t taken = (size_t)(matcher->last - matcher->first);
@@ -288,7 +288,7 @@ CW_NOINLINE bool cw_tag_matcher_make_room(struct cw_tag_matcher *matcher)
     }
     if (taken <= size / 2 && size > 0) {
         few_move(matcher, matcher->few);
-    } else if (taken >= FEW_RECEIVES || !few_grow(matcher, (size == 0) ? FIRST_ROOM : 2 * size)) {
+    } else if (taken >= FEW_RECEIVES || !few_grow(matcher, (size == 0) ? FIRST_SPACE : 2 * size)) {
         return false;
     }
     cw_tag_matcher_set_stop(matcher);
@@ -367,7 +367,7 @@ CW_NOINLINE void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct c
                                         uint64_t mask)
 {
     if (matcher->num_other == 0) {
-        if (cw_tag_matcher_make_room(matcher)) {
+        if (cw_tag_matcher_make_space(matcher)) {
             cw_tag_matcher_post_few(matcher, recv, tag, mask);
             cw_tag_matcher_set_stop(matcher);
             return;

@@ -108,7 +108,7 @@ struct cw_tag_matcher {
     uint16_t             refused;   /* so many allocations were left out after the last refusal ... */
     uint16_t             skipped;   /* ... and so many are still to be left out */
     uint8_t              num_masks;
-    uint8_t              room_masks; /* in `masks` */
+    uint8_t              space_masks; /* in `masks` */
     uint8_t              recent;    /* index of the mask that was used last */
 };
 
@@ -157,7 +157,7 @@ static inline size_t cw_tag_hash(uint64_t seed, uint64_t key, uint64_t slot)
 }
 
 /* Slow parts of the inline functions below. */
-bool                   cw_tag_matcher_make_room(struct cw_tag_matcher *matcher);
+bool                   cw_tag_matcher_make_space(struct cw_tag_matcher *matcher);
 struct cw_tag_message *cw_tag_matcher_find_message(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask);
 struct cw_tag_recv    *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag);
 void                   cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
@@ -203,7 +203,7 @@ static inline bool cw_tag_matcher_is_idle(const struct cw_tag_matcher *matcher)
 /* As cw_tag_matcher_is_idle, after making room in the array. */
 static inline bool cw_tag_matcher_becomes_idle(struct cw_tag_matcher *matcher)
 {
-    return (matcher->num_unexpected | matcher->num_other) == 0 && cw_tag_matcher_make_room(matcher);
+    return (matcher->num_unexpected | matcher->num_other) == 0 && cw_tag_matcher_make_space(matcher);
 }
 
 /* Adds a new receive to the array, which has room; the place in the array is the order of posting. */

@@ -53,13 +53,13 @@ static struct cw_queues_item show_message(const struct ucp_worker *worker, const
 void cw_tag_show(const struct ucp_worker *worker, struct cw_queues *queues)
 {
     const struct cw_tag_matcher *matcher = &worker->tag->matcher;
-    const size_t room = queues->listed_posted;
+    const size_t space = queues->listed_posted;
     const struct cw_tag_message *message = cw_tag_matcher_first_message(matcher);
-    struct cw_tag_few *posted = (room == 0) ? NULL : malloc(room * sizeof(*posted));
+    struct cw_tag_few *posted = (space == 0) ? NULL : malloc(space * sizeof(*posted));
     struct cw_queues_item *item = queues->items;
     size_t i;
 
-    queues->listed_posted = (posted == NULL) ? 0 : cw_tag_matcher_oldest(matcher, posted, room);
+    queues->listed_posted = (posted == NULL) ? 0 : cw_tag_matcher_oldest(matcher, posted, space);
     for (i = 0; i < queues->listed_posted; i++) {
         *item++ = show_recv(worker, &posted[i]);
     }

@@ -71,12 +71,12 @@ void cw_tag_spares_cleanup(struct cw_tag_spares *spares)
     }
 }
 
-static CW_NOINLINE struct ucp_recv_desc *make(unsigned class, uint64_t room)
+static CW_NOINLINE struct ucp_recv_desc *make(unsigned class, uint64_t space)
 {
     struct ucp_recv_desc *desc;
 
     if (class == CW_TAG_NO_CLASS) {
-        desc = (room <= PTRDIFF_MAX - sizeof(*desc)) ? malloc(sizeof(*desc) + (size_t)room) : NULL;
+        desc = (space <= PTRDIFF_MAX - sizeof(*desc)) ? malloc(sizeof(*desc) + (size_t)space) : NULL;
     } else {
         desc = malloc(class_size(class));
     }
@@ -86,11 +86,11 @@ static CW_NOINLINE struct ucp_recv_desc *make(unsigned class, uint64_t room)
     return desc;
 }
 
-struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t room)
+struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t space)
 {
-    const unsigned class = cw_tag_class(room);
+    const unsigned class = cw_tag_class(space);
 
-    return (class != CW_TAG_NO_CLASS && spares->count[class] > 0) ? pop(spares, class) : make(class, room);
+    return (class != CW_TAG_NO_CLASS && spares->count[class] > 0) ? pop(spares, class) : make(class, space);
 }
 
 void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc)

@@ -31,22 +31,22 @@ struct cw_tag_spares {
     struct cw_alarm fade;
 };
 
-static inline unsigned cw_tag_class(uint64_t room)
+static inline unsigned cw_tag_class(uint64_t space)
 {
-    if (room <= CW_TAG_SMALL) {
+    if (space <= CW_TAG_SMALL) {
         return 0;
     }
-    if (room > UINT64_C(64) << (CW_TAG_CLASSES - 1)) {
+    if (space > UINT64_C(64) << (CW_TAG_CLASSES - 1)) {
         return CW_TAG_NO_CLASS;
     }
-    return (room <= 128) ? 1 : 58 - (unsigned)__builtin_clzll(room - 1);
+    return (space <= 128) ? 1 : 58 - (unsigned)__builtin_clzll(space - 1);
 }
 
 /* `most`: bytes that are kept at most. */
 void cw_tag_spares_init(struct cw_tag_spares *spares, struct cw_poller *poller, size_t most);
 void cw_tag_spares_cleanup(struct cw_tag_spares *spares);
 /* Returns a descriptor with that much room for data; only its size_class is set. NULL: no memory. */
-struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t room);
+struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t space);
 /* Keeps the descriptor, or frees it. */
 void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc);
 

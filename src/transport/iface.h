@@ -65,7 +65,7 @@ struct cw_limits {
     size_t max_registered;  /* header and payload of send_registered together; 0: no send_registered */
     unsigned max_iov;       /* entries of send_zcopy and send_placed */
     size_t max_placed;      /* payload of send_placed; 0: no send_placed */
-    size_t keep_room;       /* bytes before the data of a packet that belong to who keeps it */
+    size_t keep_space;      /* bytes before the data of a packet that belong to who keeps it */
     double latency_ns;      /* time of 8 bytes in one direction, between processors that are close to each other */
     double distance_ns;     /* what a message takes longer between usual processors; for estimates, not for choices */
     double line_ns;         /* the same for each of its first cache lines, which no processor fetches ahead */
@@ -104,7 +104,7 @@ struct cw_upcalls {
      * length are those of `place`. For packets of send_placed only. */
     void (*unplaced)(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
     /* A send that answered CW_AGAIN can be tried again; the try may fail again. */
-    void (*room)(struct cw_conn *conn);
+    void (*space)(struct cw_conn *conn);
     /* Whether the core waits for a message of the peer. If so, the transport must notice when that message is lost,
      * also while the worker sleeps. NULL: the core never waits. */
     int (*awaits)(const struct cw_conn *conn);

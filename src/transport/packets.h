@@ -65,7 +65,7 @@ struct cw_transport_packets {
      * a flush. */
     int (*owes)(const struct cw_iface *iface);
     /* Called inside the upcall `packet`, with its data: the transport leaves these bytes to the core, and
-     * limits.keep_room bytes before them as well, until `give_back` gets the answer, which comes before `close`. NULL:
+     * limits.keep_space bytes before them as well, until `give_back` gets the answer, which comes before `close`. NULL:
      * the transport has few buffers left, so the core copies the bytes. NULL as a slot: it keeps none. */
     void *(*keep)(struct cw_conn *conn, const void *data);
     void (*give_back)(struct cw_iface *iface, void *retained);

@@ -164,7 +164,7 @@ static struct cw_visit *open_visit(void)
 static void send_packet(struct cw_visit *visit, uint8_t id, const void *data, size_t length)
 {
     cw_shm_tx_look(&visit->tx);
-    if (shm_has_room_known(&visit->tx, length)) {
+    if (shm_has_space_known(&visit->tx, length)) {
         memcpy(shm_reserve(&visit->tx, length), data, length);
         shm_publish(&visit->tx, length, id);
     }

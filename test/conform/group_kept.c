@@ -31,7 +31,7 @@ static int is_whole(const char *data, uint64_t number)
 /* Keeps what it may, as long as `wanted` allows it, and writes to the room before it. */
 static void on_packet(struct cw_end *end, uint8_t id, const void *data, size_t length)
 {
-    const size_t room = end->side->iface->limits.keep_room;
+    const size_t space = end->side->iface->limits.keep_space;
     void *token;
 
     (void)id;
@@ -42,7 +42,7 @@ static void on_packet(struct cw_end *end, uint8_t id, const void *data, size_t l
     if (num_retained < wanted && num_retained < MOST) {
         token = cw_subject.transport->packets->keep(end->conn, data);
         if (token != NULL) {
-            memset((char *)(uintptr_t)data - room, POISON, room);
+            memset((char *)(uintptr_t)data - space, POISON, space);
             cw_check(is_whole(data, next_seen), "the room before a packet reaches into it");
             retained[num_retained].token = token;
             retained[num_retained].data = data;

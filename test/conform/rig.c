@@ -208,7 +208,7 @@ static const struct cw_upcalls upcalls = {.packet = on_packet,
                                           .opened = on_opened,
                                           .place = on_place,
                                           .placed = on_placed,
-                                          .room = on_room,
+                                          .space = on_room,
                                           .closed = on_closed,
                                           .dry = on_dry};
 

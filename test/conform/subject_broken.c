@@ -85,10 +85,10 @@ static ucs_status_t accept_dial(void *owner, struct cw_conn *conn, const void *h
     return status;
 }
 
-static void room(struct cw_conn *conn)
+static void space(struct cw_conn *conn)
 {
     if (!flaw("no_room")) {
-        real->room(conn);
+        real->space(conn);
     }
 }
 
@@ -113,7 +113,7 @@ static ucs_status_t open_iface(const struct cw_iface_params *params, struct cw_i
     altered = *real;
     altered.packet = packet;
     altered.accept = accept_dial;
-    altered.room = room;
+    altered.space = space;
     altered.closed = closed;
     mine.upcalls = &altered;
     status = cw_sim_transport.open(&mine, iface_p);

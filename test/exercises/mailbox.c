@@ -128,7 +128,7 @@ static unsigned progress(struct cw_iface *super)
         count++;
         if (conn->peer != NULL && conn->peer->blocked) {
             conn->peer->blocked = 0;
-            super->upcalls->room(&conn->peer->super);
+            super->upcalls->space(&conn->peer->super);
         }
     }
     return count;

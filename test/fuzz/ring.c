@@ -68,7 +68,7 @@ static void put(struct shm_tx *tx, unsigned kind, uint8_t id, const uint8_t *dat
         return;
     }
     cw_shm_tx_look(tx);
-    if (shm_has_room_known(tx, long_length)) {
+    if (shm_has_space_known(tx, long_length)) {
         char *to = shm_reserve(tx, long_length);
 
         memset(to, 0, long_length);

@@ -466,10 +466,10 @@ static void check_announced(const char *text, const struct cw_sim_stats *before)
 {
     struct cw_sim_stats after;
     const char *way;
-    char room[64];
+    char space[64];
 
     cw_sim_get_stats(world.sim, &after);
-    way = announced(text, world.now, room);
+    way = announced(text, world.now, space);
     if (way != NULL && ((after.gets > before->gets) != (strncmp(way, "read", 4) == 0) ||
                         (after.puts > before->puts) != (strncmp(way, "written", 7) == 0))) {
         print_error("printed '%s', and the devices made %llu gets and %llu puts\n", way,

@@ -598,11 +598,11 @@ static struct fi_ops_msg msg_ops = {
 
 static int ep_getname(struct fid *fid, void *address, size_t *length)
 {
-    const size_t room = *length;
+    const size_t space = *length;
 
     FAIL_AT("getname", NULL);
     *length = sizeof(uint64_t);
-    if (room < sizeof(uint64_t)) {
+    if (space < sizeof(uint64_t)) {
         return -FI_ETOOSMALL;
     }
     memcpy(address, &((struct ep *)fid)->id, sizeof(uint64_t));

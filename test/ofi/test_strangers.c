@@ -39,7 +39,7 @@ static struct fid_cq *cq;
 static fi_addr_t server;
 static struct sockaddr_in own;
 static struct cw_ofi_entry server_entry;
-static char room[RECEIVES][ROOM];
+static char space[RECEIVES][ROOM];
 static unsigned answers[KINDS];
 static uint64_t seed = 77;
 
@@ -82,7 +82,7 @@ static void open_stranger(void)
     must(fi_getname(&ep->fid, &own, &length));
     cw_check(fi_av_insert(av, entry + at, 1, &server, 0, NULL) == 1);
     for (i = 0; i < RECEIVES; i++) {
-        must((int)fi_recv(ep, room[i], ROOM, NULL, FI_ADDR_UNSPEC, room[i]));
+        must((int)fi_recv(ep, space[i], ROOM, NULL, FI_ADDR_UNSPEC, space[i]));
     }
     memset(answers, 0, sizeof(answers));
     fi_freeinfo(hints);

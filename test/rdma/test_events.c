@@ -258,7 +258,7 @@ static void test_datagrams(void **state)
 }
 
 /* A datagram that is longer than the receive: what it does to the one that receives. */
-static void long_datagram(size_t length, size_t room)
+static void long_datagram(size_t length, size_t space)
 {
     const struct cw_verbs_options options = {.type = IBV_QPT_UD};
     struct pair pair;
@@ -267,13 +267,13 @@ static void long_datagram(size_t length, size_t room)
     pair_open(&pair, MEMORY, &options);
     struct ibv_ah *ah = way_to_b(&pair);
     assert_non_null(ah);
-    cw_verbs_receive(&pair.b, 1, 0, GRH + room);
+    cw_verbs_receive(&pair.b, 1, 0, GRH + space);
     const bool sent = send_datagram(&pair, ah, CW_VERBS_QKEY, length);
     const bool came = cw_verbs_wait(pair.b.recv_cq, &wc, 500);
     print_message("datagram of %zu bytes, MTU %d, receive of 40 + %zu: %s, receiver: %s, its queue pair in state %d\n",
-                  length, 128 << pair.a.mtu, room, sent ? "sent" : "refused",
+                  length, 128 << pair.a.mtu, space, sent ? "sent" : "refused",
                   came ? ibv_wc_status_str(wc.status) : "nothing", pair_state(pair.b.qp));
-    if (room >= 4096) {
+    if (space >= 4096) {
         assert_int_equal(pair_state(pair.b.qp), IBV_QPS_RTS);
     }
     ibv_destroy_ah(ah);

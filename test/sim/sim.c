@@ -92,7 +92,7 @@ static ucs_status_t open_as(const struct cw_transport *transport, const struct c
     if (transport->access != NULL) {
         iface->device = (unsigned)(params->devices->name[strlen("simrdma")] - '0');
         iface->iface.limits.max_placed = 0;
-        iface->iface.limits.keep_room = KEEP_ROOM;
+        iface->iface.limits.keep_space = KEEP_ROOM;
         iface->iface.limits.bandwidth_bps *= (iface->device == 0 && world->knobs.ratio > 0) ? world->knobs.ratio : 1;
     }
     cw_list_init(&iface->links[0]);
@@ -330,14 +330,14 @@ static unsigned on_opened(struct cw_sim_iface *iface, struct cw_sim_conn *conn, 
 }
 
 /* The packet has arrived or is dropped, so its bytes no longer count in the window. */
-static void give_room(struct cw_sim_world *world, const struct cw_sim_event *packet)
+static void give_space(struct cw_sim_world *world, const struct cw_sim_event *packet)
 {
     struct cw_sim_channel *channel = &packet->link->channels[1 - packet->side];
 
     channel->taken -= packet->length;
     if (channel->blocked) {
         channel->blocked = 0;
-        cw_sim_schedule(&channel->room, world->now_ns + cw_sim_delay_ns(world));
+        cw_sim_schedule(&channel->space, world->now_ns + cw_sim_delay_ns(world));
     }
 }
 
@@ -388,14 +388,14 @@ static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, 
     struct cw_sim_world *world = iface->world;
     struct cw_sim_conn *conn = link->ends[packet->side];
 
-    give_room(world, packet);
+    give_space(world, packet);
     cw_sim_rdma_catch_up(link, 1u - packet->side, packet->age);
     if (conn == NULL || conn->state != CW_SIM_OPEN) {
         return 0;
     }
     world->stats.packets++;
     world->stats.bytes += packet->length;
-    if (iface->iface.limits.keep_room > 0 && hand_up_copy(iface, conn, packet)) {
+    if (iface->iface.limits.keep_space > 0 && hand_up_copy(iface, conn, packet)) {
         return 1;
     }
     iface->iface.upcalls->packet(&conn->conn, packet->id, packet->data, packet->length);
@@ -426,7 +426,7 @@ static unsigned on_placed(struct cw_sim_iface *iface, struct cw_sim_event *packe
 
     done = cw_sim_placed_step(iface, packet, &over);
     if (over) {
-        give_room(iface->world, packet);
+        give_space(iface->world, packet);
     }
     return (over < 0) ? done + on_closed(iface, conn, UCS_ERR_IO_ERROR) : done;
 }
@@ -454,7 +454,7 @@ static unsigned deliver(struct cw_sim_iface *iface, struct cw_sim_event *event)
         if (conn == NULL || conn->state != CW_SIM_OPEN) {
             return 0;
         }
-        iface->iface.upcalls->room(&conn->conn);
+        iface->iface.upcalls->space(&conn->conn);
         return 1;
     }
     return 0;

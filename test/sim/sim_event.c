@@ -279,7 +279,7 @@ struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world, const void *hell
         cw_list_init(&link->channels[side].queue);
         event_init(&link->closed[side], link, side, CW_SIM_EVENT_CLOSED);
         event_init(&link->channels[side].pump, link, side, CW_SIM_EVENT_PUMP);
-        event_init(&link->channels[side].room, link, side, CW_SIM_EVENT_ROOM);
+        event_init(&link->channels[side].space, link, side, CW_SIM_EVENT_ROOM);
     }
     world->num_links++;
     return link;

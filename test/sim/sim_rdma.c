@@ -290,7 +290,7 @@ unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event
     access->delivering = 0;
     if (conn->waits_for_fetches && conn->fetches == 0) {
         conn->waits_for_fetches = 0;
-        cw_sim_schedule(&conn->link->channels[conn->side].room, world->now_ns);
+        cw_sim_schedule(&conn->link->channels[conn->side].space, world->now_ns);
     }
     return done;
 }
@@ -301,7 +301,7 @@ static ucs_status_t refuse_for_now(struct cw_sim_conn *conn)
 {
     struct cw_sim_world *world = world_of(conn);
 
-    cw_sim_schedule(&conn->link->channels[conn->side].room, world->now_ns + cw_sim_delay_ns(world));
+    cw_sim_schedule(&conn->link->channels[conn->side].space, world->now_ns + cw_sim_delay_ns(world));
     world->stats.again++;
     return CW_AGAIN;
 }

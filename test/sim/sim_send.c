@@ -89,7 +89,7 @@ void cw_sim_queue_end(struct cw_sim_conn *conn, int leaves, ucs_status_t status)
 
 static ucs_status_t refuse_for_now(struct cw_sim_world *world, struct cw_sim_conn *conn)
 {
-    cw_sim_schedule(&conn->link->channels[conn->side].room, world->now_ns + cw_sim_delay_ns(world));
+    cw_sim_schedule(&conn->link->channels[conn->side].space, world->now_ns + cw_sim_delay_ns(world));
     world->stats.again++;
     return CW_AGAIN;
 }
@@ -175,7 +175,7 @@ static ucs_status_t submit(struct cw_sim_conn *conn, struct cw_sim_event *packet
     }
     channel->taken += total;
     if (cw_sim_chance(world, CW_SIM_SPURIOUS_ROOM)) {
-        cw_sim_schedule(&channel->room, world->now_ns + cw_sim_delay_ns(world));
+        cw_sim_schedule(&channel->space, world->now_ns + cw_sim_delay_ns(world));
     }
     return (completion == NULL) ? UCS_OK : UCS_INPROGRESS;
 }

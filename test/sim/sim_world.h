@@ -77,7 +77,7 @@ struct cw_sim_channel {
     uint8_t blocked;                    /* a send got CW_AGAIN and waits for the window */
     uint8_t cut;                        /* no packet gets through any more */
     struct cw_sim_event pump;           /* at the sender */
-    struct cw_sim_event room;           /* at the sender */
+    struct cw_sim_event space;          /* at the sender */
 };
 
 struct cw_sim_conn;

@@ -43,7 +43,7 @@ struct retained {
 struct fetch {
     struct message *message;
     uint8_t *buffer;
-    size_t room;
+    size_t space;
     ucp_dt_iov_t iov[MAX_IOV];
     int calls;
     int returned;
@@ -103,15 +103,15 @@ static void fetched(struct fetch *fetch, ucs_status_t status, size_t length)
         cw_town_fail(town, "a fetch completes twice");
     }
     if (status == UCS_OK) {
-        stored = (fetch->room == 0) ? 0 : message->length;
+        stored = (fetch->space == 0) ? 0 : message->length;
         if (length != stored) {
             cw_town_fail(town, "a fetch of %zu bytes ends with %zu", message->length, length);
         }
         check_bytes(message, fetch->buffer, stored, 0);
-    } else if (!faulty && (status != UCS_ERR_MESSAGE_TRUNCATED || fetch->room >= message->length)) {
+    } else if (!faulty && (status != UCS_ERR_MESSAGE_TRUNCATED || fetch->space >= message->length)) {
         cw_town_fail(town, "a fetch ends with %s on a healthy network", ucs_status_string(status));
     }
-    for (size_t i = stored; status == UCS_OK && i <= fetch->room; i++) {
+    for (size_t i = stored; status == UCS_OK && i <= fetch->space; i++) {
         if (fetch->buffer[i] != 0xcc) {
             cw_town_fail(town, "a fetch of %zu bytes wrote byte %zu", stored, i);
         }
@@ -144,18 +144,18 @@ static void start_fetch(struct message *message, void *data)
     ucs_status_ptr_t result;
 
     fetch->message = message;
-    fetch->room = (cw_town_random(town, 5) == 0) ? cw_town_random(town, message->length + 1) : message->length + 3;
-    fetch->buffer = malloc(fetch->room + 1);
-    memset(fetch->buffer, 0xcc, fetch->room + 1);
+    fetch->space = (cw_town_random(town, 5) == 0) ? cw_town_random(town, message->length + 1) : message->length + 3;
+    fetch->buffer = malloc(fetch->space + 1);
+    memset(fetch->buffer, 0xcc, fetch->space + 1);
     buffer = fetch->buffer;
-    count = fetch->room;
+    count = fetch->space;
     if (cw_town_random(town, 4) == 0) {
         param.datatype = generic;
-    } else if (cw_town_random(town, 2) == 0 && fetch->room > 0) {
-        first = cw_town_random(town, fetch->room);
+    } else if (cw_town_random(town, 2) == 0 && fetch->space > 0) {
+        first = cw_town_random(town, fetch->space);
         fetch->iov[0] = (ucp_dt_iov_t){fetch->buffer, first};
         fetch->iov[1] = (ucp_dt_iov_t){NULL, 0};
-        fetch->iov[2] = (ucp_dt_iov_t){fetch->buffer + first, fetch->room - first};
+        fetch->iov[2] = (ucp_dt_iov_t){fetch->buffer + first, fetch->space - first};
         param.datatype = ucp_dt_make_iov();
         buffer = fetch->iov;
         count = MAX_IOV;

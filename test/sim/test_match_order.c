@@ -44,7 +44,7 @@ struct receive {
     unsigned worker;
     uint64_t tag;
     uint64_t mask;
-    size_t room;
+    size_t space;
     uint8_t *buffer;
     ucs_status_ptr_t request;
     int done;
@@ -267,8 +267,8 @@ static void check_received(struct receive *receive)
         cw_town_fail(play.town, "a receive ends with %s although no message is its own",
                      ucs_status_string(receive->status));
     }
-    if (receive->status != (message->length > receive->room ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK)) {
-        cw_town_fail(play.town, "a receive of %zu bytes for %zu ends with %s", receive->room, message->length,
+    if (receive->status != (message->length > receive->space ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK)) {
+        cw_town_fail(play.town, "a receive of %zu bytes for %zu ends with %s", receive->space, message->length,
                      ucs_status_string(receive->status));
     }
     totals.truncated += receive->status != UCS_OK;
@@ -285,7 +285,7 @@ static void check_received(struct receive *receive)
                          message->length);
         }
     }
-    for (size_t i = receive->status == UCS_OK ? message->length : receive->room; i < receive->room + 8; i++) {
+    for (size_t i = receive->status == UCS_OK ? message->length : receive->space; i < receive->space + 8; i++) {
         if (receive->buffer[i] != 0xcc) {
             cw_town_fail(play.town, "a byte behind a message was written");
         }
@@ -395,7 +395,7 @@ static void do_send(unsigned number)
 }
 
 /* A receive by tag and mask, or of a message that was taken out. */
-static void do_receive(unsigned worker, uint64_t tag, uint64_t mask, struct message *removed, size_t room)
+static void do_receive(unsigned worker, uint64_t tag, uint64_t mask, struct message *removed, size_t space)
 {
     struct receive *receive = &play.receives[play.num_receives];
     ucp_worker_h handle = play.town->people[worker].worker;
@@ -410,13 +410,14 @@ static void do_receive(unsigned worker, uint64_t tag, uint64_t mask, struct mess
         return;
     }
     play.num_receives++;
-    *receive = (struct receive){.worker = worker, .tag = tag, .mask = mask, .room = room, .buffer = malloc(room + 8)};
-    memset(receive->buffer, 0xcc, room + 8);
+    *receive =
+        (struct receive){.worker = worker, .tag = tag, .mask = mask, .space = space, .buffer = malloc(space + 8)};
+    memset(receive->buffer, 0xcc, space + 8);
     if (message != NULL) {
         pair_up(message, receive); /* TAG-5 */
     }
-    result = removed != NULL ? ucp_tag_msg_recv_nbx(handle, receive->buffer, room, removed->handle, &param) :
-                               ucp_tag_recv_nbx(handle, receive->buffer, room, tag, mask, &param);
+    result = removed != NULL ? ucp_tag_msg_recv_nbx(handle, receive->buffer, space, removed->handle, &param) :
+                               ucp_tag_recv_nbx(handle, receive->buffer, space, tag, mask, &param);
     if (UCS_PTR_IS_PTR(result)) {
         receive->request = result;
         return;

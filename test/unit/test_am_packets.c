@@ -458,7 +458,7 @@ static void test_receive_without_memory(void **state)
 #endif
 
 /* What a child that runs this says before it dies. */
-static void says(void (*run)(void *data), void *data, char *text, size_t room)
+static void says(void (*run)(void *data), void *data, char *text, size_t space)
 {
     size_t length = 0;
     ssize_t part;
@@ -475,7 +475,7 @@ static void says(void (*run)(void *data), void *data, char *text, size_t room)
         _exit(0);
     }
     close(pipes[1]);
-    while ((part = read(pipes[0], text + length, room - 1 - length)) > 0) {
+    while ((part = read(pipes[0], text + length, space - 1 - length)) > 0) {
         length += (size_t)part;
     }
     text[length] = '\0';

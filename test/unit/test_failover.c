@@ -113,7 +113,7 @@ static void packet(struct cw_conn *conn, uint8_t id, const void *data, size_t le
     came++;
 }
 
-static void room(struct cw_conn *conn)
+static void space(struct cw_conn *conn)
 {
     assert_ptr_equal(conn, ep->conn);
     rooms++;
@@ -146,7 +146,7 @@ static const struct cw_transport_packets packets = {
        .send_short = send_short, .send_bcopy = send_bcopy, .send_in_place = send_in_place, .flush = flush};
 static const struct cw_transport transport = {.name = "fake", .connect = &connecting, .packets = &packets};
 static const struct cw_device device = {.name = "fake0"};
-static const struct cw_upcalls upcalls = {.packet = packet, .room = room, .unplaced = unplaced};
+static const struct cw_upcalls upcalls = {.packet = packet, .space = space, .unplaced = unplaced};
 static const struct cw_worker_handlers handlers = {
     .upcalls = &upcalls, .lanes_dial = lanes_dial, .ep_init = ep_init, .ep_expects = ep_expects,
     .ep_quiesce = ep_quiesce, .ep_lost = ep_lost};
@@ -493,7 +493,7 @@ static void a_full_carrier_keeps_the_order(void **state)
     assert_int_equal(send_one(1), CW_AGAIN);
     assert_int_equal(move(FIRST, CW_WIRE_MOVE_HANDLED, 0, 1), UCS_ERR_IO_ERROR); /* it was not sent yet */
     is_full = 0;
-    cw_failover_room(ep, &conns[FIRST]);
+    cw_failover_space(ep, &conns[FIRST]);
     assert_int_equal(rooms, 1);
     assert_int_equal(send_one(1), UCS_OK);
     assert_messages(0, FIRST, 0, 1);

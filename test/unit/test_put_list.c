@@ -36,7 +36,7 @@ static unsigned place(uint64_t token, size_t length)
     const struct cw_wire_put_list_data header = {.token = htole64(token)};
     struct iovec iov[CW_PLACE_MAX_IOV];
     unsigned count;
-    size_t room = 0;
+    size_t space = 0;
 
     if (ep->conn == NULL) {
         return 0;
@@ -44,10 +44,10 @@ static unsigned place(uint64_t token, size_t length)
     count = cw_op_place(ep->conn, CW_PACKET_PUT_LIST, &header, length, iov);
     for (unsigned i = 0; i < count; i++) {
         memset(iov[i].iov_base, 0xee, iov[i].iov_len);
-        room += iov[i].iov_len;
+        space += iov[i].iov_len;
     }
     if (count > 0) {
-        assert_int_equal(room, length);
+        assert_int_equal(space, length);
         cw_op_placed(ep->conn, CW_PACKET_PUT_LIST, &header, length);
     } else {
         cw_ep_fail(ep, UCS_ERR_IO_ERROR); /* as the transport says by `closed` */

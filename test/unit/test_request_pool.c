@@ -180,19 +180,19 @@ static void objects_are_initialised_once_and_keep_apart(void **state)
 static void every_user_size_has_its_room(void **state)
 {
     struct cw_request *requests[20];
-    size_t size, room;
+    size_t size, space;
     unsigned i;
 
     (void)state;
     for (size = 0; size < 70; size++) {
         context.request_init = NULL;
         context.request_cleanup = NULL;
-        room = (size < 8) ? 8 : size;
+        space = (size < 8) ? 8 : size;
         cw_request_pool_init(&worker->requests, size);
         for (i = 0; i < 20; i++) {
             requests[i] = cw_request_get(worker, NULL, CW_REQUEST_SEND);
             assert_non_null(requests[i]);
-            memset(cw_request_handle(requests[i]), 0xff, room);
+            memset(cw_request_handle(requests[i]), 0xff, space);
         }
         for (i = 0; i < 20; i++) {
             assert_ptr_equal(requests[i]->worker, worker);

@@ -147,7 +147,7 @@ static unsigned finish(void *owner)
 
 static const struct cw_upcalls upcalls = {
     .take_id = TAKEN_ID, .take = take, .finish = finish, .packet = packet,
-    .accept = accept_it, .opened = opened, .room = nothing, .closed = closed};
+    .accept = accept_it, .opened = opened, .space = nothing, .closed = closed};
 
 static int connect_both(void **state)
 {

@@ -134,17 +134,17 @@ static int is_packet(const struct ring *ring, uint64_t n, const char *data, size
     return 1;
 }
 
-static int has_room(struct ring *ring, size_t length)
+static int has_space(struct ring *ring, size_t length)
 {
-    if (shm_has_room_here(&ring->tx, length)) {
+    if (shm_has_space_here(&ring->tx, length)) {
         return 1;
     }
     cw_shm_tx_look(&ring->tx);
-    if (!shm_has_room_here(&ring->tx, length) && ring->tx.wants_more) {
+    if (!shm_has_space_here(&ring->tx, length) && ring->tx.wants_more) {
         (void)cw_shm_tx_grow(&ring->tx, length, ring->limit);
     }
-    return shm_has_room_known(&ring->tx, length) ||
-           (cw_shm_tx_grow(&ring->tx, length, ring->limit) && shm_has_room_known(&ring->tx, length));
+    return shm_has_space_known(&ring->tx, length) ||
+           (cw_shm_tx_grow(&ring->tx, length, ring->limit) && shm_has_space_known(&ring->tx, length));
 }
 
 /* As a transport sends: reserves `max`, writes `length`, which may mean another place. */
@@ -152,7 +152,7 @@ static int push(struct ring *ring, size_t length, size_t max)
 {
     char *data, *place;
 
-    if (!has_room(ring, max)) {
+    if (!has_space(ring, max)) {
         return 0;
     }
     data = shm_reserve(&ring->tx, max);
@@ -269,9 +269,9 @@ static void an_empty_ring_has_nothing(void **state)
     assert_true(shm_peek(&ring->rx) == 0);
     assert_int_equal(receive(ring), -1);
     assert_true(cw_rx_is_quiet(&ring->rx.fast));
-    assert_true(has_room(ring, 0));
-    assert_true(has_room(ring, 4096 / 2));
-    assert_false(has_room(ring, 4096));
+    assert_true(has_space(ring, 0));
+    assert_true(has_space(ring, 4096 / 2));
+    assert_false(has_space(ring, 4096));
     assert_false(cw_rx_should_tell(&ring->rx.fast));
     ring_free(ring);
 }
@@ -306,7 +306,7 @@ static void records_have_their_places(void **state)
     (void)state;
     for (length = 0; length < 1500; length++) {
         at = sent_at(ring);
-        if (has_room(ring, length) && at != 0 && sent_at(ring) == at) {
+        if (has_space(ring, length) && at != 0 && sent_at(ring) == at) {
             assert_int_equal(push(ring, length, length), 1);
             assert_true(length > 56 || sent_at(ring) == at + 64);
             assert_true(length <= 56 || sent_at(ring) % 128 == 0);
@@ -393,10 +393,10 @@ static void a_full_ring_refuses(void **state)
         }
         assert_in_range(count, 1, 63);
         assert_true(length <= 256 || count <= 4096 / length);
-        assert_false(has_room(ring, length));
+        assert_false(has_space(ring, length));
         receive_all(ring);
         cw_shm_rx_tell(&ring->rx);
-        assert_true(has_room(ring, 4096 / 8 * 3 - 384));
+        assert_true(has_space(ring, 4096 / 8 * 3 - 384));
         ring_free(ring);
     }
     ring = ring_new(4096, 4096, 1);
@@ -449,7 +449,7 @@ static void play(uint32_t first, uint32_t most, size_t max, uint64_t packets, ui
         if ((next_random() & 15) == 0) {
             receive_all(ring);
             /* everything was read: what is untold is less than a quarter, so even the greatest packet has room */
-            assert_true(has_room(ring, max));
+            assert_true(has_space(ring, max));
         }
         if ((next_random() & 63) == 0) { /* as at rest */
             ring->limit = (ring->limit == most) ? first : most;
@@ -495,7 +495,7 @@ static void each_line_of_an_old_record_is_cleared(void **state)
     char *data;
 
     (void)state;
-    assert_true(has_room(ring, 1000));
+    assert_true(has_space(ring, 1000));
     data = shm_reserve(&ring->tx, 1000);
     for (i = 0; i < 125; i++) {
         memcpy(data + 8 * i, &word, sizeof(word));
@@ -611,7 +611,7 @@ static void a_lying_consumer_makes_nobody_write_outside(void **state)
             cw_shm_tx_shrink(&ring->tx, 4096);
         }
         length = (round & 1) ? random_length(next_random(), 585) : next_random() % 20000;
-        if (has_room(ring, length)) {
+        if (has_space(ring, length)) {
             place = shm_reserve(&ring->tx, length);
             assert_true(place >= ring->memory + GUARD && place + length <= ring->memory + GUARD + ring->most);
             memset(place, (int)round, length);
@@ -646,11 +646,11 @@ static void impossible_positions_are_no_room(void **state)
                               shm_position(4, 1 << 20)};
     for (i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
         ring->control.done = ahead[i];
-        assert_false(has_room(ring, 8));
-        assert_false(has_room(ring, 300));
+        assert_false(has_space(ring, 8));
+        assert_false(has_space(ring, 300));
     }
     ring->control.done = truth;
-    assert_false(has_room(ring, 8));
+    assert_false(has_space(ring, 8));
     receive_all(ring);
     cw_shm_rx_tell(&ring->rx);
     assert_int_equal(push(ring, 300, 300), 1);

@@ -73,7 +73,7 @@ static void on_closed(struct cw_conn *conn, ucs_status_t status)
 }
 
 static const struct cw_upcalls upcalls = {
-    .packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
+    .packet = on_packet, .accept = on_accept, .opened = on_opened, .space = on_room, .closed = on_closed};
 
 static int wakeup;              /* of nodes that are made */
 

@@ -122,7 +122,7 @@ static void on_closed(struct cw_conn *conn, ucs_status_t status)
 
 static const struct cw_upcalls upcalls = {
     .packet = on_packet, .accept = on_accept, .opened = on_opened, .place = on_place, .placed = on_placed,
-    .room = on_room, .closed = on_closed};
+    .space = on_room, .closed = on_closed};
 
 static void progress(void)
 {

@@ -41,7 +41,7 @@ static inline size_t cw_tag_matcher_memory(const struct cw_tag_matcher *matcher)
     size_t total = (size_t)(matcher->few_end - matcher->few) * sizeof(*matcher->few);
     unsigned i;
 
-    total += matcher->room_masks * sizeof(*matcher->masks) + matcher->num_buckets * sizeof(*matcher->buckets);
+    total += matcher->space_masks * sizeof(*matcher->masks) + matcher->num_buckets * sizeof(*matcher->buckets);
     for (i = 0; i < matcher->num_masks; i++) {
         total += matcher->masks[i].entered * sizeof(struct cw_tag_entry);
     }

@@ -178,7 +178,7 @@ static void test_kept_in_its_packet(void **state)
     (void)state;
     fake_packets.keep = keep;
     fake_packets.give_back = give_back;
-    fake_iface.limits.keep_room = ROOM;
+    fake_iface.limits.keep_space = ROOM;
     num_retained = num_given_back = 0;
     for (unsigned i = 0; i < 4; i++) {
         may_keep = i < 3; /* the transport has none to spare for the last one */

@@ -37,14 +37,14 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void take(unsigned count, uint64_t room)
+static void take(unsigned count, uint64_t space)
 {
     unsigned i;
 
     for (i = 0; i < count; i++) {
-        taken[i] = cw_tag_spares_take(&spares, room);
+        taken[i] = cw_tag_spares_take(&spares, space);
         assert_non_null(taken[i]);
-        memset(taken[i]->data, (int)i, room); /* the address sanitizer looks */
+        memset(taken[i]->data, (int)i, space); /* the address sanitizer looks */
     }
 }
 
@@ -65,18 +65,18 @@ static unsigned fade(void)
 
 static void test_a_class_has_room_for_what_it_takes(void **state)
 {
-    uint64_t room;
+    uint64_t space;
 
     (void)state;
     assert_int_equal(cw_tag_class(0), 0);
     assert_int_equal(cw_tag_class(CW_TAG_SMALL), 0);
-    for (room = CW_TAG_SMALL + 1; room <= 128; room++) {
-        assert_int_equal(cw_tag_class(room), 1);
+    for (space = CW_TAG_SMALL + 1; space <= 128; space++) {
+        assert_int_equal(cw_tag_class(space), 1);
     }
-    for (room = 129; room <= UINT64_C(128) << 10; room++) {
-        assert_true(room <= UINT64_C(64) << cw_tag_class(room));
-        assert_true(room > UINT64_C(32) << cw_tag_class(room));
-        assert_true(cw_tag_class(room) < CW_TAG_NO_CLASS);
+    for (space = 129; space <= UINT64_C(128) << 10; space++) {
+        assert_true(space <= UINT64_C(64) << cw_tag_class(space));
+        assert_true(space > UINT64_C(32) << cw_tag_class(space));
+        assert_true(cw_tag_class(space) < CW_TAG_NO_CLASS);
     }
     assert_int_equal(cw_tag_class((UINT64_C(128) << 10) + 1), CW_TAG_NO_CLASS);
     assert_int_equal(cw_tag_class(UINT64_MAX), CW_TAG_NO_CLASS);

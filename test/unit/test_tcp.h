@@ -168,7 +168,7 @@ static inline void on_closed(struct cw_conn *conn, ucs_status_t status)
 }
 
 static const struct cw_upcalls upcalls = {.packet = on_packet, .accept = on_accept, .opened = on_opened,
-                                          .room = on_room, .closed = on_closed};
+                                          .space = on_room, .closed = on_closed};
 
 static inline void node_configure(struct node *node)
 {

@@ -127,7 +127,7 @@ static const struct cw_upcalls ordered_upcalls = {.packet = on_ordered_packet,
                                                   .opened = on_opened,
                                                   .place = on_place,
                                                   .placed = on_ordered_placed,
-                                                  .room = on_room,
+                                                  .space = on_room,
                                                   .closed = on_closed};
 
 static size_t pack_number(void *dest, size_t max, void *arg)

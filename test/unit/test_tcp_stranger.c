@@ -438,7 +438,7 @@ static const struct cw_upcalls placing_upcalls = {.packet = on_packet,
                                                   .opened = on_opened,
                                                   .place = on_place,
                                                   .placed = on_placed,
-                                                  .room = on_room,
+                                                  .space = on_room,
                                                   .closed = on_closed};
 
 /* Writes one frame and how its arrival is written down. Returns its length. */

@@ -72,7 +72,7 @@ static void print_limits(const struct cw_transport *transport, const struct cw_l
     print_line("connection", (transport->cm == NULL) ? "to iface" : "to iface, to sockaddr");
 }
 
-static void no_room(struct cw_conn *conn)
+static void no_space(struct cw_conn *conn)
 {
     (void)conn;
 }
@@ -81,7 +81,7 @@ static void no_room(struct cw_conn *conn)
 static void print_open_device(const struct cw_config *config, const struct cw_transport *transport,
                               const struct cw_device *device, unsigned priority)
 {
-    static const struct cw_upcalls upcalls = {.room = no_room};
+    static const struct cw_upcalls upcalls = {.space = no_space};
     struct cw_iface_params params = {.config = config,
                                 .upcalls = &upcalls,
                                 .devices = device,

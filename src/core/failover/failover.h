@@ -95,7 +95,7 @@ static inline int cw_failover_is_settled(const struct ucp_ep *ep)
 ucs_status_t cw_failover_on_packet(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, const void *data,
                                    size_t length);
 /* The carrier or the candidate may have room. Safe in upcalls. */
-void cw_failover_room(struct ucp_ep *ep, const struct cw_conn *conn);
+void cw_failover_space(struct ucp_ep *ep, const struct cw_conn *conn);
 /* A connection of the endpoint has ended. 0: it is a further lane, which its table has to end. */
 int cw_failover_closed(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status);
 /* A further lane has left its table, for this reason. */

@@ -60,7 +60,7 @@ static void send_unsent(struct cw_failover *failover)
     }
 }
 
-static int has_room(const struct cw_failover *failover)
+static int has_space(const struct cw_failover *failover)
 {
     return failover->carrier != NULL && failover->unsent == NULL && failover->bytes < MAX_BYTES;
 }
@@ -134,7 +134,7 @@ static ucs_status_t failover_send_short(struct cw_conn *conn, uint8_t id, uint64
     struct cw_failover *failover = failover_of(conn);
     struct cw_failover_packet *packet;
 
-    if (!has_room(failover)) {
+    if (!has_space(failover)) {
         return CW_AGAIN;
     }
     packet = packet_new(failover, id, sizeof(header) + length);
@@ -154,7 +154,7 @@ static ucs_status_t failover_send_bcopy(struct cw_conn *conn, uint8_t id, size_t
     struct cw_failover *failover = failover_of(conn);
     struct cw_failover_packet *packet;
 
-    if (!has_room(failover)) {
+    if (!has_space(failover)) {
         return CW_AGAIN;
     }
     packet = packet_new(failover, id, max);
@@ -181,7 +181,7 @@ static ucs_status_t failover_send_placed(struct cw_conn *conn, uint8_t id, const
     if (id != CW_PACKET_RNDV_DATA) {
         return UCS_ERR_IO_ERROR;
     }
-    if (!has_room(failover)) {
+    if (!has_space(failover)) {
         return CW_AGAIN;
     }
     memcpy(&data, header, sizeof(data));
@@ -293,8 +293,8 @@ void cw_failover_pump(struct cw_failover *failover)
 
     send_unsent(failover);
     run_flushes(failover);
-    if (ep->state == CW_EP_OPEN && has_room(failover)) {
-        ep->worker->handlers->upcalls->room(&failover->conn);
+    if (ep->state == CW_EP_OPEN && has_space(failover)) {
+        ep->worker->handlers->upcalls->space(&failover->conn);
     }
 }
 
@@ -536,7 +536,7 @@ ucs_status_t cw_failover_on_counted(struct cw_failover *failover, const struct c
     return UCS_OK;
 }
 
-void cw_failover_room(struct ucp_ep *ep, const struct cw_conn *conn)
+void cw_failover_space(struct ucp_ep *ep, const struct cw_conn *conn)
 {
     struct cw_failover *failover = cw_failover_of(ep);
 

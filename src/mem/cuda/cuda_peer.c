@@ -234,7 +234,7 @@ static void close_unused(const struct cuda_driver *cuda, uint32_t peer, uint64_t
 }
 
 /* The table is locked. Closes what was not used for the longest time. */
-static void make_room(const struct cuda_driver *cuda)
+static void make_space(const struct cuda_driver *cuda)
 {
     struct known *known = &known_of[cuda->kind->number];
     struct opened *opened;
@@ -288,7 +288,7 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
     while (known->count >= MOST_RETAINED) {
         const unsigned before = known->count;
 
-        make_room(cuda);
+        make_space(cuda);
         if (known->count == before) {
             break; /* all are in use */
         }

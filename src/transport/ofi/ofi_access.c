@@ -426,7 +426,7 @@ static struct ofi_slot *take(struct cw_conn *super, enum ofi_use use, size_t len
     conn->wants_access = 1;
     conn->wants_long = kind == OFI_BLOCK_LONG;
     conn->wants_fetched = (flags & CW_ACCESS_AFTER_FETCHES) != 0;
-    slot = cw_ofi_has_room(conn) ? cw_ofi_slot_new(iface, kind) : NULL;
+    slot = cw_ofi_has_space(conn) ? cw_ofi_slot_new(iface, kind) : NULL;
     if (slot != NULL && use == OFI_USE_PUT && length > 0 && cw_ofi_reads_back(domain)) {
         echo = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
         if (echo == NULL) {

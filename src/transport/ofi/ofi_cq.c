@@ -58,7 +58,7 @@ static CW_INLINE unsigned receive(struct ofi_iface *iface, struct ofi_slot *slot
 {
     unsigned done;
 
-    if (cw_unlikely(length > slot->block->room)) {
+    if (cw_unlikely(length > slot->block->space)) {
         cw_ofi_break(iface, "the provider tells of a packet that is longer than the room for it");
         return 1;
     }
@@ -86,7 +86,7 @@ static unsigned take_error(struct ofi_iface *iface)
 {
     struct fi_cq_err_entry entry = {0};
     struct ofi_slot *slot;
-    char text[192], room[96] = "";
+    char text[192], space[96] = "";
     const char *said;
     int error;
 
@@ -97,7 +97,7 @@ static unsigned take_error(struct ofi_iface *iface)
         return 0;
     }
     error = (entry.err > 0) ? entry.err : FI_EIO; /* no success is told as an error */
-    said = fi_cq_strerror(iface->cq, entry.prov_errno, entry.err_data, room, sizeof(room));
+    said = fi_cq_strerror(iface->cq, entry.prov_errno, entry.err_data, space, sizeof(space));
     snprintf(text, sizeof(text), "%s (%s)", iface->fi->strerror(error), (said != NULL) ? said : "no reason given");
     slot = cw_ofi_slot_find(iface, entry.op_context);
     if (slot == NULL) {

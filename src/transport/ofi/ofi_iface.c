@@ -60,7 +60,7 @@ static CW_NOINLINE unsigned tidy(struct ofi_iface *iface, unsigned events)
         count += cw_ofi_access_settle(iface);
     }
     if (!cw_list_empty(&iface->blocked)) {
-        count += cw_ofi_give_room(iface);
+        count += cw_ofi_give_space(iface);
     }
     if (!cw_list_empty(&iface->ending)) {
         count += cw_ofi_tell_ends(iface);

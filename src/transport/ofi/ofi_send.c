@@ -133,7 +133,7 @@ static unsigned window_of(const struct ofi_conn *conn)
     return cw_ofi_iface_of(&conn->super)->window;
 }
 
-int cw_ofi_has_room(const struct ofi_conn *conn)
+int cw_ofi_has_space(const struct ofi_conn *conn)
 {
     return conn->flying < window_of(conn) && conn->stuck == 0 && (!conn->wants_large || conn->large < MAX_LARGE) &&
            (!conn->wants_access || conn->accessing < MAX_LARGE) && (!conn->wants_long || conn->longs < MAX_LONG) &&
@@ -161,7 +161,7 @@ static ucs_status_t take_slot(struct ofi_iface *iface, struct ofi_conn *conn, en
     conn->wants_access = 0;
     conn->wants_long = 0;
     conn->wants_fetched = 0;
-    if (cw_unlikely(!cw_ofi_has_room(conn) || ahead_of(conn) >= window_of(conn))) {
+    if (cw_unlikely(!cw_ofi_has_space(conn) || ahead_of(conn) >= window_of(conn))) {
         return cw_ofi_again(iface, conn);
     }
     *slot_p = cw_ofi_slot_new(iface, kind);
@@ -447,7 +447,7 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
     return count;
 }
 
-unsigned cw_ofi_give_room(struct ofi_iface *iface)
+unsigned cw_ofi_give_space(struct ofi_iface *iface)
 {
     struct cw_list list, *link;
     struct ofi_conn *conn;
@@ -457,11 +457,11 @@ unsigned cw_ofi_give_room(struct ofi_iface *iface)
     cw_list_splice_tail(&list, &iface->blocked);
     while ((link = cw_list_pop_head(&list)) != NULL) {
         conn = cw_container_of(link, struct ofi_conn, blocked);
-        if (conn->state == OFI_OPEN && !cw_ofi_has_room(conn)) {
+        if (conn->state == OFI_OPEN && !cw_ofi_has_space(conn)) {
             cw_ofi_line_up(iface, &iface->blocked, &conn->blocked);
         } else if (conn->state == OFI_OPEN) {
             count++;
-            iface->super.upcalls->room(&conn->super);
+            iface->super.upcalls->space(&conn->super);
         }
     }
     return count;

@@ -37,14 +37,14 @@ struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, str
 /* Sends the packet, or begins the access, of a slot in its turn: of a connection or (`conn` NULL) of none. */
 void cw_ofi_submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_peer *peer, struct ofi_slot *slot);
 /* Whether there is room for the packet or access that the connection asked for last. */
-int cw_ofi_has_room(const struct ofi_conn *conn);
+int cw_ofi_has_space(const struct ofi_conn *conn);
 /* Notes that the connection waits for room; returns CW_AGAIN. */
 ucs_status_t cw_ofi_again(struct ofi_iface *iface, struct ofi_conn *conn);
 /* A packet of this side is complete, or failed with that text. Returns its connection, if that still exists. */
 struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int error, const char *text);
 /* Offers waiting packets to the provider again; returns how many it took. */
 unsigned cw_ofi_send_waiting(struct ofi_iface *iface);
-unsigned cw_ofi_give_room(struct ofi_iface *iface);
+unsigned cw_ofi_give_space(struct ofi_iface *iface);
 /* The peer told which packet it expects next. Returns 0 for a number that cannot be. */
 int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled);
 /* Tells the peer which packets were handled. */

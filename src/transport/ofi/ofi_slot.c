@@ -14,9 +14,9 @@
 
 #define RECEIVES 32u
 
-static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind kind, unsigned count, size_t room)
+static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind kind, unsigned count, size_t space)
 {
-    const struct cw_memory_wish wish = {.length = count * room, .huge = CW_MEMORY_TRANSPARENT};
+    const struct cw_memory_wish wish = {.length = count * space, .huge = CW_MEMORY_TRANSPARENT};
     struct ofi_block *block = calloc(1, sizeof(*block) + count * sizeof(block->slots[0]));
     unsigned i;
 
@@ -24,16 +24,16 @@ static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind 
         free(block);
         return NULL;
     }
-    if (cw_ofi_register(iface, block->memory.ptr, count * room, &block->mr, &block->desc) != UCS_OK) {
+    if (cw_ofi_register(iface, block->memory.ptr, count * space, &block->mr, &block->desc) != UCS_OK) {
         cw_memory_release(&block->memory);
         free(block);
         return NULL;
     }
     block->kind = kind;
     block->count = count;
-    block->room = room;
+    block->space = space;
     for (i = 0; i < count; i++) {
-        block->slots[i] = (struct ofi_slot){.block = block, .bytes = block->memory.ptr + i * room};
+        block->slots[i] = (struct ofi_slot){.block = block, .bytes = block->memory.ptr + i * space};
         cw_list_init(&block->slots[i].link);
         cw_list_init(&block->slots[i].waiting);
     }
@@ -48,7 +48,7 @@ static int more(struct ofi_iface *iface, enum ofi_block_kind kind)
     const struct {
         unsigned most; /* blocks */
         unsigned count;
-        size_t room;
+        size_t space;
     } kinds[] = {[OFI_BLOCK_SMALL] = {UINT_MAX, 64, CW_OFI_SMALL},
                  [OFI_BLOCK_LARGE] = {128, 16, large},
                  [OFI_BLOCK_LONG] = {64, 2, CW_OFI_PIECE}};
@@ -58,7 +58,7 @@ static int more(struct ofi_iface *iface, enum ofi_block_kind kind)
     if (iface->num_blocks[kind] >= kinds[kind].most) {
         return 0;
     }
-    block = block_new(iface, kind, kinds[kind].count, kinds[kind].room);
+    block = block_new(iface, kind, kinds[kind].count, kinds[kind].space);
     for (i = 0; block != NULL && i < block->count; i++) {
         cw_list_add_tail(&iface->free_slots[kind], &block->slots[i].link);
     }
@@ -131,7 +131,7 @@ void cw_ofi_post_receive(struct ofi_iface *iface, struct ofi_slot *slot)
     ssize_t error = -FI_EAGAIN;
 
     if (!iface->broken && !iface->closing) {
-        error = fi_recv(iface->ep, slot->bytes, slot->block->room, slot->block->desc, FI_ADDR_UNSPEC, &slot->context);
+        error = fi_recv(iface->ep, slot->bytes, slot->block->space, slot->block->desc, FI_ADDR_UNSPEC, &slot->context);
     }
     slot->state = (error == 0) ? OFI_FLYING : OFI_WAITING;
     if (error == -FI_EAGAIN) {

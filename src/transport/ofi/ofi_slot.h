@@ -73,7 +73,7 @@ struct ofi_block {
     struct ofi_block *next;
     enum ofi_block_kind kind;
     unsigned count;
-    size_t room; /* bytes of each slot */
+    size_t space; /* bytes of each slot */
     struct cw_memory memory;
     struct fid_mr *mr; /* NULL: the provider needs no registration */
     void *desc;

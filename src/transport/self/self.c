@@ -54,7 +54,7 @@ struct event {
     struct cw_list link;        /* iface->queue */
     struct self_conn *target;
     size_t length;
-    uint32_t room;              /* bytes of data that it has room for; 0: it is freed after use */
+    uint32_t space;             /* bytes of data that it has room for; 0: it is freed after use */
     uint8_t kind;
     uint8_t id;
     char data[];
@@ -135,20 +135,20 @@ static void self_close(struct cw_iface *super)
  * become as long as the data needs. */
 static CW_NOINLINE struct event *event_make(struct self_iface *iface, size_t max)
 {
-    const size_t room = (max <= SMALL) ? SMALL : max;
+    const size_t space = (max <= SMALL) ? SMALL : max;
     struct event *event = (max <= SMALL) ? NULL : iface->spare_long;
 
     if (event != NULL) {
         iface->spare_long = next_spare(event);
-        iface->spare_bytes -= event->room;
-        if (event->room >= max) {
+        iface->spare_bytes -= event->space;
+        if (event->space >= max) {
             return event;
         }
         free(event);
     }
-    event = malloc(sizeof(*event) + room);
+    event = malloc(sizeof(*event) + space);
     if (event != NULL) {
-        event->room = (uint32_t)room;
+        event->space = (uint32_t)space;
     }
     return event;
 }
@@ -167,20 +167,20 @@ static struct event *event_take(struct self_iface *iface, size_t max)
 
 static CW_NOINLINE void event_put_long(struct self_iface *iface, struct event *event)
 {
-    if (event->room > MAX_SPARE_BYTES - iface->spare_bytes) {
+    if (event->space > MAX_SPARE_BYTES - iface->spare_bytes) {
         free(event);
         return;
     }
     event->link.next = (void *)iface->spare_long;
     iface->spare_long = event;
-    iface->spare_bytes += event->room;
+    iface->spare_bytes += event->space;
 }
 
 static void event_put(struct self_iface *iface, struct event *event)
 {
-    if (event->room > SMALL) {
+    if (event->space > SMALL) {
         event_put_long(iface, event);
-    } else if (event->room == 0 || iface->num_spare == MAX_SPARE) {
+    } else if (event->space == 0 || iface->num_spare == MAX_SPARE) {
         free(event);
     } else {
         event->link.next = (void *)iface->spare;
@@ -490,7 +490,7 @@ static void take_hello(struct self_iface *iface, struct event *event)
     }
 }
 
-static void give_room(struct self_iface *iface)
+static void give_space(struct self_iface *iface)
 {
     struct self_conn *conn, *next;
 
@@ -498,7 +498,7 @@ static void give_room(struct self_iface *iface)
     cw_list_for_each_safe(conn, next, &iface->conns, struct self_conn, link) {
         if (conn->blocked) {
             conn->blocked = 0;
-            iface->super.upcalls->room(&conn->super);
+            iface->super.upcalls->space(&conn->super);
         }
     }
 }
@@ -533,7 +533,7 @@ static CW_NOINLINE unsigned deliver(struct self_iface *iface)
         count++;
     }
     if (iface->blocked && iface->queued_bytes < QUEUE_MAX_BYTES / 2) {
-        give_room(iface);
+        give_space(iface);
         count++;
     }
     return count;

@@ -203,8 +203,8 @@ static inline struct shm_iface *shm_iface_of(const struct cw_conn *conn)
 }
 
 /* shm_conn.c */
-/* Makes a connection that is not open and has no socket; `hello_room` bytes of `hello`. NULL: no memory. */
-struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_room, enum shm_conn_state state);
+/* Makes a connection that is not open and has no socket; `hello_space` bytes of `hello`. NULL: no memory. */
+struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_space, enum shm_conn_state state);
 /* Points both views into conn->memory. `dialler`: which of the two rings this side fills. */
 void cw_shm_lay_out(struct shm_conn *conn, uint32_t first_bytes, uint32_t ring_bytes, int dialler);
 /* Adds the connection to those that progress polls. UCS_ERR_NO_MEMORY. */
@@ -308,7 +308,7 @@ unsigned cw_shm_cool(struct cw_alarm *alarm);
 void cw_shm_inbox(struct shm_iface *iface);
 struct cw_tx *cw_shm_tx(struct cw_conn *conn);
 /* Ends the sends that the core makes itself, because a condition holds that only the transport handles. */
-static inline void shm_no_room(struct shm_conn *conn)
+static inline void shm_no_space(struct shm_conn *conn)
 {
     shm_tx_stop(&conn->tx, 0);
 }

@@ -41,9 +41,9 @@ void cw_shm_lay_out(struct shm_conn *conn, uint32_t first_bytes, uint32_t ring_b
     cw_shm_trim_begin(conn);
 }
 
-struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_room, enum shm_conn_state state)
+struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_space, enum shm_conn_state state)
 {
-    size_t size = (sizeof(struct shm_conn) + hello_room + CW_CACHE_LINE - 1) & ~(size_t)(CW_CACHE_LINE - 1);
+    size_t size = (sizeof(struct shm_conn) + hello_space + CW_CACHE_LINE - 1) & ~(size_t)(CW_CACHE_LINE - 1);
     struct shm_conn *conn = malloc(size);
 
     if (conn != NULL) {
@@ -84,7 +84,7 @@ static void leave_open(struct shm_iface *iface, struct shm_conn *conn)
         conn->blocked = 0;
         iface->num_blocked--;
     }
-    shm_no_room(conn);
+    shm_no_space(conn);
     cw_shm_inbox(iface);
 }
 

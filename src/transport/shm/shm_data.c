@@ -59,7 +59,7 @@ struct cw_tx *cw_shm_tx(struct cw_conn *super)
     return &conn->tx.fast;
 }
 
-static CW_COLD ucs_status_t no_room(struct shm_conn *conn, size_t length)
+static CW_COLD ucs_status_t no_space(struct shm_conn *conn, size_t length)
 {
     if (conn->state != SHM_CONN_OPEN || conn->hangup) {
         return UCS_ERR_CONNECTION_RESET;
@@ -87,19 +87,19 @@ static bool grows_first(const struct shm_conn *conn, size_t length)
 
 /* Looks for room that the consumer has told since. This is needed once in many packets, and shows that the ring is in
  * use. */
-static CW_COLD int look_for_room(struct shm_conn *conn, size_t length)
+static CW_COLD int look_for_space(struct shm_conn *conn, size_t length)
 {
     cw_shm_tx_look(&conn->tx);
     cw_shm_trim_later(conn);
     cw_shm_consider(conn);
-    return shm_has_room_here(&conn->tx, length) ||
+    return shm_has_space_here(&conn->tx, length) ||
            (grows_first(conn, length) && cw_shm_enlarge(conn, length)) ||
            cw_shm_tx_turn(&conn->tx, length) || cw_shm_enlarge(conn, length);
 }
 
-static inline int has_room(struct shm_conn *conn, size_t length)
+static inline int has_space(struct shm_conn *conn, size_t length)
 {
-    return cw_likely(shm_has_room_here(&conn->tx, length)) || look_for_room(conn, length);
+    return cw_likely(shm_has_space_here(&conn->tx, length)) || look_for_space(conn, length);
 }
 
 /* Writes the first line of the record last: the consumer looks at it all the time, and each store to it fetches it
@@ -128,8 +128,8 @@ static CW_NOINLINE ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint
     ucs_status_t status;
 
     if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup ||
-                    !has_room(conn, sizeof(header) + length))) {
-        status = no_room(conn, sizeof(header) + length);
+                    !has_space(conn, sizeof(header) + length))) {
+        status = no_space(conn, sizeof(header) + length);
         CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, (int)status);
         return status;
     }
@@ -150,7 +150,7 @@ ucs_status_t cw_shm_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
     char *data;
 
     if (cw_unlikely((length != sizeof(uint64_t) && length != 0) || conn->state != SHM_CONN_OPEN || conn->hangup ||
-                    !shm_has_room_here(&conn->tx, CW_LINE_DATA))) {
+                    !shm_has_space_here(&conn->tx, CW_LINE_DATA))) {
         return send_any(conn, id, header, payload, length);
     }
     data = conn->tx.fast.line->data;
@@ -173,8 +173,8 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     ucs_status_t status;
     size_t length;
 
-    if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup || !has_room(conn, max))) {
-        status = no_room(conn, max);
+    if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup || !has_space(conn, max))) {
+        status = no_space(conn, max);
         CW_PROBE(send_bcopy, SHM_WIRE_ID, max, (int)status);
         return status;
     }
@@ -254,27 +254,27 @@ static CW_NOINLINE unsigned receive(const struct cw_upcalls *upcalls, struct shm
 }
 
 /* Whether the packet that was refused has room now, and also any packet of max_bcopy bytes. */
-static int has_wanted_room(struct shm_conn *conn)
+static int has_wanted_space(struct shm_conn *conn)
 {
     const size_t max = conn->super.iface->limits.max_bcopy;
 
-    return has_room(conn, (conn->wanted > max) ? conn->wanted : max);
+    return has_space(conn, (conn->wanted > max) ? conn->wanted : max);
 }
 
-static unsigned give_room(struct shm_iface *iface)
+static unsigned give_space(struct shm_iface *iface)
 {
     struct shm_conn *conn;
     unsigned count = 0, i;
 
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
-        if (conn->blocked && has_wanted_room(conn)) {
+        if (conn->blocked && has_wanted_space(conn)) {
             conn->blocked = 0;
             conn->wanted = 0;
             cw_shm_unblocked(conn);
             iface->num_blocked--;
             cw_shm_inbox(iface);
-            iface->super.upcalls->room(&conn->super);
+            iface->super.upcalls->space(&conn->super);
             count++;
         }
     }
@@ -316,7 +316,7 @@ static CW_NOINLINE unsigned progress_all(struct shm_iface *iface)
         }
     }
     if (cw_unlikely(iface->num_blocked > 0)) {
-        count += give_room(iface);
+        count += give_space(iface);
     }
     return count;
 }
@@ -365,7 +365,7 @@ ucs_status_t cw_shm_arm(struct cw_iface *super)
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         if (shm_peek(&conn->rx) != 0 || conn->hangup ||
-            (conn->blocked && has_wanted_room(conn))) {
+            (conn->blocked && has_wanted_space(conn))) {
             disarm(iface);
             return UCS_ERR_BUSY;
         }

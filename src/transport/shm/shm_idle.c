@@ -103,7 +103,7 @@ unsigned cw_shm_bell(struct shm_conn *conn)
     }
     if (!bell) {
         conn->hangup = 1;
-        shm_no_room(conn);
+        shm_no_space(conn);
     }
     cw_shm_warm(conn);
     return 1;
@@ -122,7 +122,7 @@ CW_COLD void cw_shm_wake(struct shm_conn *conn)
 {
     if (conn->item.fd >= 0 && !cw_unix_send_byte(conn->item.fd)) {
         conn->hangup = 1;
-        shm_no_room(conn);
+        shm_no_space(conn);
         cw_shm_warm(conn);
     }
 }

@@ -95,7 +95,7 @@ int cw_shm_tx_grow(struct shm_tx *tx, uint64_t length, uint32_t limit)
         tx->wants_more = was < limit;
         return 0;
     }
-    while (tx->bytes < limit && (tx->bytes == was || !shm_has_room_here(tx, length))) {
+    while (tx->bytes < limit && (tx->bytes == was || !shm_has_space_here(tx, length))) {
         tx->bytes *= 2;
         set_stop(tx);
     }

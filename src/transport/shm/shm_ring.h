@@ -158,7 +158,7 @@ static inline void shm_tx_stop(struct shm_tx *tx, uint32_t bytes)
 }
 
 /* Whether a packet of this length has room at `line`, by the last known position of the consumer. */
-static inline int shm_has_room_here(struct shm_tx *tx, uint64_t length)
+static inline int shm_has_space_here(struct shm_tx *tx, uint64_t length)
 {
     if (cw_unlikely(tx->fast.slot != 0)) {
         cw_shm_tx_close(tx);
@@ -168,9 +168,9 @@ static inline int shm_has_room_here(struct shm_tx *tx, uint64_t length)
 }
 
 /* As well, with the beginning of the next lap. */
-static inline int shm_has_room_known(struct shm_tx *tx, uint64_t length)
+static inline int shm_has_space_known(struct shm_tx *tx, uint64_t length)
 {
-    return cw_likely(shm_has_room_here(tx, length)) || cw_shm_tx_turn(tx, length);
+    return cw_likely(shm_has_space_here(tx, length)) || cw_shm_tx_turn(tx, length);
 }
 
 /* The memory for a packet of at most `length` bytes, for which there is room. */

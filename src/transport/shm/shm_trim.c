@@ -124,7 +124,7 @@ int cw_shm_enlarge(struct shm_conn *conn, size_t length)
         cw_shm_populate(shm_line(tx->base, was), tx->bytes - was);
         cw_nt_new_memory(&tx->nt);
     }
-    return shm_has_room_known(tx, length);
+    return shm_has_space_known(tx, length);
 }
 
 void cw_shm_grow(struct cw_conn *super, size_t length)

@@ -143,7 +143,7 @@ struct cw_tcp_conn {
     uint16_t fruitless;
     uint8_t state;
     uint8_t quiet;                /* the connection is watched, but not on iface->in_flight */
-    uint8_t wants_room;           /* a send was answered CW_AGAIN */
+    uint8_t wants_space;          /* a send was answered CW_AGAIN */
     uint8_t finished;             /* LINGERING: the peer was told that no more bytes come */
     uint8_t rx_eof;               /* LINGERING: the peer sends no more bytes */
     uint8_t failed, bulk;         /* a send failed here; the last packet was a long placed one */

@@ -531,7 +531,7 @@ void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
     conn->rx_frame = NULL;
     conn->place = NULL;
     conn->super.user = NULL;
-    conn->wants_room = 0;
+    conn->wants_space = 0;
     conn->state = CW_TCP_LINGERING;
     if (linger_step(conn)) {
         cw_tcp_conn_free(conn);

@@ -366,7 +366,7 @@ static ssize_t fill(struct crc_filter *crc)
 /* Reads fewer bytes than there is room for only if the descriptor has no more: it then announces the next ones. */
 static ssize_t crc_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
 {
-    const size_t room = cw_bytes_in_iov(iov, count);
+    const size_t space = cw_bytes_in_iov(iov, count);
     struct crc_filter *crc = crc_of(filter);
     size_t total = (crc->in != NULL) ? hand_up(crc, iov, count) : 0;
     ssize_t got = -EAGAIN;
@@ -383,7 +383,7 @@ static ssize_t crc_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, 
         *spare_of(crc) = crc->in;
         crc->in = NULL;
     }
-    filter->has_unread = total > 0 && (total == room || crc->broken != 0);
+    filter->has_unread = total > 0 && (total == space || crc->broken != 0);
     if (total > 0) {
         return (ssize_t)total;
     }

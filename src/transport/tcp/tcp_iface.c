@@ -522,7 +522,7 @@ static unsigned progress_hot(struct cw_tcp_iface *iface, struct cw_tcp_conn *con
     if (cw_tcp_recv(conn, 1, &events) == CW_TCP_RECV_ENDED) {
         return events;
     }
-    if (cw_unlikely((conn->tx != NULL && !conn->collected) || conn->wants_room)) {
+    if (cw_unlikely((conn->tx != NULL && !conn->collected) || conn->wants_space)) {
         events += cw_tcp_send_rest(conn);
     }
     if (events > 0) {

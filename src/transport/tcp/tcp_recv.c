@@ -287,8 +287,8 @@ static CW_NOINLINE int arrived_together(struct cw_tcp_conn *conn, size_t got, un
     return right;
 }
 
-/* Receives by one system call. *room_p: how many bytes it could have brought. -EAGAIN also without memory. */
-static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
+/* Receives by one system call. *space_p: how many bytes it could have brought. -EAGAIN also without memory. */
+static ssize_t receive(struct cw_tcp_conn *conn, size_t *space_p)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     const int staging = staging_reserve(iface);
@@ -301,35 +301,35 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
             return -EAGAIN;
         }
         memcpy(iface->staging, conn->rx_head, conn->rx_have);
-        *room_p = (cw_unlikely(conn->bulk) ? BULK_PEEK : iface->staging_size) - conn->rx_have;
-        return cw_likely(conn->filter == NULL) ? cw_net_recv(conn->item.fd, iface->staging + conn->rx_have, *room_p)
-                                               : cw_tcp_filter_recv(conn, iface->staging + conn->rx_have, *room_p);
+        *space_p = (cw_unlikely(conn->bulk) ? BULK_PEEK : iface->staging_size) - conn->rx_have;
+        return cw_likely(conn->filter == NULL) ? cw_net_recv(conn->item.fd, iface->staging + conn->rx_have, *space_p)
+                                               : cw_tcp_filter_recv(conn, iface->staging + conn->rx_have, *space_p);
     }
     if (place != NULL) {
         count = place->count - place->first;
         memcpy(iov, &place->iov[place->first], count * sizeof(*iov));
-        *room_p = place->missing;
+        *space_p = place->missing;
     } else {
         iov[0].iov_base = conn->rx_frame + conn->rx_have;
         iov[0].iov_len = conn->rx_size - conn->rx_have;
-        *room_p = iov[0].iov_len;
+        *space_p = iov[0].iov_len;
     }
     if (staging) {
         iov[count].iov_base = iface->staging;
         iov[count].iov_len = (place != NULL && place->length >= BULK_MIN) ? BULK_PEEK : iface->staging_size;
-        *room_p += iov[count++].iov_len;
+        *space_p += iov[count++].iov_len;
     }
     return (conn->filter == NULL) ? cw_net_recvv(conn->item.fd, iov, count) : cw_tcp_filter_recvv(conn, iov, count);
 }
 
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events)
 {
-    size_t room = 0, taken = 0;
+    size_t space = 0, taken = 0;
     ssize_t got;
     int right;
 
     while (max_polls-- > 0) {
-        got = receive(conn, &room);
+        got = receive(conn, &space);
         if (got == -EAGAIN) {
             return CW_TCP_RECV_DRY;
         }
@@ -345,7 +345,7 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
         if (cw_unlikely(conn->state != CW_TCP_OPEN)) {
             return CW_TCP_RECV_ENDED;
         }
-        if ((size_t)got < room) {
+        if ((size_t)got < space) {
             return CW_TCP_RECV_DRY;
         }
         taken += (size_t)got;

@@ -48,7 +48,7 @@ static void tx_release(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
 
 static unsigned interest(const struct cw_tcp_conn *conn)
 {
-    return ((conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0u) | (conn->rx_eof ? 0u : CW_POLL_READ);
+    return ((conn->tx != NULL || conn->wants_space) ? CW_POLL_WRITE : 0u) | (conn->rx_eof ? 0u : CW_POLL_READ);
 }
 
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
@@ -59,10 +59,10 @@ void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
 }
 
 /* Has `room` called once there is room. */
-static void want_room(struct cw_tcp_conn *conn)
+static void want_space(struct cw_tcp_conn *conn)
 {
-    if (!conn->wants_room) {
-        conn->wants_room = 1;
+    if (!conn->wants_space) {
+        conn->wants_space = 1;
         if (conn->state == CW_TCP_OPEN) {
             cw_tcp_tx_update_interest(conn);
         }
@@ -71,7 +71,7 @@ static void want_room(struct cw_tcp_conn *conn)
 
 static ucs_status_t again(struct cw_tcp_conn *conn)
 {
-    want_room(conn);
+    want_space(conn);
     return CW_AGAIN;
 }
 
@@ -275,10 +275,10 @@ unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
         conn->tx = NULL;
         events = 1 + complete_tx(conn, tx, UCS_OK);
     }
-    if (conn->wants_room && conn->tx == NULL && conn->state == CW_TCP_OPEN && conn->broken == UCS_OK) {
-        conn->wants_room = 0;
+    if (conn->wants_space && conn->tx == NULL && conn->state == CW_TCP_OPEN && conn->broken == UCS_OK) {
+        conn->wants_space = 0;
         events++;
-        conn->super.iface->upcalls->room(&conn->super);
+        conn->super.iface->upcalls->space(&conn->super);
     }
     cw_tcp_tx_update_interest(conn);
     return events;
@@ -318,7 +318,7 @@ static CW_NOINLINE ucs_status_t frame_begin_slow(struct cw_tcp_conn *conn, size_
         }
     }
     if (tx != NULL) {
-        if (conn->wants_room || tx->zcopy != NULL || iface->tx_capacity - tx->length < size) {
+        if (conn->wants_space || tx->zcopy != NULL || iface->tx_capacity - tx->length < size) {
             return again(conn);
         }
     } else if (!cw_tcp_tx_reserve(iface)) {

@@ -38,7 +38,7 @@
  * peer may send at most 4096 bytes, and a receive that is too short would end the queue pair. */
 #define CW_VERBS_UD_RECEIVES 64u
 #define CW_VERBS_UD_GRH      40u
-#define CW_VERBS_UD_ROOM     (CW_VERBS_UD_GRH + 4096u)
+#define CW_VERBS_UD_SPACE     (CW_VERBS_UD_GRH + 4096u)
 #define CW_VERBS_UD_SENDS    32u
 #define CW_VERBS_UD_SEND     512u
 /* Set in the wr_id of requests of the datagrams. */
@@ -56,7 +56,7 @@ enum {
 
 /* Bytes before the data of each segment: who keeps a packet writes there. Behind the first 8 bytes of a packet its data
  * are aligned to 16 bytes. */
-#define CW_VERBS_KEEP_ROOM 136u
+#define CW_VERBS_KEEP_SPACE 136u
 
 struct cw_verbs_segment {
     struct cw_verbs_segment *next;
@@ -327,7 +327,7 @@ void cw_verbs_live_remove(struct cw_verbs_conn *conn);
 /* Whether who has got no queue pair may expect one when connections are parked. */
 bool cw_verbs_can_wait(const struct cw_verbs_iface *iface);
 /* As well, and begins to, as the device has no further one. */
-bool cw_verbs_make_room(struct cw_verbs_iface *iface);
+bool cw_verbs_make_space(struct cw_verbs_iface *iface);
 /* Makes a queue pair for a connection that dials or is reopened. */
 bool cw_verbs_dial_begin(struct cw_verbs_conn *conn);
 void cw_verbs_dial_end(struct cw_verbs_conn *conn);

@@ -47,7 +47,7 @@ void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_add
  * one log line tells the user. */
 static void tell_limit(struct cw_verbs_iface *iface, const char *what, int error)
 {
-    if (!cw_verbs_make_room(iface) && !iface->told_limit) {
+    if (!cw_verbs_make_space(iface) && !iface->told_limit) {
         iface->told_limit = 1;
         cw_warn("%s has no room for one more connection (%s: %s); further ones take another transport if there is one",
                 iface->port.name, what, strerror(error));
@@ -636,7 +636,7 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
     if (!cw_list_empty(&conn->blocked)) {
         if (cw_verbs_has_place(conn)) {
             cw_list_remove(&conn->blocked);
-            upcalls->room(&conn->super);
+            upcalls->space(&conn->super);
             count++;
         } else if (iface->in_flight >= iface->most_in_flight) {
             iface->starved = 1; /* others were faster */

@@ -13,7 +13,7 @@
 #include "config/config.h"
 
 #define MAX_PORTS       64u
-#define HEADER_ROOM     64u
+#define HEADER_SPACE     64u
 #define PKEY_FULL       0x8000u
 #define PKEY_MASK       0x7fffu
 #define DEFAULT_ROCE_TC 106u
@@ -98,7 +98,7 @@ void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_sett
     settings->most_live = (config->rc_max_num_eps > 1) ? config->rc_max_num_eps : 1;
     settings->inlined = (unsigned)clamp(config->rc_tx_min_inline, 8, 512);
     /* A piece of this many bytes of a message, and the header before it. */
-    settings->segment = ((size_t)clamp(config->ib_seg_size, 2048, 1u << 20) & ~(size_t)63) + HEADER_ROOM;
+    settings->segment = ((size_t)clamp(config->ib_seg_size, 2048, 1u << 20) & ~(size_t)63) + HEADER_SPACE;
     settings->most_segments = clamp(number_or_auto(config->ib_max_segments, 8192), settings->receives + 64, 1u << 20);
     settings->connect_timeout_ns = config->ud_timeout_ns;
     settings->first_retry_ns = 20000000;

@@ -278,7 +278,7 @@ static void set_limits(struct cw_verbs_iface *iface)
     limits->latency_ns = 1000;
     limits->bandwidth_bps = iface->port.bandwidth_bps;
     limits->overhead_ns = 200;
-    limits->keep_room = CW_VERBS_KEEP_ROOM;
+    limits->keep_space = CW_VERBS_KEEP_SPACE;
     iface->most_retained = (unsigned)(iface->settings.most_segments - iface->settings.receives) / 2;
 }
 

@@ -106,7 +106,7 @@ bool cw_verbs_can_wait(const struct cw_verbs_iface *iface)
     return iface->retired != NULL;
 }
 
-bool cw_verbs_make_room(struct cw_verbs_iface *iface)
+bool cw_verbs_make_space(struct cw_verbs_iface *iface)
 {
     const unsigned fewer = iface->num_live - iface->num_live / 8;
 

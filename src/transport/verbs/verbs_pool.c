@@ -46,7 +46,7 @@ char *cw_verbs_memory(struct cw_verbs_iface *iface, size_t length, struct ibv_mr
 static int grow(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_pool *pool = &iface->pool;
-    const size_t size = (CW_VERBS_KEEP_ROOM + iface->settings.segment + LINE - 1) / LINE * LINE;
+    const size_t size = (CW_VERBS_KEEP_SPACE + iface->settings.segment + LINE - 1) / LINE * LINE;
     struct cw_verbs_chunk *chunk;
     unsigned i;
 
@@ -68,7 +68,7 @@ static int grow(struct cw_verbs_iface *iface)
     }
     for (i = 0; i < CHUNK; i++) {
         chunk->segments[i] = (struct cw_verbs_segment){
-            .next = pool->free, .data = chunk->memory + i * size + CW_VERBS_KEEP_ROOM, .lkey = chunk->mr->lkey};
+            .next = pool->free, .data = chunk->memory + i * size + CW_VERBS_KEEP_SPACE, .lkey = chunk->mr->lkey};
         pool->free = &chunk->segments[i];
     }
     chunk->next = pool->chunks;

@@ -11,15 +11,15 @@
 #include <string.h>
 
 #define QKEY      0x4357u
-#define SEND_AREA ((size_t)CW_VERBS_UD_RECEIVES * CW_VERBS_UD_ROOM)
+#define SEND_AREA ((size_t)CW_VERBS_UD_RECEIVES * CW_VERBS_UD_SPACE)
 #define MEMORY    (SEND_AREA + (size_t)CW_VERBS_UD_SENDS * CW_VERBS_UD_SEND)
 
 _Static_assert(CW_VERBS_DATAGRAM_MAX <= CW_VERBS_UD_SEND, "a datagram fits");
 
 static int post_receive(struct cw_verbs_iface *iface, uint64_t slot)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)iface->ud_memory + slot * CW_VERBS_UD_ROOM,
-                        .length = CW_VERBS_UD_ROOM,
+    struct ibv_sge sge = {.addr = (uintptr_t)iface->ud_memory + slot * CW_VERBS_UD_SPACE,
+                        .length = CW_VERBS_UD_SPACE,
                         .lkey = iface->ud_mr->lkey};
     struct ibv_recv_wr *bad, wr = {.wr_id = CW_VERBS_UD_WR | slot, .sg_list = &sge, .num_sge = 1};
 
@@ -178,8 +178,8 @@ unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc 
     if (slot >= CW_VERBS_UD_RECEIVES) {
         return 0;
     }
-    bytes = (const uint8_t *)iface->ud_memory + slot * CW_VERBS_UD_ROOM;
-    if (wc->byte_len < CW_VERBS_UD_GRH || wc->byte_len > CW_VERBS_UD_ROOM) {
+    bytes = (const uint8_t *)iface->ud_memory + slot * CW_VERBS_UD_SPACE;
+    if (wc->byte_len < CW_VERBS_UD_GRH || wc->byte_len > CW_VERBS_UD_SPACE) {
         wrong = "it is too short";
     } else {
         wrong = cw_verbs_datagram_decode(bytes + CW_VERBS_UD_GRH, wc->byte_len - CW_VERBS_UD_GRH, &datagram);
