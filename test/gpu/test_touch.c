@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #define LENGTH ((size_t)1 << 20)
-#include "api/call.h"
 #include "mem/copy.h"
 #include "mem/cuda/cuda_staging.h"
+#include "mem/registry.h"
 #include "standin_memory.h"
 
 #define SHORT 100
@@ -31,10 +31,8 @@ ucs_status_t __real_cw_cuda_start(const struct cuda_driver *cuda, void *to, cons
                                   struct cw_md_copy *copy);
 ucs_status_t __wrap_cw_cuda_start(const struct cuda_driver *cuda, void *to, const void *from, size_t length,
                                   struct cw_md_copy *copy);
-ucs_status_t __real_cw_call_check_memory(const ucp_worker_h worker, const ucp_request_param_t *param,
-                                         const void *buffer, size_t count);
-ucs_status_t __wrap_cw_call_check_memory(const ucp_worker_h worker, const ucp_request_param_t *param,
-                                         const void *buffer, size_t count);
+ucs_memory_type_t __real_cw_md_find(const void *ptr, size_t length);
+ucs_memory_type_t __wrap_cw_md_find(const void *ptr, size_t length);
 
 ucs_status_t __wrap_cw_mem_copy(void *to, ucs_memory_type_t to_type, const void *from, ucs_memory_type_t from_type,
                                 size_t length)
@@ -56,10 +54,9 @@ ucs_status_t __wrap_cw_cuda_start(const struct cuda_driver *cuda, void *to, cons
     return UCS_OK;
 }
 
-ucs_status_t __wrap_cw_call_check_memory(const ucp_worker_h worker, const ucp_request_param_t *param,
-                                         const void *buffer, size_t count)
+ucs_memory_type_t __wrap_cw_md_find(const void *ptr, size_t length)
 {
-    return (touch == FOUND) ? UCS_OK : __real_cw_call_check_memory(worker, param, buffer, count);
+    return (touch == FOUND) ? UCS_MEMORY_TYPE_HOST : __real_cw_md_find(ptr, length);
 }
 
 /* ---- a message, in a process of its own ---- */
