@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chunks: memory of the host, pinned at both ends of a connection, in which one end's device leaves bytes for the other
- * end's device (rndv/chunks.h). The sender makes them. A chunk belongs to its connection until it ends, so that nobody
- * else ever sees bytes that were in it. The receiver finds it by its place in the table of the connection, from a
- * descriptor that was passed once; in one process, by its number.
+ * Shared bounce buffers ("chunks"): host memory, pinned at both ends of a connection, through which one end's device
+ * passes bytes to the other end's device (rndv/chunks.h). The sender allocates them. A chunk belongs to its connection
+ * until the connection ends, so its contents never leak to another peer. The receiver maps it from a descriptor passed
+ * once and finds it by its index in the connection's table; within one process, by its number.
  */
 #ifndef CW_RNDV_CHUNK_TABLE_H
 #define CW_RNDV_CHUNK_TABLE_H
@@ -15,30 +15,30 @@
 
 struct cw_chunk_table;
 
-/* Memory of a chunk in this process. */
+/* A chunk as mapped in this process. */
 struct cw_chunk {
     struct cw_list link;          /* sender: all chunks of the process */
-    struct cw_chunk_table *table; /* NULL: it is in no table any more */
+    struct cw_chunk_table *table; /* NULL: removed from its table */
     const struct cw_md *md;
     struct cw_memory memory;
-    uint64_t number; /* sender: of this process, for all time */
-    uint64_t passed; /* sender: number of the descriptor, as long as no packet has named the chunk; else 0 */
-    unsigned uses;   /* the table; a message; a copy by a receiver in this process */
-    uint8_t place;   /* in the table */
+    uint64_t number; /* sender: unique in this process, never reused */
+    uint64_t passed; /* sender: number of the passed descriptor until a packet names the chunk; then 0 */
+    unsigned uses;   /* references: the table, a message, a copy by a receiver in this process */
+    uint8_t place;   /* index in the table */
     uint8_t is_lent; /* sender: a message uses it */
-    uint8_t is_lost; /* sender: the receiver may not have it any more */
+    uint8_t is_lost; /* sender: the receiver may have dropped it */
     uint8_t is_own;  /* this process is the sender */
 };
 
 /* Whether the endpoint's peer is in this process. */
 int cw_chunk_is_here(struct ucp_ep *ep);
-/* Whether chunks may come from the peer, or go there. */
+/* Whether chunks may be exchanged with the peer, in either direction. */
 int cw_chunk_has_way(struct ucp_ep *ep);
 /* The endpoint has lost its connection. */
 void cw_chunk_ep_lost(struct ucp_ep *ep);
 
-/* Time between two looks at copies to or from chunks. A program that sleeps is not woken too often; for another one a
- * look costs little. */
+/* Interval between polls of copies to or from chunks. Longer for a worker that may sleep, to limit wakeups; polling is
+ * cheap otherwise. */
 static inline uint64_t cw_chunk_look_ns(const struct ucp_worker *worker)
 {
     return cw_worker_has(worker, UCP_FEATURE_WAKEUP) ? 20000 : 4000;
@@ -46,22 +46,22 @@ static inline uint64_t cw_chunk_look_ns(const struct ucp_worker *worker)
 
 /* ---- the sender ---- */
 
-/* Lends a message a chunk with room for `length` bytes; its descriptor has been passed. NULL: there is none; *wait_p: 1
- * if there will be one when another message ends. */
+/* Lends a message a chunk of at least `length` bytes; its descriptor has been passed. NULL: none is available; *wait_p
+ * is 1 if one becomes available when another message ends. */
 struct cw_chunk *cw_chunk_take(struct ucp_ep *ep, const struct cw_md *md, const void *device, size_t length,
                                int *wait_p);
-/* The message does not use it any more. The endpoint may be lost. */
+/* The message returns the chunk. The endpoint may be lost. */
 void cw_chunk_rest(struct cw_chunk *chunk);
 
 /* ---- the receiver ---- */
 
-/* Opens the chunk that a packet (in host order) names, for copies to `device` by that domain. UCS_ERR_IO_ERROR: it
- * breaks the protocol; UCS_ERR_UNREACHABLE: it cannot be had. */
+/* Opens the chunk that a packet (in host order) names, for copies to `device` by that domain. UCS_ERR_IO_ERROR:
+ * protocol violation; UCS_ERR_UNREACHABLE: it cannot be mapped. */
 ucs_status_t cw_chunk_open(struct ucp_ep *ep, const struct cw_wire_rndv_chunk *packet, const struct cw_md *md,
                            const void *device, struct cw_chunk **chunk_p);
-/* Returns whether it is kept for the next bytes. */
+/* Returns whether the mapping is retained for reuse. */
 int cw_chunk_close(struct cw_chunk *chunk);
-/* Closes the descriptor that came with a packet that nobody wants any more. */
+/* Closes the descriptor that came with a packet whose receive is over. */
 void cw_chunk_discard(struct ucp_ep *ep, const struct cw_wire_rndv_chunk *packet);
 
 #endif

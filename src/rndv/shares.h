@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shares of a copy that two processes make together: which shares are taken, and how many are done. The words may lie
- * in memory that the peer can write, so a value from them is used only as a number that is checked against a bound.
+ * in memory that the peer can write, so their values are untrusted: check each against a bound.
  *
  *   claim: upper 32 bits: generation of the transfer, 0 for none; lower 32 bits: number of the next share
  */
@@ -26,7 +26,7 @@ static inline void cw_claim_begin(uint64_t *claim, uint64_t *done, uint32_t gene
     __atomic_store_n(claim, (uint64_t)generation << 32, __ATOMIC_RELEASE);
 }
 
-/* After this no process gets another share. Returns how many shares of this generation were taken. */
+/* After this no process can take another share. Returns how many shares of this generation were taken. */
 static inline uint64_t cw_claim_end(uint64_t *claim, uint32_t generation)
 {
     uint64_t word = __atomic_exchange_n(claim, 0, __ATOMIC_ACQ_REL);
