@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations (rma/rma.h, docs/change/one-sided.md). Where the memory is mapped here, the CPU of the origin
- * carries out the operation in the call; else the origin sends a packet, and the CPU of the owner uses the same
- * instructions. A posting atomic ends when the transport takes its packet; a fetching one waits on ep->inflight for
- * AMO_REPLY. The call copies the operands. A posting atomic that has to wait continues in a request of the library,
- * which holds the key: the program was told that it is complete, and may destroy the key.
+ * Atomic operations (rma/rma.h, docs/change/one-sided.md). If the memory is mapped here, the initiator's CPU carries
+ * out the operation in the call; else the initiator sends a packet, and the target's CPU uses the same instructions. A
+ * posting atomic ends when the transport accepts its packet; a fetching one waits on ep->inflight for AMO_REPLY. The
+ * call copies the operands. A posting atomic that has to wait continues in an internal request, which references the
+ * key: the call has reported completion, so the program may destroy the key.
  */
 #include "rma/amo.h"
 
@@ -22,7 +22,7 @@ _Static_assert(UCP_ATOMIC_OP_ADD == (int)CW_WIRE_AMO_ADD && UCP_ATOMIC_OP_SWAP =
                    UCP_ATOMIC_OP_LAST == (int)CW_WIRE_AMO_OPS,
                "what the program says is what the wire says");
 
-/* ---- the CPU's part, at the origin and at the owner ---- */
+/* ---- by CPU, at the initiator and at the target ---- */
 
 /* Returns the value that the word had before. */
 static inline uint64_t apply(void *word, enum cw_wire_amo_op op, unsigned size, uint64_t operand, uint64_t swap)
@@ -62,7 +62,7 @@ static void store(void *dest, unsigned size, uint64_t value)
     }
 }
 
-/* ---- the origin ---- */
+/* ---- initiator ---- */
 
 ucs_status_t cw_amo_send(struct cw_conn *conn, const struct cw_amo *amo)
 {
@@ -75,7 +75,7 @@ ucs_status_t cw_amo_send_posted(struct ucp_ep *ep, const struct cw_amo *amo)
 
     if (status == UCS_OK) {
         cw_op_ep(ep)->rma->sent_mark++;
-        cw_ep_add_flush_rma(ep); /* a flush has to ask the owner */
+        cw_ep_add_flush_rma(ep); /* a flush has to wait for the target */
     }
     return status;
 }
@@ -136,7 +136,7 @@ static void amo_release(struct cw_request *request)
         release_device(request->ep, amo->device);
     }
     cw_rkey_release(amo->rkey);
-    cw_rma_end(request->ep, amo->generation); /* also looks at the queue */
+    cw_rma_end(request->ep, amo->generation); /* also runs the queue */
 }
 
 /* Sends a posting atomic without a request. CW_AGAIN or CW_BLOCKED: it cannot be sent now. */
@@ -208,7 +208,8 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_amo *amo, const ucp_r
     return NULL;
 }
 
-/* Copies from the key what the owner's device needs to carry out the operation. Returns UCS_OK or UCS_ERR_NO_MEMORY. */
+/* Copies from the key what the target's device needs to carry out the operation. Returns UCS_OK or UCS_ERR_NO_MEMORY.
+ * */
 static CW_COLD ucs_status_t name_device(struct cw_amo *amo, const struct ucp_rkey *rkey)
 {
     size_t length = 0;
@@ -234,8 +235,7 @@ static CW_COLD ucs_status_ptr_t start_device(struct ucp_ep *ep, struct cw_amo *a
     return (status == UCS_OK) ? start(ep, amo, param) : UCS_STATUS_PTR(status);
 }
 
-/* Starts an operation that this CPU cannot carry out in the call. This function is apart, so that the code of frequent
- * operations stays short. */
+/* Starts an operation that this CPU cannot carry out in the call. noinline: keeps the code of the fast path short. */
 static CW_NOINLINE ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_op op, uint64_t value, uint64_t swap,
                                               void *reply, unsigned size, uint64_t address, struct ucp_rkey *rkey,
                                               const ucp_request_param_t *param)
@@ -291,7 +291,7 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length 
     struct cw_request *request;
     ucs_status_t status;
     struct cw_amo *amo;
-    int32_t told; /* ucs_status_t has one byte only */
+    int32_t told; /* ucs_status_t has only one byte */
 
     memcpy(&packet, data, sizeof(packet));
     told = (int32_t)le32toh((uint32_t)packet.status);
@@ -315,7 +315,7 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length 
     return UCS_OK;
 }
 
-/* ---- the owner ---- */
+/* ---- target ---- */
 
 static ucs_status_t carry_out(const struct ucp_ep *ep, const struct cw_wire_amo *packet, uint64_t *before_p)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations on one word by this CPU: at the origin where the memory is mapped, else at the owner. Both places
- * use the same instructions, which makes their operations atomic with each other. Each function returns the
- * value that the word had before.
+ * Atomic operations on one word by this CPU: at the initiator if the memory is mapped there, else at the target. Both
+ * sides use the same instructions, which makes their operations atomic with each other. Each function returns the value
+ * that the word had before.
  */
 #ifndef CW_RMA_AMO_WORD_H
 #define CW_RMA_AMO_WORD_H

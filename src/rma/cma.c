@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of rma/cma.h. A long copy is made in parts, each of which checks the validity word again: memory that
- * the owner unmaps meanwhile is not written for longer than one part takes.
+ * Implementation of rma/cma.h. A long copy is made in parts, each of which checks the validity word again: after the
+ * target invalidates the memory, at most one more part is written.
  */
 #include "rma/cma.h"
 

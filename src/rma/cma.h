@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies by the system between memory of this process and registered memory of the peer's process, made in the call at
- * every length (docs/change/one-sided.md, "copy").
+ * Cross-memory attach: the kernel copies between memory of this process and registered memory of the peer's process,
+ * within the call at every length (docs/change/one-sided.md, "copy").
  */
 #ifndef CW_RMA_CMA_H
 #define CW_RMA_CMA_H
@@ -10,11 +10,11 @@
 
 enum cw_cma_way { CW_CMA_PUT, CW_CMA_GET };
 
-/* Returns whether this endpoint can copy to and from the memory of the key: it is open, and the system allows it. */
+/* Returns whether this endpoint can copy to and from the memory of the key: it is open, and the kernel permits it. */
 int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key);
 
 /* Copies all of the cursor's memory (contig or iov) to or from `address`. Returns UCS_OK, or UCS_ERR_UNSUPPORTED if the
- * system cannot copy, for any reason; the cursor is rewound then, and some bytes may have been copied. */
+ * kernel cannot copy, for any reason; then the cursor is rewound, and some bytes may have been copied. */
 ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
                          enum cw_cma_way way);
 

@@ -11,8 +11,7 @@
 #include "rma/rma.h"
 
 /* Later operations that need no packets wait for all operations so far: a missing answer of the peer counts like a
- * packet that only FLUSHED confirms, and later writes to any address wait for the gets whose data is still to be
- * read. */
+ * packet that only FLUSHED confirms, and later writes to any address wait for the gets whose data is yet to be read. */
 static void draw_line(struct cw_rma *rma)
 {
     if (rma->replies > 0) {
@@ -57,7 +56,7 @@ struct line {
     uint8_t is_over;
 };
 
-/* Puts a barrier into the queue; active messages wait for it, too. `line` is the state of its request, or NULL. */
+/* Queues a barrier; active messages wait for it, too. `line` is the state of its request, or NULL. */
 static ucs_status_t post_barrier(struct cw_rma *rma, ucs_status_t (*send)(struct cw_request *),
                                  void (*release)(struct cw_request *), struct line *line)
 {
@@ -156,7 +155,7 @@ static struct line *line_new(struct cw_rma *rma, ucs_status_t *status_p)
                          .worker = rma->ep->worker,
                          .peer_uid = cw_ep_peer_uid(rma->ep),
                          .number = rma->ep->number,
-                         .references = 2}; /* the wait's, and the caller's */
+                         .references = 2}; /* one for the wait, one for the caller */
     cw_list_init(&line->wait.link);
     status = cw_rma_flush(rma->ep, &line->wait, 1);
     if (status == UCS_INPROGRESS) {
@@ -167,7 +166,7 @@ static struct line *line_new(struct cw_rma *rma, ucs_status_t *status_p)
     return NULL;
 }
 
-/* Lets the other endpoints to the peer wait for the operations that this endpoint has under way. */
+/* Makes the other endpoints to the peer wait for the operations that this endpoint has in flight. */
 static ucs_status_t hold_others(struct cw_rma *rma)
 {
     const struct ucp_ep *own = rma->ep;
@@ -190,14 +189,14 @@ static ucs_status_t hold_others(struct cw_rma *rma)
     return status;
 }
 
-/* The function first marks the endpoints for which others have to wait. With the barriers in the queues, all endpoints
- * would look as if they had operations under way. */
+/* First marks the endpoints that others have to wait for: once barriers are queued, every endpoint appears to have
+ * operations in flight. */
 ucs_status_t cw_rma_fence(struct ucp_worker *worker)
 {
     ucs_status_t result = UCS_OK, status;
     struct cw_rma *rma;
 
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* orders direct accesses; it pairs with no fence: the peer only reads */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* orders direct accesses; pairs with no fence: the peer only reads */
     cw_list_for_each(rma, &worker->rma->all, struct cw_rma, link) {
         if (cw_unlikely(rma->ep->peer->references > 1) && is_under_way(rma)) {
             rma->fencing = 1;

@@ -2,7 +2,7 @@
 /*
  * Flush of one-sided operations, and the admission of operations that may start only after earlier ones are confirmed
  * (rma/rma.h). A flush waits for the operations that are counted in generations. For packets that are not confirmed yet
- * it starts an operation of its own, which asks the owner (FLUSH).
+ * it starts an operation of its own, which sends FLUSH to the target.
  */
 #include "rma/rma.h"
 
@@ -112,7 +112,7 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     return UCS_OK;
 }
 
-/* Asks the peer at once to confirm all packets sent so far. UCS_OK: it is asked now, or was asked before. */
+/* Requests confirmation of all packets sent so far, at once. UCS_OK: the request is sent, now or before. */
 static ucs_status_t confirm(struct cw_rma *rma)
 {
     struct cw_request *request;
@@ -171,7 +171,7 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
     if (status != UCS_OK) {
         return status;
     }
-    /* A close asks the peer nothing, for the peer may make no progress any more. */
+    /* A close requests no confirmation, because the peer may make no progress any more. */
     if (confirm_packets && (!cw_list_empty(&rma->queue) || rma->asked_mark != rma->sent_mark)) {
         request = flush_op_new(rma);
         if (request == NULL) {
@@ -201,7 +201,7 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
     return UCS_INPROGRESS;
 }
 
-/* Handler of FLUSH, at the owner. */
+/* Handler of FLUSH, at the target. */
 ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)
 {
     struct cw_wire_flush flush;

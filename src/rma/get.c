@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gets (docs/change/one-sided.md). A get from memory that is mapped here, or that the system copies, needs no request;
+ * Gets (docs/change/one-sided.md). A get from memory that is mapped here, or that the kernel copies, needs no request;
  * for other gets each attempt chooses a protocol. Invariant: a get counts as late from its GET packet, or from the
  * device's first access, to its end.
  */
@@ -67,7 +67,7 @@ static ucs_status_t refuse(struct cw_request *request)
 
 static const struct cw_protocol refused = {.start = refuse};
 
-/* Chooses a protocol for the way in which the memory can be reached now, leaving out ways that failed before. */
+/* Chooses a protocol by how the memory can be reached now, without those that failed before. */
 static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep *ep)
 {
     unsigned remote = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short gets of plain bytes by the device of the message lane, through memory of the transport. They take the answer of
- * one access and need nothing of access/access.h. Such a get counts as late and as fetching from the call to its end.
+ * Short gets of contiguous bytes by the device of the message lane, through bounce buffers of the transport. Such a get
+ * is a single access with its own completion and needs no struct cw_access. It counts as late and as fetching from the
+ * call to its end.
  */
 #include "access/access.h"
 #include "base/bytes.h"
@@ -46,7 +47,7 @@ static void release(struct cw_request *request)
     cw_rma_end(request->ep, get->generation);
 }
 
-/* Whether nothing has to come before the get, and the choice of protocols would have the device read (rma/get.c). */
+/* Whether nothing has to precede the get, and the protocol selection would choose a read by the device (rma/get.c). */
 static int is_open(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
 {
     const struct cw_rma *rma = (cw_ep_ready(ep) && !cw_ep_collects(ep)) ? cw_rma_get(ep) : NULL;
@@ -74,13 +75,13 @@ ucs_status_ptr_t cw_get_short(struct ucp_ep *ep, void *buffer, size_t length, ui
     *get = (struct short_get){.completion.done = done, .to = buffer};
     request->ep = ep;
     status = cw_lane_get_bcopy(ep->conn, length, unpack, get, &from, 0, &get->completion);
-    if (status != UCS_INPROGRESS) { /* the general way waits, or tells what failed */
+    if (status != UCS_INPROGRESS) { /* the slow path waits, or reports the failure */
         cw_request_put(request);
         return NULL;
     }
     get->generation = cw_rma_begin(cw_op_ep(ep)->rma);
     request->release = release;
-    request->flags |= CW_REQUEST_TYPED; /* of memory of the host */
+    request->flags |= CW_REQUEST_TYPED; /* host memory */
     request->outstanding++;
     cw_list_add_tail(&ep->inflight, &request->link);
     cw_op_ep(ep)->rma->num_fetching++;

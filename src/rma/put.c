@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts (docs/change/one-sided.md). A put needs no request if its bytes can be stored directly, if the system copies
+ * Puts (docs/change/one-sided.md). A put needs no request if its bytes can be stored directly, if the kernel copies
  * them, or if they fit a short packet. Every other put is a send of msg/send.h, whose protocol is chosen at each
  * attempt until something was sent. Invariant: rma->async_puts counts a put while it is announced and while the device
  * of the lane writes it; rma->replies counts it while it is announced.
@@ -22,7 +22,7 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
     struct cw_wire_put_rts header = {.token = htole64(send->put.rkey->key.token),
                                    .address = htole64(send->put.address)};
 
-    (void)part; /* msg/send.h asks only for headers of announcements */
+    (void)part; /* only headers of announcements are requested here */
     if (dest != NULL) {
         header.rts = cw_send_rts(send);
         header.rts.address = 0;
@@ -89,7 +89,7 @@ static ucs_status_t refuse(struct cw_request *request)
 
 static const struct cw_protocol refused = {.start = refuse};
 
-/* Whether the owner may have its device copy from memory of a device here. */
+/* Whether the target's device may copy from the local device memory. */
 static int is_better_announced(const struct cw_send *send, struct ucp_ep *ep)
 {
     return cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) &&
@@ -104,7 +104,7 @@ static uint32_t bits_of(const struct cw_send *send, unsigned remote)
            (cw_unlikely(send->put.rkey->key.validity == 0 && remote == 0) ? CW_CHOICE_ON_DEVICE : 0);
 }
 
-/* Chooses how the bytes reach the owner's memory; ways that this put has tried in vain are left out. */
+/* Chooses a protocol, without those that have failed for this put. */
 static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_ep *ep)
 {
     const struct ucp_rkey *rkey = send->put.rkey;
@@ -144,7 +144,7 @@ static ucs_status_t keep(struct cw_request *request)
     return cw_dt_keep(&send->cursor);
 }
 
-/* A put whose first packet carries no bytes may wait for progress behind other sends, if the endpoint collects them. */
+/* A put whose first packet carries no bytes may wait for progress behind other sends, if the endpoint batches them. */
 static enum cw_rma_haste haste_of(struct ucp_ep *ep, const struct cw_send *send)
 {
     return (ep->state == CW_EP_OPEN && cw_ep_collects(ep) && choose(send, ep)->announces) ? CW_RMA_COLLECTED
@@ -198,8 +198,7 @@ static int fits_short(const struct ucp_ep *ep, size_t length)
     return length <= CW_PUT_SHORT && sizeof(uint64_t) + length <= ep->conn->iface->limits.max_short;
 }
 
-/* Stores the bytes of any datatype in the owner's mapped memory. The put has a request only if the program wants to see
- * one. */
+/* Stores the bytes of any datatype in the target's mapped memory. Allocates a request only if the program wants one. */
 static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, char *to,
                                    const ucp_request_param_t *param)
 {

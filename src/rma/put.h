@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Declarations that puts share with their protocols (src/proto). A protocol that finds at its first attempt that it
- * cannot carry out the put answers UCS_ERR_UNSUPPORTED; before that it notes in the send why it must not be chosen
- * again.
+ * Declarations that puts share with their protocols (src/proto). A protocol whose first attempt finds that it cannot
+ * carry out the put returns UCS_ERR_UNSUPPORTED, after recording in the send why it must not be chosen again.
  */
 #ifndef CW_RMA_PUT_H
 #define CW_RMA_PUT_H
@@ -11,17 +10,18 @@
 #include "msg/send.h"
 #include "rma/rma.h"
 
-#define CW_PUT_SHORT 256u /* bytes that are put together with the header on the stack */
+#define CW_PUT_SHORT 256u /* bytes that are assembled with the header on the stack */
 
 extern const struct cw_send_kind cw_put_kind;
 extern const struct cw_send_kind cw_put_announced_kind;
 extern const struct cw_send_kind cw_put_access_kind;
 
-/* The attempt of a put (request->send) until a protocol has begun: it chooses a protocol and begins it. */
+/* The attempt of a put (request->send) until a protocol has begun: chooses a protocol and begins it. */
 ucs_status_t cw_put_attempt(struct cw_request *request);
 
-/* A short put by the device of the message lane, without a request (put_short.c). No operation in the queue holds it
- * back. UCS_OK: the caller may reuse the buffer; CW_AGAIN: nothing is sent, and the put needs a request. */
+/* A short put by the device of the message lane, without a request (put_short.c). The caller has checked that no queued
+ * operation blocks it. UCS_OK: the caller may reuse the buffer; CW_AGAIN: nothing is sent, and the put needs a request.
+ * */
 ucs_status_t cw_put_short(struct ucp_ep *ep, const void *buffer, size_t length, uint64_t address,
                           const struct ucp_rkey *rkey);
 
@@ -35,7 +35,7 @@ static inline struct cw_wire_put cw_put_header(const struct cw_send *send)
 /* Packs the header and as many bytes as fit; `arg` is the send (cw_pack_fn). */
 size_t cw_put_pack(void *dest, size_t max, void *arg);
 
-/* UCS_OK if packets of this put may be sent now; otherwise the answer of the attempt. */
+/* UCS_OK if packets of this put may be sent now; otherwise the result of the attempt. */
 static inline ucs_status_t cw_put_admit(const struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state((struct cw_request *)(uintptr_t)request);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The owner's side of rma/put_list.h. Invariant: while `count` is not 0, that many elements of a list wait for their
- * bytes. While `placing` is set, the transport writes either to the pinned memory or to `scratch`, which takes the
- * bytes of a refused list and those that are to be copied to a device.
+ * Target side of rma/put_list.h. Invariant: while `count` is not 0, that many elements of a list wait for their bytes.
+ * While `placing` is set, the transport writes either to the pinned memory or to `scratch`, which receives the bytes of
+ * a refused list and those that are to be copied to a device.
  */
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ struct cw_put_places {
     int refused;
     struct cw_mem_pin pin;
     char *memory;                                                   /* address of first_byte in this process */
-    char *scratch;                                                  /* NULL: bytes are written to their places */
+    char *scratch;                                                  /* NULL: bytes are written to their destinations */
     struct cw_wire_put_list_element elements[CW_WIRE_PUT_LIST_MAX]; /* in host order */
 };
 
@@ -32,7 +32,7 @@ static struct cw_put_places *places_of(struct ucp_ep *ep)
     return (rma != NULL) ? rma->places : NULL;
 }
 
-/* Returns 0 if the list breaks the protocol. */
+/* Returns 0 on a protocol violation. */
 static int read_elements(struct cw_put_places *places, const char *data, unsigned count)
 {
     uint64_t first = UINT64_MAX, last = 0, end;
@@ -117,7 +117,7 @@ unsigned cw_put_list_place(struct ucp_ep *ep, const void *header, size_t length,
     return places->count;
 }
 
-/* Copies the pieces from `scratch` to memory of a device, which the processor may not access. */
+/* Copies the pieces from `scratch` to device memory, which the CPU may not access. */
 static ucs_status_t pass_on(const struct cw_put_places *places)
 {
     const char *from = places->scratch;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts of many pieces in one placed packet, at the owner: release 1.0 sends them over TCP. PUT_LIST says where the
- * pieces go. The placed packet that follows in order carries their bytes.
+ * Puts of many pieces in one placed packet, target side; release 1.0 sends them over TCP. PUT_LIST lists the
+ * destinations; the placed packet that follows in order carries the bytes.
  */
 #ifndef CW_RMA_PUT_LIST_H
 #define CW_RMA_PUT_LIST_H

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short puts that the device of the message lane writes and that have no request: their bytes travel inside the
- * device's request, so the program's memory is free when the call returns. Invariant: rma->unflushed tells
- * whether the device was given such puts and not yet asked for their end. The lane must keep its order, since nothing
- * but a flush of the lane tells when they have ended.
+ * Short puts by the device of the message lane, without a request: their bytes are inlined in the work request, so the
+ * program may reuse its buffer when the call returns. Invariant: rma->unflushed is set while the device has such puts
+ * for which no flush has begun. The lane must be ordered, since only a flush of the lane reports their completion.
  */
 #include "access/access.h"
 #include "rma/put.h"
@@ -50,7 +49,7 @@ static void release(struct cw_request *request)
     cw_rma_end(request->ep, flush->generation);
 }
 
-/* The program learns of a refused put by its next flush. */
+/* The program's next flush returns the status of a refused put. */
 static void ended(struct cw_request *request, ucs_status_t status)
 {
     struct cw_rma *rma = cw_op_ep(request->ep)->rma;

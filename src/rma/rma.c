@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queue, the counts, the waits and the owner's answers of rma/rma.h. Invariants: an operation is counted in one
+ * The queue, the counts, the waits and the target's answers of rma/rma.h. Invariants: an operation is counted in one
  * generation from cw_rma_begin to cw_rma_end. A wait closes a generation; it ends when it is the oldest wait and its
- * count is 0. The queue is looked at whenever an operation ends that the request at its head may wait for. A job of
- * progress ends waits and goes on with the queue, so that the callback of a flush never runs before those of the
- * operations that it waited for.
+ * count is 0. The queue runs whenever an operation ends that the request at its head may wait for. A job of progress
+ * ends waits and runs the queue, so that the callback of a flush never runs before those of the operations that it
+ * waited for.
  */
 #include "rma/rma.h"
 
@@ -15,7 +15,7 @@
 #include "core/ep_batch.h"
 #include "rma/put_list.h"
 
-/* Operations that one endpoint starts before other endpoints get their turn. */
+/* Operations that one endpoint starts before it yields to other endpoints. */
 #define TURN 64
 
 void cw_rma_update(struct cw_rma *rma)
@@ -82,8 +82,7 @@ static ucs_status_t run_some(struct cw_rma *rma)
             if (status == CW_BLOCKED) {
                 break;
             }
-            /* Requests behind the pump in ep->pending get their turn; otherwise they would wait as long as new
-             * operations come. */
+            /* Yields to requests behind the pump in ep->pending, which new operations would starve otherwise. */
             result = (turn > 0) ? CW_LATER : status;
         } else if (status == UCS_INPROGRESS || (status != CW_RMA_OWNED && request->outstanding > 0)) {
             put_inflight(request);
@@ -127,7 +126,7 @@ static void pump_release(struct cw_request *request)
     }
 }
 
-/* Adds a request to ep->pending that goes on with the queue when the endpoint is open and has room. */
+/* Adds a request to ep->pending that runs the queue when the endpoint is open and has tx space. */
 static ucs_status_t start_pump(struct cw_rma *rma)
 {
     struct cw_request *request;
@@ -197,7 +196,7 @@ static bool run_job(struct cw_job *job)
     if (cw_op_ep(ep)->rma != rma) {
         return true;
     }
-    if (rma->passed > 0) { /* held active messages are sent before new ones */
+    if (rma->passed > 0) { /* blocked active messages are sent before new ones */
         cw_op_ep(ep)->fences -= rma->passed;
         rma->passed = 0;
         if (ep->state == CW_EP_OPEN) {
@@ -208,7 +207,7 @@ static bool run_job(struct cw_job *job)
     return true;
 }
 
-/* `why`: the answer of the attempt. CW_BLOCKED: the queue will be looked at without a pump. */
+/* `why`: the result of the attempt. CW_BLOCKED: the queue runs without a pump. */
 static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, ucs_status_t (*keep)(struct cw_request *))
 {
     struct cw_rma *rma = cw_op_ep(request->ep)->rma;
@@ -228,8 +227,8 @@ static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, uc
 }
 
 /* An operation that follows another send without progress in between leaves with it (docs/why/tcp-rate.md), if it may
- * complete in progress: the transport gets an operation with bytes at once; an operation that only asks the owner waits
- * in the queue. */
+ * complete in progress: an operation with payload is passed to the transport at once; one that only sends a request to
+ * the target waits in the queue. */
 static ucs_status_t first_attempt(struct cw_request *request, enum cw_rma_haste haste)
 {
     struct ucp_ep *ep = request->ep;
@@ -271,7 +270,7 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
     if (!cw_list_empty(&rma->queue) || rma->running) {
         return enqueue(request, CW_BLOCKED, keep);
     }
-    if (cw_unlikely(rma->no_packets)) { /* so that what is refused completes in progress */
+    if (cw_unlikely(rma->no_packets)) { /* so that a refused operation completes in progress */
         return enqueue(request, CW_LATER, keep);
     }
     status = first_attempt(request, (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) ? CW_RMA_AT_ONCE : haste);
@@ -298,7 +297,7 @@ ucs_status_ptr_t cw_rma_post_forced(struct cw_request *request)
     return cw_request_give_up(request, (status == CW_BLOCKED || status == CW_LATER) ? CW_AGAIN : status);
 }
 
-/* ---- the owner's side ---- */
+/* ---- target ---- */
 
 static void answer_release(struct cw_request *request)
 {

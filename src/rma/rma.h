@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One-sided operations: this file declares the parts that puts, gets and atomics of an endpoint share
- * (docs/change/one-sided.md), which are the queue of operations that cannot start yet, the count of operations under
- * way, flush and fence. put.c, get.c and amo.c hold the operations; target.c is the owner's side; cma.c copies
- * between processes.
+ * One-sided operations: what puts, gets and atomics of an endpoint share (docs/change/one-sided.md): the queue of
+ * operations that cannot start yet, the count of operations in flight, flush and fence. put.c, get.c and amo.c hold the
+ * operations; target.c is the target side; cma.c copies between processes.
  */
 #ifndef CW_RMA_RMA_H
 #define CW_RMA_RMA_H
@@ -20,42 +19,42 @@ struct cw_rma_state {
     struct cw_list all; /* struct cw_rma of all endpoints that have one */
 };
 
-/* Each endpoint has at most one. It is made at the first operation that is not direct, and at the first operation that
- * the peer asks for and that cannot be answered at once. */
+/* At most one per endpoint, created by the first operation that is not direct, or by the first operation of the peer
+ * that cannot be answered at once. */
 struct cw_rma {
     struct cw_list link; /* worker->rma->all */
     struct ucp_ep *ep;
     struct cw_list queue;    /* requests that have not started, in order */
     struct cw_request *pump; /* request in ep->pending that sends the queue; NULL: none */
     struct cw_list waits;    /* struct cw_flush_wait, the oldest first */
-    struct cw_job job;       /* ends waits and goes on with the queue */
-    uint32_t generation;     /* number that operations get that begin now */
+    struct cw_job job;       /* ends waits and runs the queue */
+    uint32_t generation;     /* generation of operations that begin now */
     uint32_t open;           /* operations of this generation that have not ended */
-    uint32_t replies;        /* operations that the peer has to answer; at most CW_RMA_WINDOW */
-    uint32_t async_puts;     /* puts under way that packets sent later may overtake */
+    uint32_t replies;        /* operations that await an answer of the peer; at most CW_RMA_WINDOW */
+    uint32_t async_puts;     /* puts in flight that later packets may overtake */
     uint64_t sent_mark;      /* number of packets sent that only FLUSHED confirms */
     uint64_t asked_mark;     /* sent_mark when the last FLUSH was sent */
     uint64_t acked_mark;     /* sent_mark up to which packets are confirmed */
-    uint64_t fence_mark;     /* sent_mark at the last fence, which may lie any number of packets back */
+    uint64_t fence_mark;     /* sent_mark at the last fence */
     uint32_t num_late;       /* gets whose data is read after the call */
-    uint32_t num_fetching;   /* those whose accesses the device of the lane has all taken */
+    uint32_t num_fetching;   /* those of them whose accesses the device of the lane has all accepted */
     uint64_t late_first;     /* the range that holds the memory of all late gets */
     uint64_t late_end;
-    uint32_t serving;             /* as owner: answers not yet sent to the peer; at most CW_RMA_WINDOW */
-    uint32_t passed;              /* fences that are passed, but still hold back active messages */
-    struct cw_put_places *places; /* as owner: places of a put of many pieces; NULL: none came yet */
-    uint8_t unflushed;    /* put_short.c: the device has short puts whose end nothing tells yet */
+    uint32_t serving;             /* as target: answers not yet sent to the peer; at most CW_RMA_WINDOW */
+    uint32_t passed;              /* passed fences that still block active messages */
+    struct cw_put_places *places; /* as target: destinations of a put of many pieces; NULL: none arrived yet */
+    uint8_t unflushed;    /* put_short.c: the device has short puts with no completion requested yet */
     uint8_t running;
-    uint8_t no_packets;   /* as origin: UCX_PROTO_EMULATION_ENABLE=n */
-    uint8_t fencing;      /* fence.c: the call is under way */
-    ucs_status_t error;   /* as origin: status of a refused operation, for the next flush */
-    ucs_status_t refused; /* as owner: status of a refusal since the peer's last FLUSH */
+    uint8_t no_packets;   /* as initiator: UCX_PROTO_EMULATION_ENABLE=n */
+    uint8_t fencing;      /* fence.c: the call is running */
+    ucs_status_t error;   /* as initiator: status of a refused operation, for the next flush */
+    ucs_status_t refused; /* as target: status of a refusal since the peer's last FLUSH */
 };
 
-/* Returns NULL if there is no memory. */
+/* NULL: out of memory. */
 struct cw_rma *cw_rma_get(struct ucp_ep *ep);
 
-/* Answer of an attempt (request->send): neither the queue nor ep->inflight holds the request; another part of the
+/* Result of an attempt (request->send): the request is neither in the queue nor on ep->inflight; another part of the
  * library ends it with cw_request_complete. */
 #define CW_RMA_OWNED UCS_ERR_NO_ELEM
 
@@ -70,41 +69,40 @@ static inline uint32_t cw_rma_begin(struct cw_rma *rma)
     return rma->generation;
 }
 void cw_rma_end(struct ucp_ep *ep, uint32_t generation);
-/* Tells the core whether a flush of the endpoint has to ask this file. */
+/* Updates the endpoint's membership in the flush list. */
 void cw_rma_update(struct cw_rma *rma);
 
-/* How an operation is sent that follows another send without progress in between. CW_RMA_AT_ONCE: it is sent in the
- * call. CW_RMA_FOLLOWS: the transport gets its bytes in the call, and sends them with those of the next operation, or
- * in progress. CW_RMA_COLLECTED: it waits in the queue for progress. */
+/* Batching of an operation that follows another send without progress in between. CW_RMA_AT_ONCE: sent in the call.
+ * CW_RMA_FOLLOWS: passed to the transport in the call, which sends it with the next operation or in progress.
+ * CW_RMA_COLLECTED: waits in the queue for progress. */
 enum cw_rma_haste { CW_RMA_AT_ONCE, CW_RMA_FOLLOWS, CW_RMA_COLLECTED };
 
-/* Tells that nothing but packets could carry the operation out; the status for it. */
+/* Logs that only packets could carry out the operation; returns the status for it. */
 ucs_status_t cw_rma_refuse_packets(const struct ucp_ep *ep, const struct cw_dt_cursor *cursor, const char *what);
 
 /*
- * Starts an operation, or puts it into the queue. request->send is its attempt, which answers: UCS_OK: complete;
- * UCS_INPROGRESS: under way, and the request goes to ep->inflight; CW_RMA_OWNED; CW_AGAIN: the transport has no room;
- * CW_BLOCKED: the operation waits for answers or for the end of other operations; CW_LATER: it has sent many bytes, and
- * others may go first; any other status ends it. `keep` (may be NULL) copies data that the program may reuse when the
- * request outlives the call. The result is as *_nbx calls define it; after NULL or an error the request no longer
- * exists.
+ * Starts an operation, or queues it. request->send is its attempt, which returns UCS_OK: complete; UCS_INPROGRESS: in
+ * flight, and the request moves to ep->inflight; CW_RMA_OWNED; CW_AGAIN: no tx space; CW_BLOCKED: the operation waits
+ * for answers or for the end of other operations; CW_LATER: it has sent many bytes and yields to others; any other
+ * status ends it. `keep` (may be NULL) copies data that the program may reuse when the request outlives the call. The
+ * result is that of an *_nbx call; after NULL or an error the request no longer exists.
  */
 ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enum cw_rma_haste haste,
                              ucs_status_t (*keep)(struct cw_request *));
 
-/* As before, but what does not end within the call fails. */
+/* As cw_rma_post, but an operation that does not end within the call fails. */
 ucs_status_ptr_t cw_rma_post_forced(struct cw_request *request);
 
-/* Has this or the next progress look at the queue again, because an operation in it may be able to start now. */
+/* Makes this or the next progress run the queue, because an operation in it may be able to start now. */
 void cw_rma_kick(struct cw_rma *rma);
 
-/* Whether the owner has carried out the packets sent before the last fence. */
+/* Whether the target has carried out the packets sent before the last fence. */
 static inline int cw_rma_confirmed(const struct cw_rma *rma)
 {
     return rma->acked_mark >= rma->fence_mark;
 }
 
-/* Whether a write to this range would change bytes that a get is still to read. */
+/* Whether a write to this range would change bytes that a get has yet to read. */
 static inline int cw_rma_is_late(const struct cw_rma *rma, uint64_t address, uint64_t length)
 {
     return rma->num_late > 0 && address < rma->late_end && rma->late_first < address + length;
@@ -148,29 +146,28 @@ static inline int cw_rma_is_direct(const struct ucp_ep *ep, const struct ucp_rke
                      cw_rma_is_clear(ep, address, length, writes));
 }
 
-/* Keeps the memory type for queries of the request. */
+/* Stores the memory type for queries of the request. */
 static inline void cw_rma_note_type(struct cw_request *request, const struct cw_dt_cursor *cursor)
 {
     _Static_assert(UCS_MEMORY_TYPE_LAST <= 16, "it fits");
     request->flags |= CW_REQUEST_TYPED | (uint16_t)((unsigned)cw_dt_memory_type(cursor) << CW_REQUEST_TYPE_SHIFT);
 }
 
-/* Notes in the trace that the call itself did the whole operation. The program wants to see a request all the same. */
+/* Traces that the call itself did the whole operation, although the program requested a request. */
 static inline void cw_rma_note_mapped(const struct cw_request *request, enum cw_counter counter, uint64_t length)
 {
     cw_trace_note(request, CW_TRACE_BEGIN, counter, 0, length);
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, length);
 }
 
-/* Whether the attempt of an operation may make its access now, once it is at the head of the queue. UCS_OK, or the
- * answer of the attempt. */
+/* Whether the operation at the head of the queue may access memory now. UCS_OK, or the result of the attempt. */
 ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes);
 
 /* As cw_rma_admit, for a write by the device of the lane. *flags_p: flags of its accesses (transport/access.h), by
  * which the device itself waits for earlier gets. */
 ucs_status_t cw_rma_admit_device(struct cw_rma *rma, uint64_t address, uint64_t length, unsigned *flags_p);
 
-/* As cw_rma_admit, for a write by packets, which the owner handles in order. A read by packets needs no such check. */
+/* As cw_rma_admit, for a write by packets, which the target handles in order. A read by packets needs no such check. */
 static inline ucs_status_t cw_rma_admit_packets(const struct cw_rma *rma, uint64_t address, uint64_t length)
 {
     return cw_unlikely(cw_rma_is_late(rma, address, length)) ? CW_BLOCKED : UCS_OK;
@@ -180,7 +177,8 @@ static inline ucs_status_t cw_rma_admit_packets(const struct cw_rma *rma, uint64
  * wait for a further lane: the operation leaves it for that of the endpoint. */
 ucs_status_t cw_rma_stripes_started(struct cw_request *request, ucs_status_t status);
 
-/* Begins an operation of the endpoint that ends with the short puts of the device so far, if there are any. */
+/* Begins an operation of the endpoint that ends once all short puts of the device so far have ended, if there are any.
+ * */
 ucs_status_t cw_put_short_flush(struct cw_rma *rma);
 
 /* handlers->ep_flush (flush.c), and ucp_worker_fence. */
@@ -198,18 +196,18 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
 ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *operand, void *reply, unsigned size,
                         uint64_t address, struct ucp_rkey *rkey, const ucp_request_param_t *param);
 
-/* Handlers of packets that the owner receives. */
+/* Packet handlers of the target. */
 ucs_status_t cw_rma_target_on_put(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rma_target_on_put_rts(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length);
-/* Handlers of packets that the origin receives. */
+/* Packet handlers of the initiator. */
 ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t length);
 
-/* As owner: the rights that an access needs, for cw_mem_enter and cw_mem_pin. Without a token only a peer that could
+/* As target: the rights that an access needs, for cw_mem_enter and cw_mem_pin. Without a token only a peer that could
  * reach this memory by itself is served. */
 static inline unsigned cw_rma_rights(const struct ucp_ep *ep, uint64_t token, unsigned rights)
 {
@@ -218,17 +216,17 @@ static inline unsigned cw_rma_rights(const struct ucp_ep *ep, uint64_t token, un
 }
 
 /*
- * As owner: sends an answer of 8 to CW_CONTROL_MAX bytes, and counts it in `serving` while it cannot be sent.
- * UCS_ERR_IO_ERROR: the peer has asked for more answers than it may, and loses the connection.
+ * As target: sends an answer of 8 to CW_CONTROL_MAX bytes, and counts it in `serving` while it cannot be sent.
+ * UCS_ERR_IO_ERROR: the peer has exceeded its window of answers, and loses the connection.
  */
 ucs_status_t cw_rma_answer(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
 /* Counts in `serving` an answer that takes longer: called before its beginning, and after its end. */
 ucs_status_t cw_rma_target_begin(struct ucp_ep *ep);
 void cw_rma_target_end(struct ucp_ep *ep);
-/* As owner: notes that a put or an atomic without result is refused, or ends the endpoint if the status of the refusal
- * is UCS_ERR_CONNECTION_RESET; writes a log line, limited in rate. */
+/* As target: records the refusal of a put or an atomic without result, or ends the endpoint if the status is
+ * UCS_ERR_CONNECTION_RESET. Logs, limited in rate. */
 void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_status_t status);
-/* The end of a sentence: why the owner refuses with that status, and what helps. */
+/* Log text, the end of a sentence: why the target refuses with that status, and the remedy. */
 const char *cw_rma_why_refused(ucs_status_t status);
 
 #endif

@@ -37,7 +37,7 @@ struct post {
     uint8_t is_get;
 };
 
-/* Notes the result of posting one piece. */
+/* Records the result of posting one piece. */
 static void posted(const struct post *post, ucs_status_ptr_t result)
 {
     struct pieces *pieces = cw_request_state(post->whole);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets of many pieces: each piece is an operation of its own, and one request stands for
- * all of them.
+ * Puts and gets of many pieces: each piece is an operation of its own, and one request represents all of them.
  */
 #ifndef CW_RMA_SGL_H
 #define CW_RMA_SGL_H

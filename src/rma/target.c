@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The owner's side of puts and gets (docs/change/one-sided.md). The handler of a packet does all work that one packet
- * needs, under the lock of the memory. An operation that takes several packets pins the memory, and counts as an answer
- * that the owner owes until it has ended.
+ * Target side of puts and gets (docs/change/one-sided.md). The handler of a packet does all work of one packet, under
+ * the lock of the memory. An operation of several packets pins the memory, and counts as an unsent answer until it has
+ * ended.
  */
 #include <stdlib.h>
 
@@ -14,9 +14,9 @@
 #include "rndv/recv.h"
 #include "rndv/send.h"
 
-#define SHORT_BYTES 256u         /* largest answer that goes by a short send */
-#define RETAINED_BYTES  (64u << 10) /* answers of up to this length that have to wait are copied, so that they hold no
-                                 * pin: the origin may have all bytes before the transport gives them back here */
+#define SHORT_BYTES 256u         /* largest answer sent by a short send */
+#define RETAINED_BYTES  (64u << 10) /* answers of up to this length that have to wait are copied and hold no pin: the
+                                       initiator may have all bytes before the transport releases them here */
 
 /* The datatype of contiguous memory of any type. */
 static ucp_datatype_t datatype_of(const struct cw_dt_device *device)
@@ -26,7 +26,7 @@ static ucp_datatype_t datatype_of(const struct cw_dt_device *device)
 
 /* ---- put ---- */
 
-/* Copies the bytes of a put to memory that the processor may not access. */
+/* Copies the bytes of a put to memory that the CPU may not access. */
 static CW_COLD void put_to_device(struct ucp_ep *ep, const struct cw_wire_put *header, const void *bytes,
                                   size_t length)
 {
@@ -97,7 +97,7 @@ static void put_release(struct cw_request *request)
     cw_rma_target_end(request->ep);
 }
 
-/* Callback of the receive: all bytes of the put arrived, or the endpoint was lost. */
+/* Callback of the receive: all bytes of the put have arrived, or the endpoint is lost. */
 static void put_ended(void *handle, ucs_status_t status, void *user_data CW_UNUSED)
 {
     struct cw_request *request = cw_request_of(handle);
@@ -235,7 +235,7 @@ static int fits_now(const struct ucp_ep *ep, const struct get *get)
            get->length <= (max > RETAINED_BYTES ? max : RETAINED_BYTES);
 }
 
-/* CW_AGAIN: the transport took only *sent_p bytes. Other errors: the get is refused. */
+/* CW_AGAIN: the transport accepted only *sent_p bytes. Other errors: the get is refused. */
 static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t *sent_p)
 {
     const size_t max = cw_conn_max_piece(ep->conn) - sizeof(struct cw_wire_rndv_data);
@@ -279,15 +279,15 @@ static void release_get(struct cw_send *send)
     cw_rma_target_end(request->ep);
 }
 
-/* The answer is sent as the data of a rendezvous. It was not announced, so no packet of the peer names it ... */
+/* The answer is sent as the data of a rendezvous. It was not announced, so no packet of the peer refers to it ... */
 static const struct cw_send_kind get_kind = {
     .counter = CW_COUNT_GET_SENT,
     .header = no_header,
     .release = release_get,
 };
 
-/* The origin has copied. Its get ends only after this answer, so a program that knows of the end may unmap the memory
- * here. */
+/* The initiator has copied. Its get ends only after this answer, so a program that knows of the end may unmap the
+ * memory here. */
 static void release_named_get(struct cw_send *send)
 {
     struct ucp_ep *ep = cw_send_request(send)->ep;
@@ -301,7 +301,7 @@ static void release_named_get(struct cw_send *send)
     }
 }
 
-/* ... but one for which this side tells where the memory lies. */
+/* ... except one for which this side sends the name of the memory. */
 static const struct cw_send_kind get_named_kind = {
     .ids = {[CW_SEND_RTS] = CW_PACKET_RNDV_NAME},
     .counter = CW_COUNT_GET_SENT,
@@ -309,7 +309,7 @@ static const struct cw_send_kind get_named_kind = {
     .release = release_named_get,
 };
 
-/* Whether this side may tell where the memory lies, or send by chunks. */
+/* Whether this side may send the name of the memory, or use chunks. */
 static int may_tell(struct ucp_ep *ep, const struct cw_send *send, const struct get *get)
 {
     return ((get->takes & CW_WIRE_GET_NAME) && cw_ipc_is_possible(ep, &send->cursor, (size_t)get->length)) ||

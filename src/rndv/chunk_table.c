@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of rndv/chunk_table.h. Workers of several threads may meet in the chunks of one process, so a lock
- * guards the list of all chunks, and the uses. Invariant: a table holds one use of each of its chunks, and only the
- * worker of its endpoint changes it.
+ * Implementation of rndv/chunk_table.h. Workers of several threads may share the chunks of one process, so a lock
+ * guards the list of all chunks and their reference counts (`uses`). Invariant: a table holds one reference to each of
+ * its chunks, and only the worker of its endpoint changes it.
  */
 #include "rndv/chunk_table.h"
 
@@ -15,13 +15,13 @@
 #include "os/unix_socket.h"
 #include "rndv/ipc.h"
 
-/* Bytes of all chunks in this process, of its own ones and of those of peers: beyond it chunks go when no message uses
+/* Limit on the bytes of all chunks in this process, local and mapped; above it, chunks are freed once no message uses
  * them. */
 #define MOST_RETAINED ((size_t)256 << 20)
 
 struct cw_chunk_table {
     int is_here;
-    int is_refused; /* this end could not have a chunk of the peer */
+    int is_refused; /* this end failed to map a chunk of the peer */
     struct cw_chunk *out[CW_WIRE_CHUNKS];
     struct cw_chunk *in[CW_WIRE_CHUNKS];
 };
@@ -29,7 +29,7 @@ struct cw_chunk_table {
 static struct known {
     struct cw_lock lock;
     struct cw_list all;
-    uint64_t last; /* number of a chunk */
+    uint64_t last; /* number of the newest chunk */
     size_t bytes;
 } known;
 
@@ -62,7 +62,7 @@ int cw_chunk_has_way(struct ucp_ep *ep)
 
 /* ---- chunks ---- */
 
-/* The memory belongs to the chunk, which begins with one use. */
+/* Takes over the memory; the chunk starts with one reference. */
 static struct cw_chunk *chunk_new(const struct cw_md *md, struct cw_memory *memory, int is_own)
 {
     struct cw_chunk *chunk = malloc(sizeof(*chunk));
@@ -83,7 +83,7 @@ static struct cw_chunk *chunk_new(const struct cw_md *md, struct cw_memory *memo
     return chunk;
 }
 
-/* The last use frees. */
+/* Drops a reference; the last one frees. */
 static void let_go(struct cw_chunk *chunk)
 {
     int is_free;
@@ -152,8 +152,8 @@ static int is_taken(const struct cw_chunk_table *table, unsigned place)
     return place == CW_WIRE_CHUNKS || table->out[place] != NULL;
 }
 
-/* Returns the place of a chunk that no message uses, with room for that many bytes, or else a place for a new chunk; at
- * worst a chunk that is too short makes room. CW_WIRE_CHUNKS: messages use all of them. */
+/* Returns the index of an unused chunk of at least that many bytes, or else an index for a new chunk, at worst that of
+ * an unused chunk that is too short. CW_WIRE_CHUNKS: messages use all of them. */
 static unsigned find_place(const struct cw_chunk_table *table, const struct cw_md *md, size_t length)
 {
     unsigned i, best = CW_WIRE_CHUNKS;
@@ -171,8 +171,8 @@ static unsigned find_place(const struct cw_chunk_table *table, const struct cw_m
     return best;
 }
 
-/* A peer in another process gets the descriptor now, so that a chunk whose descriptor the system does not take is not
- * used at all. */
+/* Passes the descriptor to a peer in another process now, so that a chunk whose descriptor cannot be passed is never
+ * used. */
 static int pass(struct ucp_ep *ep, const struct cw_chunk_table *table, struct cw_chunk *chunk)
 {
     chunk->passed = table->is_here ? 0 : cw_ipc_next_number();
@@ -272,7 +272,7 @@ static struct cw_chunk *find_here(uint64_t number)
     return found;
 }
 
-/* Later messages of the connection come in pieces at once. */
+/* Later messages of the connection use packets from the start. */
 static void refuse(struct cw_chunk_table *table)
 {
     static int told;
@@ -286,7 +286,7 @@ static void refuse(struct cw_chunk_table *table)
     }
 }
 
-/* Maps the chunk whose descriptor was passed, in place of the one that was there. */
+/* Maps the chunk whose descriptor was passed, and replaces the previous chunk of that index. */
 static void map(struct ucp_ep *ep, const struct cw_wire_rndv_chunk *packet, const struct cw_md *md, const void *device)
 {
     struct cw_chunk_table *table = cw_op_ep(ep)->chunks;
@@ -357,7 +357,7 @@ int cw_chunk_close(struct cw_chunk *chunk)
 {
     int keeps = 1;
 
-    /* The table of an own chunk is its sender's, whose worker may be in another thread. */
+    /* The table of a local chunk belongs to its sender, whose worker may run in another thread. */
     if (!chunk->is_own && chunk->table != NULL && are_too_many()) {
         drop(&chunk->table->in[chunk->place]);
         keeps = 0;

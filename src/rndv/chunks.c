@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of rndv/chunks.h. The sender's copies are an open stage (rndv/staging.h). The receiver's copies end in
- * the order of the chunks; an alarm looks at the first one, so that a sleeping program wakes up for it. Invariant: a
- * chunk is told as taken only after the copy from it has ended, and the sender's device writes to it only then.
+ * Implementation of rndv/chunks.h. The sender's copies use open staging (rndv/staging.h). The receiver's copies end in
+ * the order of the chunks; an alarm polls the first one, so that a sleeping program wakes up for it. Invariant: a chunk
+ * is acknowledged (TAKEN) only after the copy from it has ended, and the sender's device reuses it only then.
  */
 #include "rndv/chunks.h"
 
@@ -35,7 +35,7 @@ struct part {
     struct cw_chunk *chunk;
     struct cw_md_copy copy;
     uint64_t offset;
-    int is_busy; /* the copy is under way */
+    int is_busy; /* the copy is in flight */
 };
 
 struct cw_chunks {
@@ -47,7 +47,7 @@ struct cw_chunks {
     uint64_t length;
     uint64_t begun; /* bytes whose copies have begun */
     struct part parts[CW_WIRE_CHUNKS_OUT];
-    unsigned first, count; /* of the parts that the sender was not told of */
+    unsigned first, count; /* of the parts not yet acknowledged to the sender */
     ucs_status_t status;
     void (*ended)(void *arg, ucs_status_t status);
     void *arg;
@@ -136,7 +136,7 @@ struct cw_chunks *cw_chunks_begin(struct ucp_ep *ep, uint64_t send_id, const str
     return chunks;
 }
 
-/* No further copy begins; the alarm tells it when none is under way. */
+/* Begins no further copy; the alarm reports the failure once none is in flight. */
 static void give_up(struct cw_chunks *chunks, ucs_status_t status)
 {
     chunks->status = (chunks->status == UCS_OK) ? status : chunks->status;
@@ -207,7 +207,7 @@ void cw_chunks_end(struct cw_chunks *chunks)
 
 /* ---- the sender ---- */
 
-/* Tells the receiver of the next chunk. */
+/* Announces the next chunk to the receiver. */
 static ucs_status_t show(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -233,7 +233,7 @@ static ucs_status_t show(struct cw_request *request)
     return status;
 }
 
-/* TAKEN also wakes the request, so nothing wakes a program meanwhile that only waits for its peer. */
+/* TAKEN also wakes the request, so a program that only waits for its peer needs no alarm. */
 static void await(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -243,7 +243,7 @@ static void await(struct cw_request *request)
     }
 }
 
-/* An attempt in the phase CHUNKS. If the device fails, the endpoint fails, for the peer waits for these bytes. */
+/* An attempt in the phase CHUNKS. If the device fails, the endpoint fails, because the peer waits for these bytes. */
 static ucs_status_t go_on(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -280,7 +280,8 @@ static ucs_status_t in_pieces(struct cw_request *request)
     return cw_send_data(request);
 }
 
-/* Messages before this one may use all chunks. If it turns out that there will be none, nothing was sent yet. */
+/* Earlier messages may use all chunks. If no chunk can become available, nothing has been sent yet, so packets take
+ * over. */
 static ucs_status_t begin(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);

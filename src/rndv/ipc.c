@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implementation of rndv/ipc.h. An alarm of the worker looks at the copy, so that a sleeping program wakes up for it.
+ * Implementation of rndv/ipc.h. An alarm of the worker polls the copy, so that a sleeping program wakes up for it.
  */
 #include "rndv/ipc.h"
 
@@ -19,7 +19,7 @@
 #include "os/unix_socket.h"
 #include "rndv/chunks.h"
 
-#define LOOK_NS UINT64_C(20000) /* time between two checks of the copy */
+#define LOOK_NS UINT64_C(20000) /* poll interval of the copy */
 
 struct cw_ipc {
     struct cw_alarm alarm;
@@ -27,13 +27,13 @@ struct cw_ipc {
     const struct cw_md *md;
     struct cw_md_window window;
     struct cw_md_copy copy;
-    int is_busy; /* the copy is under way */
+    int is_busy; /* the copy is in flight */
     ucs_status_t status;
     void (*ended)(void *arg, ucs_status_t status);
     void *arg;
 };
 
-/* In place of a handle, where the memory has descriptors. */
+/* Sent in place of a handle if the memory has descriptors. */
 struct passed {
     uint64_t number; /* under which they were passed */
     uint32_t count;
@@ -45,7 +45,7 @@ static int is_of_a_device(const struct cw_dt_cursor *cursor)
     return cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_CONTIG;
 }
 
-/* Whether the settings let a receiver copy by itself. */
+/* Whether the settings allow a copy by the receiver. */
 static int scheme_allows(const struct ucp_context *context)
 {
     const int scheme = context->config->rndv_scheme;
@@ -79,7 +79,7 @@ static void close_fds(struct cw_md_name *name)
     }
 }
 
-/* A name without all of its descriptors has none, and the domain opens nothing. */
+/* All descriptors or none: the domain opens nothing without them. */
 static void take_fds(struct ucp_ep *ep, uint64_t number, unsigned count, struct cw_md_name *name)
 {
     for (; name->num_fds < count; name->num_fds++) {
@@ -209,7 +209,7 @@ uint64_t cw_ipc_next_number(void)
     return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
-/* Passes the descriptors and closes them. If the system does not take one, the message goes another way. */
+/* Passes the descriptors and closes them. If one cannot be passed, the message uses another protocol. */
 static int pass_fds(struct ucp_ep *ep, struct cw_md_name *name)
 {
     struct passed passed = {.number = htole64(cw_ipc_next_number()), .count = htole32(name->num_fds)};

@@ -2,7 +2,7 @@
 /*
  * The states and packets of rndv/recv.h. Invariants: received + reserved never exceeds the length of the message, so
  * that the request cannot complete while the transport still writes into its memory; a claim pair is in use from READY
- * COPY until the sender has said that it stopped, or everything is copied.
+ * COPY until the sender reports that it has stopped, or everything is copied.
  */
 #include "rndv/recv.h"
 
@@ -24,7 +24,8 @@
 
 #define SHARE_BYTES (128u << 10)
 #define ALONE_BYTES (256u << 10) /* up to this length one side copies as fast as two, if it has nothing else to copy */
-#define CALL_BYTES  (16u << 10)  /* in progress, longer messages are copied after the packets that have arrived */
+#define CALL_BYTES  (16u << 10)  /* progress copies longer messages after it has handled the packets that have arrived
+                                    */
 #define QUIESCE_NS  UINT64_C(20000000)
 
 enum phase { WAITING, COPYING, RECEIVING, MOVING, NAMING, IPC, CHUNKS };
@@ -42,13 +43,13 @@ struct cw_rndv_recv {
     struct cw_ipc *ipc;        /* NEAR */
     struct cw_chunks *chunks;  /* CHUNKS */
     uint8_t phase;
-    uint8_t takes;   /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: the sender may answer that */
-    uint8_t chunked; /* some chunks came */
-    uint8_t asked;   /* READY COPY was sent, or DONE for a get, and no COPIED came */
+    uint8_t takes;   /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: what the sender may answer */
+    uint8_t chunked; /* chunks have arrived */
+    uint8_t asked;   /* READY COPY, or DONE for a get, was sent, and no COPIED has arrived */
     uint8_t copy_failed;
     uint8_t unannounced;   /* begun by cw_rndv_recv_expect */
-    uint8_t is_placeable;  /* the transport can be told where any part of the message goes */
-    uint8_t shown;         /* the owner of the request answers */
+    uint8_t is_placeable;  /* the transport can place any part of the message */
+    uint8_t shown;         /* the caller of cw_rndv_recv_start answers */
     ucs_status_t status;   /* of unpacking */
 };
 
@@ -72,7 +73,7 @@ static void set_phase(struct cw_rndv_recv *receive, enum phase phase)
     receive->phase = (uint8_t)phase;
 }
 
-/* After it the device copies nothing any more. */
+/* No copy of the device is in flight after the return. */
 static void end_ipc(struct cw_rndv_recv *receive)
 {
     if (cw_unlikely(receive->ipc != NULL)) {
@@ -102,7 +103,7 @@ static void finish(struct cw_rndv_recv *receive, struct ucp_ep *ep, ucs_status_t
     cw_request_complete(request, status);
 }
 
-/* If all bytes arrived and are only being copied to the device, the message is complete although the endpoint is lost.
+/* If all bytes have arrived and only copies to the device remain, the message completes although the endpoint is lost.
  */
 static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status)
 {
@@ -138,8 +139,8 @@ static int scheme_of(const struct ucp_ep *ep)
     return ep->worker->context->config->rndv_scheme;
 }
 
-/* The longest piece for the sender. Bytes that are not placed come in packets of ordinary length, but in memory that
- * both sides share. */
+/* The longest piece for the sender. Unless placed, bytes arrive in packets of ordinary length, except through shared
+ * memory. */
 static uint32_t piece_of(const struct cw_rndv_recv *receive)
 {
     const struct cw_conn *conn = receive->in.ep->conn;
@@ -156,7 +157,7 @@ static void begin_receiving(struct cw_rndv_recv *receive)
     }
 }
 
-/* Whether the device of this end can copy the message from where it lies, or from chunks. */
+/* Whether the local device can copy the message from the sender's memory, or from chunks. */
 static uint8_t what_it_takes(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
 {
     return (uint8_t)((cw_ipc_is_possible(ep, cursor, length) ? CW_WIRE_GET_NAME : 0) |
@@ -176,7 +177,7 @@ static void ask_for_name(struct cw_rndv_recv *receive, unsigned takes)
     send_ready(receive, modes[takes], 0, piece_of(receive));
 }
 
-/* Asks the sender for pieces, or where the message lies if a device can copy it from there. */
+/* Asks the sender for packets, or for the name of its memory if a device can copy from there. */
 static void ask_for_data(struct cw_rndv_recv *receive)
 {
     if (cw_unlikely(receive->cursor->class_id == CW_DT_DEVICE && receive->phase == WAITING)) {
@@ -198,7 +199,7 @@ static int all_copied(const struct cw_rndv_recv *receive)
 
 static void copied(struct cw_rndv_recv *receive)
 {
-    if (!receive->shown) { /* otherwise the owner of the request answers */
+    if (!receive->shown) { /* otherwise the caller reports the result */
         answer(receive->in.ep, receive->offer.send_id, UCS_OK);
     }
     finish(receive, receive->in.ep, UCS_OK);
@@ -264,7 +265,7 @@ static bool copy(struct cw_job *job)
     return true;
 }
 
-/* Tells the sender that it may copy shares, too. */
+/* Invites the sender to copy shares, too. */
 static void ask_for_copies(struct cw_rndv_recv *receive)
 {
     receive->asked = 1;
@@ -286,7 +287,7 @@ static void begin_copy(struct cw_rndv_recv *receive)
     cw_worker_add_job(ep->worker, &receive->job);
 }
 
-/* The receiver cannot or may not copy: the sender copies if it can, or sends pieces. */
+/* The receiver cannot or may not copy: the sender copies if it can, or sends packets. */
 static void begin_passive(struct cw_rndv_recv *receive)
 {
     const struct ucp_ep *ep = receive->in.ep;
@@ -303,14 +304,14 @@ static void begin_passive(struct cw_rndv_recv *receive)
     ask_for_data(receive);
 }
 
-/* The sender's memory cannot be had, or the device has failed. */
+/* The sender's memory is unreachable, or the device has failed: falls back to packets. */
 static void come_in_pieces(struct cw_rndv_recv *receive)
 {
     end_ipc(receive);
     ask_for_data(receive);
 }
 
-/* The memory that the sender has named cannot be opened. */
+/* The memory that the sender has named cannot be opened: falls back to chunks or packets. */
 static void come_otherwise(struct cw_rndv_recv *receive)
 {
     if (receive->takes & CW_WIRE_GET_CHUNKS) {
@@ -327,7 +328,7 @@ static void ipc_ended(void *arg, ucs_status_t status)
 
     if (status != UCS_OK) {
         come_in_pieces(receive);
-    } else if (receive->unannounced) { /* a get ends when the owner does not use the memory any more */
+    } else if (receive->unannounced) { /* a get ends when the target no longer uses the memory */
         end_ipc(receive);
         set_phase(receive, WAITING);
         receive->asked = 1;
@@ -511,8 +512,7 @@ ucs_status_t cw_rndv_recv_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t s
     return UCS_OK;
 }
 
-/* Whether these bytes may come now. Pieces that can be placed may come in any order, others only one after the other.
- */
+/* Whether these bytes are valid now. Pieces that can be placed may arrive in any order, others only in sequence. */
 static int expects(const struct cw_rndv_recv *receive, uint64_t offset, uint64_t length)
 {
     return receive != NULL && receive->phase == RECEIVING &&
@@ -521,7 +521,7 @@ static int expects(const struct cw_rndv_recv *receive, uint64_t offset, uint64_t
            (receive->is_placeable || offset == receive->in.received);
 }
 
-/* All bytes arrived: ends the transfer once the copies to the device have ended. */
+/* All bytes have arrived: ends the transfer once the copies to the device have ended. */
 static void drain(void *arg)
 {
     struct cw_rndv_recv *receive = arg;
@@ -670,7 +670,7 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
     return UCS_OK;
 }
 
-/* Whether this chunk may come now. */
+/* Whether this chunk is valid now. */
 static int expects_chunk(const struct cw_rndv_recv *receive, const struct cw_wire_rndv_chunk *chunk)
 {
     return (receive->phase == NAMING || receive->phase == CHUNKS) && (receive->takes & CW_WIRE_GET_CHUNKS) &&
@@ -688,7 +688,7 @@ ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t l
         return UCS_ERR_IO_ERROR;
     }
     if (receive->phase == RECEIVING && receive->chunked && receive->in.received == 0) {
-        cw_chunk_discard(ep, &chunk); /* it was sent before the sender knew that pieces are wanted */
+        cw_chunk_discard(ep, &chunk); /* sent before the sender learned of the switch to packets */
         return UCS_OK;
     }
     if (!expects_chunk(receive, &chunk)) {

@@ -23,7 +23,7 @@ const struct cw_remote_key *cw_offer_key(const struct cw_offer_keys *keys, unsig
     return NULL;
 }
 
-/* Takes the key for the device of this lane, unless it is there. A part for no lane is passed over. */
+/* Decodes the key for the device of this lane, unless already present. Ignores a part for no lane. */
 static ucs_status_t take_key(const struct cw_conn *lane, const struct cw_key_memory *memory, struct cw_offer_keys *keys,
                              uint8_t *count_p)
 {

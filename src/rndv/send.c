@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sender's part of a rendezvous (docs/change/long-messages.md, states in msg/send.h). Each packet of the receiver
- * is checked against the state. Addresses from the receiver are used only for copies into its own process.
+ * Sender side of a rendezvous (docs/change/long-messages.md, states in msg/send.h). Each packet of the receiver is
+ * checked against the state. Addresses from the receiver are used only for copies into its own process.
  */
 #include "rndv/send.h"
 
@@ -15,7 +15,7 @@
 #include "rndv/shares.h"
 #include "rndv/staging.h"
 
-/* Bytes and packets that one send gives to the transport before others get their turn. */
+/* Bytes and packets that one send passes to the transport before it yields to others. */
 #define TURN_BYTES   (256u << 10)
 #define TURN_PACKETS (TURN_BYTES / CW_EP_PIECE_BYTES)
 
@@ -48,7 +48,7 @@ static size_t pack_rts(void *dest, size_t max CW_UNUSED, void *arg)
     return length + announcement->memory_length;
 }
 
-/* Names the memory for devices in the announcement, if the packet has room for the name. */
+/* Adds the name of the memory for devices to the announcement, if it fits the packet. */
 static void name_memory(struct cw_request *request, size_t header, struct announcement *announcement)
 {
     const struct cw_send *send = announcement->send;
@@ -189,7 +189,8 @@ void cw_send_go_on(void *arg)
     }
 }
 
-/* UCS_OK: the stage has bytes to send. If the device fails, the endpoint fails, for the peer waits for these bytes. */
+/* UCS_OK: staging has bytes to send. If the device fails, the endpoint fails, because the peer waits for these bytes.
+ * */
 static ucs_status_t look_at_staging(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -364,7 +365,7 @@ void cw_send_by_devices(struct cw_request *request, int names)
                            : cw_chunks_or_data);
 }
 
-/* The receiver cannot have the chunks. */
+/* The receiver cannot map the chunks. */
 static ucs_status_t end_chunks(struct cw_request *request, uint32_t mode)
 {
     if (mode != CW_WIRE_RNDV_SEND) {
@@ -422,7 +423,7 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
         return end_chunks(request, ready.mode);
     }
     if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_COPIED) {
-        return UCS_ERR_IO_ERROR; /* the send already does what an earlier READY asked for */
+        return UCS_ERR_IO_ERROR; /* an earlier READY is already being served */
     }
     if (ready.mode == CW_WIRE_RNDV_WRITE) {
         return cw_send_device_write(request, &ready, (const char *)data + sizeof(ready), length - sizeof(ready));
@@ -444,7 +445,7 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     return UCS_OK;
 }
 
-/* All bytes of a put are in the owner's memory. The owner may confirm this before the transport gives back the sender's
+/* All bytes of a put are in the target's memory. The target may confirm this before the transport releases the sender's
  * memory. */
 static ucs_status_t confirmed(struct cw_request *request, ucs_status_t status)
 {
@@ -460,7 +461,7 @@ static ucs_status_t confirmed(struct cw_request *request, ucs_status_t status)
     return UCS_OK;
 }
 
-/* The receiver's answer that ends a send: it has the message, does not want it, or gives it back. */
+/* The receiver's answer that ends a send: the message is received, rejected, or returned. */
 ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)
 {
     struct cw_wire_rndv_done done;
@@ -492,7 +493,7 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length 
         if (send->kind->confirmed) {
             return confirmed(request, (ucs_status_t)status);
         }
-        /* the receiver gives back a synchronous message */
+        /* the receiver returns a synchronous message */
         if (status != UCS_ERR_CANCELED || !send->cancelling || send->acknowledged || send->cancelled) {
             return UCS_ERR_IO_ERROR;
         }

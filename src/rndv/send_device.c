@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sender's part of a rendezvous whose bytes a device moves (docs/change/long-messages.md): either the receiver's
- * device reads the memory that the announcement names, or the sender's device writes into the memory that the receiver
- * names. The registration ends with the request, or when the receiver asks for packets; the receiver's right to read
- * ends with it.
+ * Sender side of a rendezvous that a device moves (docs/change/long-messages.md): either the receiver's device reads
+ * the memory that the announcement names, or the sender's device writes into the memory that the receiver names. The
+ * registration ends with the request, or when the receiver asks for packets; the receiver's right to read ends with it.
  */
 #include "rndv/send.h"
 
@@ -39,14 +38,14 @@ void cw_send_device_end(struct cw_send *send)
     }
 }
 
-/* Whether a receiver with the settings of this process would have its device read the message. */
+/* Whether a receiver with the same settings would have its device read the message. */
 static int is_to_be_read(const struct cw_request *request, const struct cw_send *send)
 {
     const struct ucp_ep *ep = request->ep;
     const int is_hosts = send->cursor.class_id == UCP_DATATYPE_CONTIG;
     const uint32_t bits = CW_DATA_CONTIG | (is_hosts ? 0 : CW_CHOICE_REGISTERED);
 
-    /* A processor of the peer must not read memory of a GPU. */
+    /* The peer's CPU must not read GPU memory. */
     return send->cursor.length > 0 && cw_lane_peer_domain(ep->conn) != 0 &&
            (is_hosts || !cw_lane_has_copies(ep->conn)) && cw_choice_is_flat(ep->conn, &send->cursor) &&
            cw_choice_rma(ep, cw_choice_table(CW_PROTO_RNDV, CW_REMOTE_ACCESS), bits, send->cursor.length)->reads;
@@ -95,7 +94,7 @@ size_t cw_send_device_name(struct cw_request *request, size_t space, uint8_t byt
     if (!send->on_device && !begin_to_be_read(request)) { /* this is the first attempt */
         return 0;
     }
-    if (space < CW_KEY_MEMORY_MAX) { /* the part of the message lane has room */
+    if (space < CW_KEY_MEMORY_MAX) { /* the part of the message lane fits */
         cw_stripes_free(send->access->stripes);
         send->access->stripes = NULL;
     }
@@ -107,8 +106,8 @@ size_t cw_send_device_name(struct cw_request *request, size_t space, uint8_t byt
 
 /* ---- writing ---- */
 
-/* Tells the receiver that the bytes are written, or that they will not be. The receiver decides how the transfer goes
- * on. */
+/* Reports to the receiver that the bytes are written, or that they will not be. The receiver decides how the transfer
+ * continues. */
 static void tell(struct cw_request *request, ucs_status_t status)
 {
     struct cw_send *send = cw_request_state(request);
@@ -154,7 +153,7 @@ static ucs_status_t go_on(struct cw_request *request)
     return UCS_INPROGRESS;
 }
 
-/* Decodes the receiver's keys, which may be wrong in any way. Returns 0 if they cannot be used. */
+/* Decodes the receiver's untrusted keys. Returns 0 if they are unusable. */
 static int take_keys(const struct cw_request *request, const struct cw_wire_rndv_ready *ready, const void *bytes,
                      size_t length, struct cw_offer_keys *keys, uint8_t *count_p)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The chunks of rndv/staging.h. A slot is FREE; or BUSY with a copy; or FULL: its chunk is complete and not packed yet,
- * or is being filled; or SHOWN to the peer, whose device copies. Invariants: two slots that are not FREE never have the
- * same chunk; of a message that comes in, at most one slot is FULL.
+ * The bounce buffers of rndv/staging.h. The message is cut into chunks of equal length; a slot holds one of them. A
+ * slot is FREE; or BUSY with a copy; or FULL: its chunk is complete and not packed yet, or is being filled; or SHOWN to
+ * the peer, whose device copies. Invariants: two slots that are not FREE never hold the same chunk; of an inbound
+ * message, at most one slot is FULL.
  */
 #include "rndv/staging.h"
 
@@ -18,10 +19,10 @@
 
 #define OUT_CHUNKS  4u  /* chunks copied ahead of the packets, or of the peer's copies */
 #define IN_CHUNKS   32u /* chunks that may wait for a device slower than the network */
-#define LEAST_CHUNK ((size_t)32 << 10) /* drivers copy shorter ones to a device in a slow way (mem/cuda/cuda_short.c) */
+#define LEAST_CHUNK ((size_t)32 << 10) /* drivers copy shorter ones to a device slowly (mem/cuda/cuda_short.c) */
 #define MOST_CHUNK  ((size_t)4 << 20)
-#define LEAST_OPEN  ((size_t)128 << 10) /* a chunk of an open stage */
-#define LOOK_NS     UINT64_C(20000)     /* time between two checks of the copies */
+#define LEAST_OPEN  ((size_t)128 << 10) /* a chunk of open staging */
+#define LOOK_NS     UINT64_C(20000)     /* poll interval of the copies */
 
 _Static_assert(OUT_CHUNKS <= CW_WIRE_CHUNKS_OUT, "the peer takes that");
 
@@ -29,7 +30,7 @@ enum state { FREE, BUSY, FULL, SHOWN };
 
 struct slot {
     char *memory;           /* NULL: not allocated yet */
-    struct cw_chunk *chunk; /* of an open stage: its memory */
+    struct cw_chunk *chunk; /* open staging: its memory */
     struct cw_md_copy copy; /* the copy of a BUSY slot */
     size_t number;          /* number of its chunk */
     enum state state;
@@ -38,7 +39,7 @@ struct slot {
 struct cw_staging {
     struct cw_alarm alarm;
     struct ucp_worker *worker;
-    struct ucp_ep *ep; /* of an open stage; else NULL */
+    struct ucp_ep *ep; /* open staging; else NULL */
     const struct cw_md *md;
     void (*wake)(void *arg);
     void *arg;
@@ -47,7 +48,7 @@ struct cw_staging {
     size_t chunk;  /* bytes of each chunk */
     size_t begun;  /* out: chunks whose copy has begun */
     size_t there;  /* out: all chunks before this one are FULL, or were */
-    int waits;     /* open: there will be a chunk later */
+    int waits;     /* open: a chunk becomes available later */
     ucs_status_t status;
     struct slot slots[IN_CHUNKS];
 };
@@ -96,7 +97,7 @@ static void take_memory(const struct cw_staging *staging, struct slot *slot)
     slot->memory = NULL;
 }
 
-/* Takes a free slot of the first `count` slots for a chunk, with memory. NULL: there is none. */
+/* Takes a free slot with memory from the first `count` slots. NULL: none is available. */
 static struct slot *take_slot(struct cw_staging *staging, unsigned count, size_t number)
 {
     struct slot *slot;
@@ -150,7 +151,7 @@ static void staging_end(struct cw_staging *staging);
 
 static const struct cw_dt_staging by_staging = {.pack = staging_pack, .unpack = staging_unpack, .end = staging_end};
 
-/* Returns whether the stage has begun. `ep`: of an open one. */
+/* Returns whether staging has begun. `ep`: for open staging, else NULL. */
 static int begin(struct cw_dt_cursor *cursor, struct ucp_worker *worker, struct ucp_ep *ep, size_t chunk, size_t length)
 {
     const struct cw_md *md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
@@ -238,7 +239,7 @@ static void start(struct cw_staging *staging, struct slot *slot, enum state then
     }
 }
 
-/* Returns how many copies are still under way. */
+/* Returns how many copies are still in flight. */
 static unsigned look(struct cw_staging *staging, enum state then)
 {
     struct slot *slot;
@@ -284,7 +285,7 @@ size_t cw_staging_complete(const struct cw_staging *staging)
     return cw_smaller(staging->there * staging->chunk, staging->length);
 }
 
-/* An open stage: the peer gave up all chunks, and there are no others. */
+/* Open staging: the peer dropped all chunks, and no other is available. */
 static int has_nothing(const struct cw_staging *staging)
 {
     const struct slot *slot;
@@ -297,7 +298,7 @@ static int has_nothing(const struct cw_staging *staging)
     return !staging->waits;
 }
 
-/* The copies are on one stream, so none ends before an earlier one. */
+/* All copies run on one stream, so they end in order. */
 static void look_in_order(struct cw_staging *staging)
 {
     struct slot *slot;
@@ -349,7 +350,7 @@ static void staging_pack(struct cw_staging *staging, struct cw_nt_choice *nt, si
     }
 }
 
-/* ---- an open stage ---- */
+/* ---- open staging ---- */
 
 int cw_staging_is_barren(const struct cw_staging *staging)
 {
@@ -378,7 +379,7 @@ int cw_staging_taken(struct cw_staging *staging, size_t offset, int keeps)
         return 0;
     }
     if (!keeps) {
-        take_memory(staging, slot); /* as it is SHOWN, no message gets it again */
+        take_memory(staging, slot); /* it is still SHOWN, so no other message may reuse it */
     }
     slot->state = FREE;
     return 1;
