@@ -12,7 +12,7 @@
 #include "mem/copy.h"
 #include "proto/protocol.h"
 
-/* A get through memory of the transport; each such get has its own completion and its own destination. */
+/* A get through a bounce buffer of the transport; each has its own completion and its own destination. */
 struct piece {
     struct cw_completion completion;
     struct cw_access *access;

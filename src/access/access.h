@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared part of the protocols in which the device of a lane carries out puts, gets and atomic operations
- * (src/proto, transport/access.h): local memory that the device knows, and one completion for all accesses of a
- * request. Invariant: the field `outstanding` of a request counts its accesses under way, and an access keeps its
- * request only by that count.
+ * Shared by the protocols in which the device of a lane carries out puts, gets and atomic operations (src/proto,
+ * transport/access.h): registration of local memory, and one completion for all accesses of a request. Invariant: the
+ * field `outstanding` of a request counts its accesses in flight; only this count keeps the request alive for them.
  */
 #ifndef CW_ACCESS_ACCESS_H
 #define CW_ACCESS_ACCESS_H
@@ -27,9 +26,9 @@ struct cw_access {
     uint8_t all_begun;          /* no further access follows */
     uint8_t memory_type;        /* ucs_memory_type_t of the local memory */
     unsigned flags;             /* of every access of a put */
-    uint64_t result;            /* the answer to an atomic operation */
-    uint64_t receive_id;        /* of a message that the device writes: the receiver's id of it */
-    uint64_t address;           /* and its place in the receiver's memory */
+    uint64_t result;            /* the result of an atomic operation */
+    uint64_t receive_id;        /* of a message that the device writes: the receiver's id, */
+    uint64_t address;           /* and its address in the receiver's memory */
     struct cw_remote_key key;   /* of a message: the peer's memory for the device of the message lane */
 };
 
@@ -41,26 +40,26 @@ static inline int cw_access_is_possible(const struct ucp_ep *ep, const struct uc
 }
 
 /* `ended` is called when no access of the request is under way and none follows; a call that begins an access never
- * calls it. Returns NULL if there is no memory. */
+ * calls it. NULL: out of memory. */
 struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct cw_request *, ucs_status_t));
-/* The caller makes sure that no access is under way. NULL is allowed and does nothing. */
+/* No access may be in flight. NULL is allowed and does nothing. */
 void cw_access_free(struct cw_access *access);
-/* Sets `use` for memory that is flat if a registration costs less than a copy: by the region that the program mapped,
- * by a registration that is kept, or by one for this request alone. */
+/* Sets `use` for contiguous memory if a registration costs less than a copy: from the region that the program mapped,
+ * from a cached registration, or from one for this request alone. */
 void cw_access_use(struct cw_access *access, const struct cw_mem_part *part, unsigned rights);
 
 /* Returns how many of the `left` bytes between `memory` and `remote` the next access over the lane moves. `memh`: the
- * registration of `memory`, or NULL. *in_place_p tells whether the device accesses `memory` itself, which the handle
- * and the device's limits for addresses and lengths must allow. 0: the device does not reach the memory. */
+ * registration of `memory`, or NULL. *in_place_p: whether the device accesses `memory` itself (zero copy), which the
+ * handle and the device's limits for addresses and lengths must allow. 0: the device does not reach the memory. */
 size_t cw_access_next_put(const struct cw_conn *lane, const struct cw_memh *memh, const void *memory, uint64_t remote,
                           size_t left, int *in_place_p);
 size_t cw_access_next_get(const struct cw_conn *lane, const struct cw_memh *memh, const void *memory, uint64_t remote,
                           size_t left, int *in_place_p);
-/* Counts an access if `status`, the answer of the transport's function, says that the transport took it. Returns UCS_OK
- * then, else `status`. */
+/* Counts an access if the transport accepted it according to `status`, the result of the transport's function. Returns
+ * UCS_OK then, else `status`. */
 ucs_status_t cw_access_taken(struct cw_access *access, ucs_status_t status);
-/* Begins a get whose data comes through memory of the transport and is copied to `to`. Returns the answer of the
- * transport's function, or UCS_ERR_NO_MEMORY. */
+/* Begins a get through a bounce buffer of the transport, which is copied to `to`. Returns the result of the transport's
+ * function, or UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_access_get_bcopy(struct cw_access *access, struct cw_conn *lane, size_t length, void *to,
                                  const struct cw_access_target *from);
 /* The caller has begun all accesses. Returns UCS_INPROGRESS, or the status of the accesses if all of them have

@@ -10,17 +10,17 @@
 
 #define LEAST_PIECE (64u << 10)
 
-/* The way of the next access. */
+/* The route of the next access. */
 struct way {
     struct cw_conn *lane;
     struct cw_stripe *stripe; /* NULL: the message lane */
     const struct cw_memh *memh;
     const struct cw_remote_key *key;
     struct cw_completion *completion;
-    size_t length; /* for this lane now, at most */
+    size_t length; /* at most, on this lane now */
 };
 
-/* The further lane of a stripe, while it is the one that the stripe was made for; otherwise NULL. */
+/* The further lane of a stripe, or NULL if that lane has been replaced since. */
 static struct cw_further_lane *lane_of(const struct ucp_ep *ep, const struct cw_stripe *stripe)
 {
     struct cw_further_lane *lane = NULL;
@@ -230,7 +230,7 @@ static ucs_status_t next(struct cw_access *access, size_t left, struct way *way)
     return UCS_OK;
 }
 
-/* As cw_access_taken, for an access of `length` bytes over that way. */
+/* As cw_access_taken, for an access of `length` bytes over that route. */
 static ucs_status_t taken(struct cw_access *access, const struct way *way, size_t length, ucs_status_t status)
 {
     struct cw_further_lane *lane;
@@ -241,7 +241,7 @@ static ucs_status_t taken(struct cw_access *access, const struct way *way, size_
     if (status == CW_AGAIN) {
         lane = cw_lanes_find(access->request->ep, way->lane);
         if (lane != NULL) {
-            lane->full = 1; /* `room` follows, or the end of the lane */
+            lane->full = 1; /* the transport reports tx space later, or the lane closes */
         }
         return CW_BLOCKED;
     }

@@ -35,7 +35,7 @@ struct cw_rma {
     uint64_t sent_mark;      /* number of packets sent that only FLUSHED confirms */
     uint64_t asked_mark;     /* sent_mark when the last FLUSH was sent */
     uint64_t acked_mark;     /* sent_mark up to which packets are confirmed */
-    uint64_t fence_mark;     /* sent_mark at the last fence */
+    uint64_t fence_mark;     /* sent_mark at the last fence; may lag by any number of packets */
     uint32_t num_late;       /* gets whose data is read after the call */
     uint32_t num_fetching;   /* those of them whose accesses the device of the lane has all accepted */
     uint64_t late_first;     /* the range that holds the memory of all late gets */
@@ -69,7 +69,7 @@ static inline uint32_t cw_rma_begin(struct cw_rma *rma)
     return rma->generation;
 }
 void cw_rma_end(struct ucp_ep *ep, uint32_t generation);
-/* Updates the endpoint's membership in the flush list. */
+/* Recomputes whether the endpoint belongs on the flush list. */
 void cw_rma_update(struct cw_rma *rma);
 
 /* Batching of an operation that follows another send without progress in between. CW_RMA_AT_ONCE: sent in the call.
