@@ -7,7 +7,7 @@
 #include "rma/amo_word.h"
 
 /*
- * An atomic operation on memory that is mapped here, by our processor. Without a request the call makes it (cw_amo).
+ * An atomic operation by this CPU on memory that is mapped here. Without a request the call carries it out (cw_amo).
  */
 static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
@@ -22,8 +22,8 @@ static ucs_status_t mapped_start(struct cw_request *request)
 {
     struct cw_amo *amo = cw_request_state(request);
     char *word = cw_amo_word(amo->rkey, cw_amo_address(amo), amo->packet.size);
-    ucs_status_t status = UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol
-                                                * sees that as well */
+    ucs_status_t status = UCS_ERR_UNSUPPORTED; /* no longer registered; the next protocol selection takes that into
+                                                  account */
 
     if (cw_likely(word != NULL)) {
         status = cw_rma_admit(cw_op_ep(request->ep)->rma, cw_amo_address(amo), amo->packet.size, 1);
@@ -38,9 +38,9 @@ static ucs_status_t mapped_start(struct cw_request *request)
 const struct cw_protocol cw_proto_amo_mapped = {.query = mapped_query, .start = mapped_start, .at_once = 1};
 
 /*
- * An atomic operation that a device of the owner carries out, because the key names that device (`executor`). An
- * operation that the device lacks is a loop of read, compute, and compare and swap by the device, repeated whenever
- * another origin has changed the word in between.
+ * An atomic operation that a device of the target carries out, because the key names that device (`executor`). An
+ * operation that the device lacks is a loop of read, compute, and compare-and-swap by the device, repeated whenever
+ * another initiator has changed the word in between.
  */
 static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
@@ -79,8 +79,8 @@ static void access_ended(struct cw_request *request, ucs_status_t status)
     struct cw_access *access = device->access;
 
     cw_list_remove(&request->link);
-    if (status == UCS_OK && device->loops && access->result != device->expected) { /* another origin changed the word in
-                                                                                    * between */
+    if (status == UCS_OK && device->loops && access->result != device->expected) { /* another initiator changed the word
+                                                                                      */
         device->expected = access->result;
         access->all_begun = 0;
         cw_list_add_head(&cw_op_ep(request->ep)->rma->queue, &request->link);
@@ -91,7 +91,7 @@ static void access_ended(struct cw_request *request, ucs_status_t status)
         memcpy(amo->reply, &access->result, sizeof(access->result));
     }
     if (status != UCS_OK && amo->reply == NULL && cw_op_ep(request->ep)->rma != NULL) {
-        cw_op_ep(request->ep)->rma->error = status; /* the program learns of the error by a flush only */
+        cw_op_ep(request->ep)->rma->error = status; /* the program gets the error from its next flush */
     }
     cw_request_complete(request, status);
 }
@@ -151,8 +151,8 @@ static ucs_status_t access_start(struct cw_request *request)
 const struct cw_protocol cw_proto_amo_access = {.query = access_query, .start = access_start};
 
 /*
- * An atomic operation that the owner's processor carries out when a packet asks for it. A posting one is complete when
- * the transport has taken the packet, a fetching one when AMO_REPLY comes.
+ * An atomic operation that the target's CPU carries out on receipt of a packet. A posting one completes when the
+ * transport has accepted the packet, a fetching one when AMO_REPLY arrives.
  */
 static int packet_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eager messages: their bytes leave without an agreement with the receiver.
+ * Eager messages: sent without a handshake with the receiver.
  */
 #include "base/bytes.h"
 #include "core/ep_round.h"
@@ -9,8 +9,8 @@
 #include "proto/proto.h"
 
 /*
- * A short message of contiguous memory that the call itself gives to the transport, or writes into a ring, without a
- * request (cw_tag_send, cw_am_send). A short message that must be queued goes by an eager protocol.
+ * A short message of contiguous memory that the call itself passes to the transport, or writes into a ring, without a
+ * request (cw_tag_send, cw_am_send). A short message that must be queued uses another eager protocol.
  */
 
 static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -27,11 +27,11 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
 const struct cw_protocol cw_proto_short = {.query = short_query, .at_once = 1};
 
 /*
- * An eager message in one packet that the device reads out of memory whose handle the program gave. The request
- * completes when the peer's device has the packet.
+ * An eager message in one packet that the device reads from memory whose handle the program gave. The request completes
+ * when the peer's device has received the packet.
  */
 
-/* Below this length a copy takes less time than another completion of the device. */
+/* Below this length a copy is cheaper than another completion of the device. */
 #define REGISTERED_LEAST 2048u
 
 static int registered_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -68,7 +68,7 @@ static ucs_status_t registered_start(struct cw_request *request)
 const struct cw_protocol cw_proto_eager_registered = {.query = registered_query, .start = registered_start};
 
 /*
- * An eager message in one packet out of the program's memory, which the transport reads until it reports completion.
+ * A zero-copy eager message in one packet: the transport reads the program's memory until it reports completion.
  */
 
 int cw_proto_zcopy_row(const struct cw_protocol_ask *ask, size_t header, struct cw_protocol_row *row)
@@ -144,9 +144,9 @@ static ucs_status_t copy_start(struct cw_request *request)
 const struct cw_protocol cw_proto_eager_copy = {.query = copy_query, .start = copy_start, .at_once = 1};
 
 /*
- * An eager message in several packets: the first tells the length, the others follow, out of the program's memory where
- * the transport supports that. If the device knows that memory, all packets go out of it, and the completion of the
- * last one covers all. Fits every message.
+ * An eager message in several packets: the first contains the total length. The others are zero copy where the
+ * transport supports it. If the memory is registered with the device, all packets are sent from it, and the completion
+ * of the last one covers all. Fits every message.
  */
 
 /* The first packet of a message that is received in place, with its header: a cache line, so that the rest is aligned
@@ -283,7 +283,7 @@ static ucs_status_t send_pieces(struct cw_request *request)
     return cw_send_left(request);
 }
 
-/* The pieces of a message share a system call where they can. */
+/* Batches the pieces of a message into one system call where possible. */
 static ucs_status_t pieces_start(struct cw_request *request)
 {
     struct cw_conn *conn = request->ep->conn;

@@ -9,7 +9,7 @@
 #include "rndv/recv.h"
 
 /*
- * A get from memory that is mapped here, by loads. A get of plain bytes needs no request: the call carries it out
+ * A get from memory that is mapped here, by loads. A get of contiguous bytes needs no request: the call carries it out
  * (api/rma.c).
  */
 static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -25,8 +25,8 @@ static ucs_status_t mapped_start(struct cw_request *request)
 {
     struct cw_get *get = cw_request_state(request);
     const char *from = cw_rkey_direct(get->rkey, get->address, CW_KEY_READ);
-    ucs_status_t status = UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol
-                                                * sees that as well */
+    ucs_status_t status = UCS_ERR_UNSUPPORTED; /* no longer registered; the next protocol selection takes that into
+                                                  account */
 
     if (cw_likely(from != NULL)) {
         status = cw_rma_admit(cw_op_ep(request->ep)->rma, get->address, get->cursor.length, 0);
@@ -41,8 +41,8 @@ static ucs_status_t mapped_start(struct cw_request *request)
 const struct cw_protocol cw_proto_get_mapped = {.query = mapped_query, .start = mapped_start, .at_once = 1};
 
 /*
- * A get that the device of the lane carries out while the owner's processor does other work: straight into the
- * program's memory where the device knows that memory, else through memory of the transport.
+ * A get by the device of the lane, without the target's CPU: zero copy into registered memory, else through bounce
+ * buffers of the transport.
  */
 static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
@@ -55,7 +55,7 @@ static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 
 static ucs_status_t access_go_on(struct cw_request *request);
 
-/* The attempt of a get of which an access over a further lane failed: all is read again, by the message lane. */
+/* The attempt of a get after an access over a further lane has failed: reads everything again over the message lane. */
 static ucs_status_t access_repeat(struct cw_request *request)
 {
     struct cw_get *get = cw_request_state(request);
@@ -99,7 +99,8 @@ static ucs_status_t access_go_on(struct cw_request *request)
         cw_dt_skip(&get->cursor, length);
     }
     status = cw_stripes_begun(access, status, access_repeat);
-    if (status == UCS_INPROGRESS && access->stripes == NULL && !get->fetching) { /* writes can wait in the device */
+    if (status == UCS_INPROGRESS && access->stripes == NULL && !get->fetching) { /* the device can order writes behind
+                                                                                    it */
         get->fetching = 1;
         cw_op_ep(request->ep)->rma->num_fetching++;
     }
@@ -123,7 +124,7 @@ static ucs_status_t access_start(struct cw_request *request)
         return UCS_ERR_NO_MEMORY;
     }
     if (!cw_rkey_target(get->rkey, request->ep->conn, get->address, &from)) {
-        return UCS_ERR_IO_ERROR; /* the device could do this when it was asked */
+        return UCS_ERR_IO_ERROR; /* the device could do this when queried */
     }
     get->access->key = from.key;
     get->access->memory_type = (uint8_t)part.type;
@@ -140,7 +141,7 @@ static ucs_status_t access_start(struct cw_request *request)
 
 const struct cw_protocol cw_proto_get_access = {.query = access_query, .start = access_start};
 
-/* A get that the system copies between the processes in the attempt, at every length (rma/cma.h). */
+/* A get that the kernel copies between the processes within the attempt, at every length (rma/cma.h). */
 static ucs_status_t cma_start(struct cw_request *request)
 {
     struct cw_get *get = cw_request_state(request);
@@ -153,8 +154,8 @@ static ucs_status_t cma_start(struct cw_request *request)
 const struct cw_protocol cw_proto_get_cma = {.query = cw_proto_copies_query, .start = cma_start, .at_once = 1};
 
 /*
- * A get that asks the owner. The owner's library sends the bytes to a receive of rndv/recv.h, which owns the request
- * from then on. Fits every get but one that must end within its call.
+ * A get by request packet. The target sends the bytes to a receive of rndv/recv.h, which owns the request from then on.
+ * Fits every get except one that must end within its call.
  */
 static int asked_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {

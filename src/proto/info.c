@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Prints the ways that the operations of an endpoint take: one table for each operation, kind of data and, for
- * one-sided operations, way to reach the memory; one row for each range of lengths.
+ * Prints the protocols of an endpoint: one table for each operation, kind of data and, for one-sided operations, kind
+ * of access to the memory; one row for each range of lengths.
  */
 #include "core/lane_copies.h"
 #include "proto/info.h"
@@ -63,13 +63,13 @@ static const struct {
              {CW_DATA_PACKED, 0, " of a generic datatype"},
              {CW_DATA_PACKED, 1, " of device memory"}};
 
-/* Tables differ in this, too: the memory's handle for a message; the way to memory for a one-sided operation; what both
- * sides know of the memory for an announced message. */
+/* Further dimensions of the tables: the memory handle of a message; the access of a one-sided operation to the remote
+ * memory; the registrations of both sides for an announced message. */
 struct place {
     const char *name;
     unsigned remote;
     int registered;
-    int on_device; /* the memory of the peer is a GPU's */
+    int on_device; /* the peer's memory is GPU memory */
 };
 
 #define NUM_PLACES 5u
@@ -122,7 +122,7 @@ static int has_access(const struct cw_iface *iface, struct cw_conn *conn)
     return (conn != NULL) ? cw_lane_peer_domain(conn) != 0 : iface->domain != NULL;
 }
 
-/* Whether that way to memory may occur on this interface or connection. */
+/* Whether that access to memory may occur on this interface or connection. */
 static int is_reached(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
                       const struct cw_proto_table *table)
 {
@@ -137,7 +137,7 @@ static int is_reached(const struct ucp_worker *worker, const struct cw_iface *if
             (cw_context_allows(worker->context, "posix") || cw_context_allows(worker->context, "self")));
 }
 
-/* Sets data and place for memory of a GPU, which the device of the interface may take as it takes the host's. */
+/* Sets data and place for GPU memory, which the device of the interface may access like host memory. */
 static void set_device_data(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_proto_table *table)
 {
     int type, is_taken = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of protocols that UCX_PROTO_INFO asks for.
+ * The protocol tables that UCX_PROTO_INFO prints.
  */
 #ifndef CW_PROTO_INFO_H
 #define CW_PROTO_INFO_H
@@ -9,7 +9,7 @@
 
 #include "core/ep.h"
 
-/* Names one table. */
+/* Identifies one table. */
 struct cw_proto_table {
     enum cw_proto_operation operation;
     enum cw_protocol_data data;
@@ -19,9 +19,9 @@ struct cw_proto_table {
     int on_device;
 };
 
-/* The name of an operation in texts. */
+/* Display name of an operation. */
 const char *cw_proto_name(enum cw_proto_operation operation);
-/* Fills the rows of a table over a connection in its present state, or over a new one (NULL); returns how many. */
+/* Fills the rows of a table for a connection in its current state, or for a new one (NULL). Returns how many. */
 unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *iface, const struct cw_conn *conn,
                        const struct cw_proto_table *table, struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS]);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The protocols, in files by operation. To add one: its functions, a line
- * here, and its place in the tables of table.c, where those before it are asked first (docs/ARCHITECTURE.md,
- * "Protocols").
+ * The protocols, in files by operation. To add one: its functions, a line here, and an entry in the tables of table.c,
+ * which are searched in order (docs/ARCHITECTURE.md, "Protocols").
  */
 #ifndef CW_PROTO_PROTO_H
 #define CW_PROTO_PROTO_H
@@ -14,7 +13,7 @@ extern const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATION
 
 /* The row of single packets with a header of that length whose data are not copied; eager.c. */
 int cw_proto_zcopy_row(const struct cw_protocol_ask *ask, size_t header, struct cw_protocol_row *row);
-/* The query of a put or get that the system copies; put.c. */
+/* The query of a put or get that the kernel copies; put.c. */
 int cw_proto_copies_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row);
 
 extern const struct cw_protocol cw_proto_short;

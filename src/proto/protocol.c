@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of proto/protocol.h. docs/why/rendezvous.md and shared-memory.md tell where the constants come from.
+ * Implementation of proto/protocol.h. docs/why/rendezvous.md and docs/why/shared-memory.md explain the constants.
  */
 #include "proto/protocol.h"
 
@@ -34,7 +34,7 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     plan->short_end = cw_smaller(input->max_short + !input->lacks_short, cw_smaller(plan->rndv_min, plan->zcopy_min));
 }
 
-/* The cost of `row` for that length less the cost of `other`. */
+/* The cost of `row` minus that of `other`, for that length. */
 static double excess(const struct cw_protocol_row *row, const struct cw_protocol_row *other, size_t length)
 {
     return row->cost.fixed_ns - other->cost.fixed_ns + (row->cost.byte_ns - other->cost.byte_ns) * (double)length;
@@ -63,7 +63,7 @@ static void choose_at(const struct cw_protocol *const *table, const struct cw_pr
         }
         row.protocol = *table;
         if (row.first > at) {
-            last = cw_smaller(last, row.first - 1); /* the choice is made again from there on */
+            last = cw_smaller(last, row.first - 1); /* selection is repeated from there on */
         } else if (best->protocol == NULL) {
             *best = row;
         } else if (excess(best, &row, at) > 0) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of the protocol that carries a message, by its length: pure functions of the interface's numbers, the
- * settings and the connection's state. Each protocol of a table (src/proto) says for which lengths it offers itself.
- * The cheapest of these is taken, and of equally cheap ones the first in the table. docs/change/long-messages.md
- * explains the protocols.
+ * Protocol selection by message length: pure functions of the interface's limits, the settings and the connection's
+ * state. Each protocol of a table (src/proto) offers a range of lengths and a cost. The cheapest wins, and of equally
+ * cheap ones the first in the table. docs/change/long-messages.md explains the protocols.
  */
 #ifndef CW_PROTO_PROTOCOL_H
 #define CW_PROTO_PROTOCOL_H
@@ -24,34 +23,34 @@
 
 struct cw_protocol_input {
     size_t max_short;       /* payload */
-    uint8_t lacks_short;    /* not even a header goes by the short send */
+    uint8_t lacks_short;    /* not even a header fits the short send */
     size_t max_bcopy;
     size_t max_zcopy;      /* 0: the transport cannot send without a copy */
     size_t zcopy_min;      /* of the transport: a shorter message costs less with a copy */
     size_t max_registered; /* 0: the transport cannot send from registered memory */
     size_t max_placed;     /* 0: the transport cannot place payloads */
-    int memory;            /* the peer's memory can be reached, if the system allows it */
+    int memory;            /* the peer's memory can be reached, if the kernel permits it */
     int grows;             /* rendezvous gains less on a connection that moves much data */
     size_t rndv_thresh;    /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
     double latency_ns;     /* struct cw_limits */
     double bandwidth_bps;
     double overhead_ns;
-    const char *rndv_setting; /* the setting that the threshold comes from, for info texts */
+    const char *rndv_setting; /* name of the setting behind the threshold, for info output */
     uint8_t rndv_scheme;      /* enum cw_rndv_scheme */
-    uint8_t access;           /* the device reads and writes the peer's memory; the next members then hold as well */
+    uint8_t access;           /* the device reads and writes the peer's memory; then the next members are valid */
     double register_ns;       /* struct cw_domain_attr */
     double register_byte_ns;
     size_t rndv_fast_thresh;  /* RNDV_SEND_NBR_THRESH */
     size_t zcopy_thresh;
 };
 
-/* Lengths in bytes; each `min` is the first length for which its way is used. */
+/* Lengths in bytes; each `min` is the first length of its protocol. */
 struct cw_protocol_plan {
     size_t short_end; /* below: short */
     size_t zcopy_min; /* eager without a copy from here */
     size_t rndv_min;
     size_t rndv_fast_min; /* of sends with FAST_CMPL */
-    size_t rndv_late_min; /* at least this for lists of memory, and for active messages that are used in the packet */
+    size_t rndv_late_min; /* lower bound for lists of memory, and for active messages that are used in the packet */
     uint8_t rndv_forced;  /* the user set the threshold */
 };
 
@@ -66,30 +65,30 @@ enum cw_proto_operation {
     CW_PROTO_GET,
     CW_PROTO_AMO_POST,
     CW_PROTO_AMO_FETCH,
-    CW_PROTO_RNDV, /* the way of the bytes of an announced message, where a device can move them */
+    CW_PROTO_RNDV, /* how an announced message is moved, if a device can move it */
     CW_PROTO_OPERATIONS
 };
 
-/* How the program's data lies, as transports see it. */
+/* Layout of the program's data, as transports see it. */
 enum cw_protocol_data {
     CW_DATA_CONTIG,
-    CW_DATA_LIST,      /* of memory, with as many entries as one packet names */
+    CW_DATA_LIST,      /* of memory, with at most as many entries as one packet can hold */
     CW_DATA_SCATTERED, /* a list with more */
     CW_DATA_PACKED     /* packed by functions of the program */
 };
 
 enum cw_protocol_force { CW_FORCE_NONE, CW_FORCE_EAGER, CW_FORCE_RNDV };
 
-/* The abilities of one lane of the endpoint, with the tuning of its connection. */
+/* Capabilities of one lane of the endpoint, with the tuning of its connection. */
 struct cw_protocol_lane {
     struct cw_protocol_input input;
     const struct cw_protocol_plan *plan;
-    size_t max_piece; /* bytes that one packet takes */
-    size_t max_whole; /* bytes that one packet takes if they are used in place */
-    size_t eager_end; /* up to here eagerly, although the plan has rendezvous for it */
+    size_t max_piece; /* payload of one packet */
+    size_t max_whole; /* as max_piece, if the receiver uses them in place */
+    size_t eager_end; /* eager up to here, although the plan has rendezvous */
 };
 
-/* How the origin of a one-sided operation reaches the memory. */
+/* How the initiator of a one-sided operation reaches the memory. */
 enum cw_protocol_remote {
     CW_REMOTE_MAPPED = 1, /* by loads and stores */
     CW_REMOTE_COPIES = 2, /* by copies between the processes */
@@ -98,24 +97,25 @@ enum cw_protocol_remote {
     CW_REMOTE_ALL = 8
 };
 
-/* The input of protocols that are asked for their lengths. */
+/* Input of a protocol's query. */
 struct cw_protocol_ask {
-    const struct cw_protocol_lane *lanes; /* the first one is that of messages, which keeps their order */
+    const struct cw_protocol_lane *lanes; /* the first is the message lane, which keeps the order */
     unsigned num_lanes;                   /* at least 1 */
     size_t header;                        /* of a single packet, with the program's own */
-    size_t extra;                         /* the program's own, which counts for the threshold of rendezvous */
+    size_t extra;                         /* the program's own, counted for the threshold of rendezvous */
     uint8_t data;                         /* enum cw_protocol_data */
     uint8_t force;         /* enum cw_protocol_force; EAGER for a one-sided operation: within the call or not at all */
     uint8_t fast;          /* FAST_CMPL */
-    uint8_t used_in_place; /* the receiver reads a single packet where it lies: active messages */
+    uint8_t used_in_place; /* the receiver reads a single packet in place: active messages */
     uint8_t in_call;       /* the call itself sends, on an open endpoint with nothing queued */
     uint8_t remote;        /* enum cw_protocol_remote */
-    uint8_t registered;    /* the device knows our memory already; for a message: the program gave its handle */
+    uint8_t registered;    /* local memory is registered with the device; for a message: by a handle of the program */
     uint8_t on_device;     /* contiguous memory of a GPU that only its domain copies: at this end, for a put at the
-                            * owner's; a long message is announced, so that both ends copy while packets travel */
+                              target; a long message is announced, so that copies at both ends overlap with the transfer
+                              */
 };
 
-/* A lane that places a payload at the peer without a copy; NULL: none does. */
+/* A lane that places a payload at the peer without a copy; NULL: none. */
 static inline const struct cw_protocol_lane *cw_protocol_placing(const struct cw_protocol_ask *ask)
 {
     unsigned i;
@@ -137,53 +137,52 @@ struct cw_protocol_cost {
     double byte_ns;
 };
 
-/* Bytes that this processor moves where the memory is mapped, or that the system moves between processes. */
+/* Cost of bytes that this CPU moves in mapped memory, or that the kernel moves between processes. */
 #define CW_COST_MEMORY ((struct cw_protocol_cost){.fixed_ns = 20, .byte_ns = 0.1})
 #define CW_COST_SYSTEM ((struct cw_protocol_cost){.fixed_ns = 500, .byte_ns = 0.2})
-/* Each byte that goes through memory of the transport is copied once more, on that side. */
+/* Extra copy of each byte through a bounce buffer of the transport, on that side. */
 #define CW_COST_COPY_BYTE_NS 0.1
 
-/* A line of a table: lengths, and the protocol that carries them. */
+/* A row of a table: a range of lengths and its protocol. */
 struct cw_protocol_row {
     size_t first;
     size_t last; /* CW_PLAN_NEVER: no end */
     struct cw_protocol_cost cost;
-    int fixed; /* its first length is set or constant: a protocol behind it in the table does not take its place */
+    int fixed; /* its first length is set or constant: a later protocol of the table does not replace it */
     const char *way;
     const char *why;
     const struct cw_protocol *protocol;
 };
 
 struct cw_protocol {
-    /* Pure. Finds the lengths for which the protocol offers itself, with `way` and `why` for info texts. The row begins
-     * as one for all lengths at the cost of one packet. 0: none. */
+    /* Pure. Sets the lengths that the protocol offers, and `way` and `why` for info output. The row is initialized to
+     * all lengths at the cost of one packet. 0: offers none. */
     int (*query)(const struct cw_protocol_ask *ask, struct cw_protocol_row *row);
-    /* The first attempt to send (`send` of struct cw_request); it sets request->send if another function is to go on.
-     * NULL: the call itself sends, before there is a request; for CW_PROTO_RNDV: the receiver asks the sender for
-     * packets. */
+    /* The first attempt to send (`send` of struct cw_request); sets request->send if another function continues. NULL:
+     * the call itself sends, without a request; for CW_PROTO_RNDV: the receiver asks the sender for packets. */
     ucs_status_t (*start)(struct cw_request *request);
-    uint8_t announces; /* the receiver decides when the bytes come, so they need no credit */
-    uint8_t at_once;   /* complete when the transport has taken the bytes */
+    uint8_t announces; /* the receiver decides when the bytes arrive, so they need no credit */
+    uint8_t at_once;   /* complete once the transport has accepted the bytes */
     uint8_t reads;     /* for an announced message: the receiver's device reads the sender's memory, which the sender
                         * has registered */
 };
 
 #define CW_PROTOCOL_MAX_ROWS 8u
 
-/* The cost over that lane, with this many trips from one side to the other; the bandwidth may be unknown (0). */
+/* The cost over that lane, with this many one-way trips; the bandwidth may be unknown (0). */
 static inline struct cw_protocol_cost cw_protocol_cost(const struct cw_protocol_lane *lane, double trips)
 {
     return (struct cw_protocol_cost){.fixed_ns = trips * (lane->input.latency_ns + 2 * lane->input.overhead_ns),
                                      .byte_ns = (lane->input.bandwidth_bps > 0) ? 1e9 / lane->input.bandwidth_bps : 1};
 }
 
-/* Fills the rows for all lengths from 0 to CW_PLAN_NEVER: each length has the cheapest protocol of the table that
- * offers itself, and of equally cheap ones the first. Returns how many rows. The table ends with NULL, and the last
- * protocol of it offers itself for every length. */
+/* Fills the rows for all lengths from 0 to CW_PLAN_NEVER: each length gets the cheapest protocol that offers it, and of
+ * equally cheap ones the first in the table. Returns how many rows. The table ends with NULL, and its last protocol
+ * offers every length. */
 unsigned cw_protocol_rows(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask,
                           struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS]);
 
-/* Seconds that an operation of that length takes by these rows: finite, and growing with the length. */
+/* Estimated seconds of an operation of that length by these rows: finite, and growing with the length. */
 double cw_protocol_estimate(const struct cw_protocol_row *rows, unsigned count, size_t length);
 
 #endif

@@ -11,7 +11,7 @@
 #include "rndv/staging.h"
 
 /*
- * A put to memory that is mapped here, by stores. A put of plain bytes needs no request: the call carries it out
+ * A put to memory that is mapped here, by stores. A put of contiguous bytes needs no request: the call carries it out
  * (api/rma.c).
  */
 static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -31,8 +31,7 @@ static ucs_status_t mapped_start(struct cw_request *request)
     ucs_status_t status;
 
     if (cw_unlikely(to == NULL)) {
-        return UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol sees that as
-                                     * well */
+        return UCS_ERR_UNSUPPORTED; /* no longer registered; the next protocol selection takes that into account */
     }
     status = cw_rma_admit(cw_op_ep(request->ep)->rma, send->put.address, length, 1);
     if (status == UCS_OK) {
@@ -45,8 +44,8 @@ static ucs_status_t mapped_start(struct cw_request *request)
 const struct cw_protocol cw_proto_put_mapped = {.query = mapped_query, .start = mapped_start, .at_once = 1};
 
 /*
- * A put that the device of the lane carries out while the owner's processor does other work: straight out of the
- * program's memory where the device knows that memory, else through memory of the transport.
+ * A put by the device of the lane, without the target's CPU: zero copy from registered memory, else through bounce
+ * buffers of the transport.
  */
 static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
@@ -58,7 +57,8 @@ static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 
 static ucs_status_t access_go_on(struct cw_request *request);
 
-/* The attempt of a put of which an access over a further lane failed: all is written again, by the message lane. */
+/* The attempt of a put after an access over a further lane has failed: writes everything again over the message lane.
+ * */
 static ucs_status_t access_repeat(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -129,13 +129,13 @@ static ucs_status_t access_start(struct cw_request *request)
     }
     send->access->flags = flags;
     if (!cw_rkey_target(send->put.rkey, request->ep->conn, send->put.address, &to)) {
-        return UCS_ERR_IO_ERROR; /* the device could do this when it was asked */
+        return UCS_ERR_IO_ERROR; /* the device could do this when queried */
     }
     send->access->key = to.key;
     if (is_plain(send, request->ep->conn)) {
         part = (struct cw_mem_part){send->cursor.contig, send->cursor.length, cw_dt_memory_type(&send->cursor)};
         cw_access_use(send->access, &part, 0);
-        if (flags == 0) { /* other lanes know nothing of the fetches of the message lane */
+        if (flags == 0) { /* other lanes are not ordered behind the fetches of the message lane */
             cw_stripes_for_key(send->access, send->put.rkey, &part, 0,
                                request->ep->conn->iface->limits.access.max_put_zcopy);
         }
@@ -149,7 +149,7 @@ static ucs_status_t access_start(struct cw_request *request)
 
 const struct cw_protocol cw_proto_put_access = {.query = access_query, .start = access_start};
 
-/* A put that the system copies between the processes in the attempt, at every length (rma/cma.h). */
+/* A put that the kernel copies between the processes within the attempt, at every length (rma/cma.h). */
 int cw_proto_copies_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->cost = CW_COST_SYSTEM;
@@ -171,7 +171,7 @@ static ucs_status_t cma_start(struct cw_request *request)
 
 const struct cw_protocol cw_proto_put_cma = {.query = cw_proto_copies_query, .start = cma_start, .at_once = 1};
 
-/* A put that is announced; the owner's library receives it in place (docs/change/long-messages.md, rndv/send.c). */
+/* An announced put; the target receives it in place (docs/change/long-messages.md, rndv/send.c). */
 static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const struct cw_protocol_lane *lane = cw_protocol_placing(ask);
@@ -227,10 +227,9 @@ static ucs_status_t rndv_start(struct cw_request *request)
 const struct cw_protocol cw_proto_put_rndv = {.query = rndv_query, .start = rndv_start, .announces = 1};
 
 /*
- * A put in one packet, which the owner's library carries out: inline within the call, by a copy, or out of the
- * program's memory.
+ * A put in one packet, which the target's CPU carries out: inline within the call, by a copy, or zero copy.
  */
-/* The transport has taken the packet. */
+/* The transport has accepted the packet. */
 static ucs_status_t left(struct cw_request *request, enum cw_trace_way way)
 {
     struct cw_send *send = cw_request_state(request);
@@ -323,10 +322,10 @@ const struct cw_protocol cw_proto_put_zcopy = {.query = zcopy_query, .start = zc
 const struct cw_protocol cw_proto_put_copy = {.query = copy_query, .start = copy_start, .at_once = 1};
 
 /*
- * A put in several packets, each of which the owner's library carries out. Fits every put but one that must end within
- * its call.
+ * A put in several packets, each carried out by the target's CPU. Fits every put except one that must end within its
+ * call.
  */
-#define TURN_BYTES (256u << 10) /* sent before other requests get their turn */
+#define TURN_BYTES (256u << 10) /* sent before the put yields to other requests */
 
 static int pieces_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Announced messages (rendezvous): first whether a message is announced, then how the receiver has its bytes moved.
+ * Announced messages (rendezvous): the protocol that announces a message, then those that move its bytes.
  */
 #include "access/stripes.h"
 #include "config/config.h"
@@ -10,8 +10,7 @@
 #include "rndv/staging.h"
 
 /*
- * A message that is announced; the receiver decides how its bytes are moved (docs/change/long-messages.md,
- * rndv/send.c).
+ * An announced message; the receiver chooses how its bytes are moved (docs/change/long-messages.md, rndv/send.c).
  */
 
 static int is_forced(const struct cw_protocol_ask *ask)
@@ -94,8 +93,8 @@ static ucs_status_t announce_start(struct cw_request *request)
 const struct cw_protocol cw_proto_rendezvous = {.query = announce_query, .start = announce_start, .announces = 1};
 
 /*
- * An announced message that the receiver's device reads out of the sender's memory, which the announcement names, while
- * the sender's processor does other work. It takes two trips for the bytes and one to tell the sender.
+ * An announced message that the receiver's device reads from the sender's memory, which the announcement names, without
+ * the sender's CPU. Takes two one-way trips for the bytes and one to notify the sender.
  */
 
 static int read_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -157,7 +156,7 @@ const struct cw_protocol cw_proto_rndv_read = {.query = read_query, .start = rea
 
 /*
  * An announced message that devices of the sender write into the receiver's memory. The receiver registers this memory
- * for this message alone and names it to the sender. The sender waits for its devices and tells the receiver
+ * for this message alone and names it to the sender. The sender waits for its devices and notifies the receiver
  * (rndv/send_device.c). The right to write ends before the program gets its memory back, so a late write cannot reach
  * it.
  */
@@ -195,8 +194,8 @@ static ucs_status_t write_start(struct cw_request *request)
 const struct cw_protocol cw_proto_rndv_write = {.query = write_query, .start = write_start};
 
 /*
- * An announced message that comes in packets, over a lane whose device could move it: for memory that the device cannot
- * use, or a message too short for the cost of the device. Both sides copy each byte.
+ * An announced message sent in packets, over a lane whose device could move it: for memory that the device cannot use,
+ * or a message too short for the cost of the device. Both sides copy each byte.
  */
 
 static int packets_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The latest choices of a worker (proto/select.h). A choice depends on its key and on nothing else. If a choice with
- * another key has taken its slot, the worker chooses again.
+ * Cache of a worker's protocol selections (proto/select.h). A selection depends on its key and on nothing else. If
+ * another key has taken its slot, the worker selects again.
  */
 #include "proto/select.h"
 
@@ -22,7 +22,7 @@ struct key {
     uint32_t bits; /* data, force, and the bits of proto/select.h */
 };
 
-/* The rows of a table, as far as a choice needs them. */
+/* The rows of a table, reduced to what a selection needs. */
 struct rows {
     size_t last[CW_PROTOCOL_MAX_ROWS];
     const struct cw_protocol *protocols[CW_PROTOCOL_MAX_ROWS];
@@ -33,7 +33,7 @@ struct choice {
     struct rows rows;
 };
 
-/* The choice for a one-sided operation. */
+/* The selection for a one-sided operation. */
 struct choice_rma {
     const struct cw_iface *iface;
     size_t max_piece;
@@ -126,7 +126,7 @@ static inline int is_of(const struct key *a, const struct key *b)
            a->eager_end == b->eager_end && a->extra == b->extra && a->bits == b->bits;
 }
 
-/* `slot` is NULL if there is no memory to keep the choice in. */
+/* `slot` is NULL if the selection cannot be cached for lack of memory. */
 static CW_COLD const struct cw_protocol *choose(const struct ucp_ep *ep, const struct cw_send *send,
                                                 const struct key *key, struct choice *slot, size_t length)
 {
@@ -240,7 +240,7 @@ const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned ta
 
     if (cw_unlikely(data == CW_DATA_PACKED && (table % CW_REMOTE_ALL & CW_REMOTE_ACCESS) != 0 &&
                     cw_choice_is_flat(ep->conn, cursor))) {
-        data = CW_DATA_CONTIG; /* the device of the lane takes memory of the GPU as it takes the host's */
+        data = CW_DATA_CONTIG; /* the device of the lane accesses GPU memory like host memory */
     }
     return cw_choice_rma(ep, table, (uint32_t)data | force << 2 | bits, cursor->length);
 }

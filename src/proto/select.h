@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of the protocol that carries a send. The table of the operation (src/proto) is asked once for messages
- * that are alike and for connections in the same state; the worker keeps the answer for later messages.
+ * Protocol selection for a send. The table of the operation (src/proto) is evaluated once for similar messages and
+ * connections in the same state; the worker caches the result.
  */
 #ifndef CW_PROTO_SELECT_H
 #define CW_PROTO_SELECT_H
@@ -16,8 +16,8 @@ const struct cw_protocol *cw_choice(const struct ucp_ep *ep, const struct cw_sen
 /* Returns the protocol of stream data. The endpoint must be connected. */
 const struct cw_protocol *cw_choice_stream(const struct ucp_ep *ep, const struct cw_dt_cursor *cursor);
 
-/* Protocols of one-sided operations and of the transfer of announced messages. A table stands for one operation and one
- * way to reach the remote memory. `bits` is 0 for an atomic operation, which has no datatype. */
+/* Protocols of one-sided operations and of the transfer of announced messages. One table for each operation and each
+ * value of enum cw_protocol_remote. `bits` is 0 for an atomic operation, which has no datatype. */
 #define CW_CHOICE_TABLES ((CW_PROTO_OPERATIONS - CW_PROTO_PUT) * CW_REMOTE_ALL)
 
 static inline unsigned cw_choice_table(enum cw_proto_operation operation, unsigned remote)
@@ -30,7 +30,7 @@ static inline unsigned cw_choice_table(enum cw_proto_operation operation, unsign
 #define CW_CHOICE_REGISTERED (1u << 5)
 #define CW_CHOICE_ON_DEVICE  (1u << 6)
 
-/* Whether the data is contiguous memory that the device of the lane may reach by itself. */
+/* Whether the data is contiguous memory that the device of the lane may access itself. */
 int cw_choice_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor);
 
 const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits, size_t length);

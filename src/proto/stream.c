@@ -6,7 +6,7 @@
 #include "stream/stream.h"
 
 /*
- * Contiguous stream data that the call itself gives to the transport, or writes into a ring, without a request
+ * Contiguous stream data that the call itself passes to the transport, or writes into a ring, without a request
  * (cw_stream_send). An empty send ends in the call as well; nothing is sent then.
  */
 
@@ -24,8 +24,8 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
 const struct cw_protocol cw_proto_stream_short = {.query = short_query, .at_once = 1};
 
 /*
- * Stream data out of the program's contiguous memory, as long as more is left than one copied packet takes. A packet
- * ends at its largest size or at the end of the receiver's window.
+ * Zero-copy stream data from contiguous memory, as long as more is left than fits one copied packet. A packet ends at
+ * its largest size or at the end of the receiver's window.
  */
 
 static int zcopy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -50,7 +50,7 @@ static ucs_status_t zcopy_start(struct cw_request *request)
 const struct cw_protocol cw_proto_stream_zcopy = {.query = zcopy_query, .start = zcopy_start};
 
 /*
- * Stream data in one packet that is copied, if the receiver's window has room for it.
+ * Stream data in one packet that is copied, if it fits the receiver's window.
  */
 
 static int copy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
