@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implements mem/cache.h. The table is an array that is sorted by address, and no two registrations in it overlap, so
- * one binary search answers every question. A registration that overlaps with a new one leaves the table, and the new
- * one covers its range as well: a buffer that is used in parts ends up with one registration.
+ * Implements mem/cache.h. The table is an array sorted by address, and no two registrations in it overlap, so every
+ * lookup is one binary search. A registration that overlaps with a new one leaves the table, and the new one covers its
+ * range as well: a buffer that is used in parts ends up with one registration.
  */
 #include "mem/cache.h"
 
@@ -26,7 +26,7 @@ struct cw_cache {
     size_t space;
     uint64_t regions;      /* registrations that exist, in the table or not */
     uint64_t bytes;        /* bytes of these registrations */
-    uint64_t seen;         /* reported ranges that the cache has looked at */
+    uint64_t seen;         /* reported ranges that the cache has processed */
     struct cw_list unused;
 };
 
@@ -49,7 +49,7 @@ static uint64_t end_of(const struct cw_cached *cached)
     return cached->range.address + cached->range.length;
 }
 
-/* The place in the table of the first registration that ends behind this address. */
+/* Index of the first registration that ends behind this address. */
 static size_t search(const struct cw_cache *cache, uint64_t address)
 {
     size_t low = 0, high = cache->count, middle;
@@ -76,7 +76,7 @@ static void end(struct cw_cached *cached)
     free(cached);
 }
 
-/* The cache hands this registration out no more; it ends now, or when its last user puts it back. */
+/* Removes the registration from the table; it is deregistered now, or when its last user releases it. */
 static void take_out(struct cw_cache *cache, size_t at)
 {
     struct cw_cached *cached = cache->table[at];
@@ -99,8 +99,8 @@ static void drop(struct cw_cache *cache, uint64_t begin, uint64_t end)
     }
 }
 
-/* Drops the registrations of memory that the program has unmapped since the last look. Where a reported range is no
- * longer known, it may have been any memory, so the cache drops all registrations. */
+/* Drops the registrations of memory that the program has unmapped since the last check. If a report has been lost, any
+ * memory may be affected, so the cache drops all registrations. */
 static void look_at_reports(struct cw_cache *cache)
 {
     const uint64_t count = cw_unmapped_count();
@@ -140,7 +140,7 @@ static int shrink(struct cw_cache *cache)
     return 1;
 }
 
-/* 0: registrations that are in use fill the bounds. */
+/* 0: registrations in use exhaust the bounds. */
 static int make_space(struct cw_cache *cache, uint64_t length)
 {
     struct cw_cached **table;
@@ -164,7 +164,7 @@ static int make_space(struct cw_cache *cache, uint64_t length)
     return table != NULL;
 }
 
-/* Registers with at least these rights. NULL: the domain does not take this memory, or cannot take it now. */
+/* Registers with at least these rights. NULL: the domain cannot register this memory, or not now. */
 static const struct cw_memh *reg(struct cw_cache *cache, const struct cw_domain_range *range, unsigned rights)
 {
     void *address = (void *)(uintptr_t)range->address;
@@ -181,7 +181,7 @@ static const struct cw_memh *reg(struct cw_cache *cache, const struct cw_domain_
     return (status == UCS_OK) ? memh : NULL;
 }
 
-/* The range, extended by the registrations in the table that overlap with it; *rights_p gets their rights as well. */
+/* The range, extended by the registrations in the table that overlap with it; adds their rights to *rights_p. */
 static struct cw_domain_range joined(const struct cw_cache *cache, uint64_t begin, uint64_t end, unsigned *rights_p)
 {
     size_t at;
@@ -298,7 +298,7 @@ int cw_cache_shrink(struct cw_cache *cache)
     return shrank;
 }
 
-/* The first refusal of a context's device is worth a line: the program works, but its messages are copied. */
+/* Logs the first refusal of a context's device: the program works, but its messages are copied. */
 static void tell_refused(struct cw_domain *domain, size_t length, ucs_status_t status)
 {
     const size_t limit = domain->attr.pins ? cw_memory_lock_limit() : SIZE_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds the memory domain that carries out a copy. Copies within the host's memory come here only from callers that do
- * not look at the memory type; callers that know the type copy such memory by themselves.
+ * Finds the memory domain that carries out a copy. Copies within host memory are requested only by callers that do not
+ * check the memory type; others copy host memory themselves.
  */
 #include "mem/copy.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implements mem/device.h. The kept registrations are few, so a walk over the list finds one.
+ * Implements mem/device.h. Few registrations are cached, so lookup is a linear search.
  */
 #include "mem/device.h"
 
@@ -19,9 +19,9 @@ struct cw_device_regs {
     struct cw_domain *domain;
     struct cw_cache_limits limits;
     struct cw_list retained;
-    uint64_t count; /* registrations that exist, kept or not, */
+    uint64_t count; /* registrations that exist, cached or not, */
     uint64_t bytes; /* and their bytes */
-    int is_refused; /* atomic: the device takes no dma-buf */
+    int is_refused; /* atomic: the device does not support dma-bufs */
 };
 
 /* ---- the log ---- */
@@ -30,10 +30,10 @@ static const char device_helps[] =
     "the device or its driver in the kernel takes no dma-buf: a driver that does, or the "
     "kernel module nvidia_peermem where it exists, would help";
 
-/* Each reason is told once. */
+/* Logs each reason once. */
 static void tell(const struct cw_domain *domain, const char *what, const char *why)
 {
-    static const char *told[MOST_REASONS]; /* atomic: reasons that were told */
+    static const char *told[MOST_REASONS]; /* atomic: reasons already logged */
     const char *expected;
     unsigned i;
 
@@ -128,7 +128,7 @@ static ucs_status_t reg(struct cw_device_regs *regs, const struct order *order, 
     return status;
 }
 
-/* Finds the domain of that memory, and the allocation. 0: devices of fabrics cannot have it. */
+/* Finds the domain of that memory, and the allocation. 0: fabric devices cannot reach it. */
 static int look(const struct cw_device_regs *regs, ucs_memory_type_t type, const void *memory, size_t length,
                 struct order *order, struct cw_md_span *span)
 {
@@ -153,9 +153,9 @@ ucs_status_t cw_device_regs_apart(struct cw_device_regs *regs, ucs_memory_type_t
     return reg(regs, &order, memh_p);
 }
 
-/* ---- what is kept ---- */
+/* ---- cache ---- */
 
-/* Locked, like the next ones. */
+/* The lock is held, also for the next ones. */
 static void end(struct cw_device_reg *retained)
 {
     struct cw_device_regs *regs = retained->regs;
@@ -182,7 +182,7 @@ static int overlaps(const struct cw_device_reg *retained, const struct cw_md_spa
 }
 
 /* The registration of that memory. Others that overlap with it are of memory that was freed, or of other bytes of
- * mapped memory, and leave the list; `rights_p` gets the rights that a new one should have. */
+ * mapped memory, and leave the list; `rights_p` returns the rights that a new one should have. */
 static struct cw_device_reg *find(struct cw_device_regs *regs, const struct cw_md *md, const struct cw_md_span *span,
                                   unsigned *rights_p)
 {
@@ -204,7 +204,7 @@ static struct cw_device_reg *find(struct cw_device_regs *regs, const struct cw_m
     return NULL;
 }
 
-/* Ends the unused registrations of memory that the program has freed. */
+/* Evicts the unused registrations of memory that the program has freed. */
 static void sweep(struct cw_device_regs *regs)
 {
     struct cw_device_reg *retained, *next;
@@ -221,7 +221,7 @@ static void sweep(struct cw_device_regs *regs)
     }
 }
 
-/* Ends the unused registration whose last use is longest ago; 0: there is none. */
+/* Evicts the least recently used registration that is not in use. 0: there is none. */
 static int shrink(struct cw_device_regs *regs)
 {
     struct cw_device_reg *retained;

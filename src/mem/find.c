@@ -14,7 +14,7 @@ const struct cw_md *cw_md_of_type(ucs_memory_type_t type)
     for (i = 0; cw_mds[i] != NULL; i++) {
         if ((unsigned)type >= UCS_MEMORY_TYPE_UNKNOWN ||
             (cw_mds[i]->only != 0 && !(cw_mds[i]->only & CW_MEMORY_BIT(type)))) {
-            continue; /* a query may look for a driver */
+            continue; /* a query may search for a driver */
         }
         cw_mds[i]->query(cw_mds[i], &attr);
         if (attr.copies & CW_MEMORY_BIT(type)) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of the host, which processors read and write. Memory that is allocated to be shared has a page of words behind
- * it, the trailer (os/memory.h), which confirms the keys that name the memory. A peer reaches all other memory through
- * its owner, or by copies of the system.
+ * Host memory. Memory allocated to be shared has a page of words behind it, the trailer (os/memory.h), which confirms
+ * the keys that name the memory. A peer reaches all other memory through the target, or by copies of the kernel.
  */
 #include "base/bytes.h"
 #include "base/log.h"
@@ -33,7 +32,7 @@ static void host_release(const struct cw_md *md CW_UNUSED, struct cw_memory *mem
 
 static ucs_status_t host_register(const struct cw_md *md CW_UNUSED, void *address, size_t length)
 {
-    (void)address, (void)length; /* the system pages the memory in when it is touched */
+    (void)address, (void)length; /* the kernel pages the memory in on access */
     return UCS_OK;
 }
 
@@ -95,7 +94,7 @@ static ucs_status_t host_attach(const struct cw_md *md CW_UNUSED, const struct c
 
 static ucs_memory_type_t host_type_of(const struct cw_md *md CW_UNUSED, const void *ptr, size_t length)
 {
-    (void)ptr, (void)length; /* all memory that no other domain knows */
+    (void)ptr, (void)length; /* all memory that no other domain recognizes */
     return UCS_MEMORY_TYPE_HOST;
 }
 

@@ -7,12 +7,12 @@
 
 #include "mem/md.h"
 
-/* NULL behind the last one. */
+/* Ends with NULL. */
 extern const struct cw_md *const cw_mds[];
 
 /* The domain that copies memory of that type, or NULL; for memory of the host it is cw_md_host. */
 const struct cw_md *cw_md_of_type(ucs_memory_type_t type);
-/* The type of this memory, as far as a domain knows its addresses; otherwise UCS_MEMORY_TYPE_HOST. */
+/* The type of this memory, or UCS_MEMORY_TYPE_HOST if no domain recognizes its addresses. */
 ucs_memory_type_t cw_md_find(const void *ptr, size_t length);
 
 #endif

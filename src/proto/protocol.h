@@ -111,8 +111,7 @@ struct cw_protocol_ask {
     uint8_t remote;        /* enum cw_protocol_remote */
     uint8_t registered;    /* local memory is registered with the device; for a message: by a handle of the program */
     uint8_t on_device;     /* contiguous memory of a GPU that only its domain copies: at this end, for a put at the
-                              target; a long message is announced, so that copies at both ends overlap with the transfer
-                              */
+                              target; a long message is announced, so that copies at both ends overlap with transfer */
 };
 
 /* A lane that places a payload at the peer without a copy; NULL: none. */
