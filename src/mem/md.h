@@ -53,8 +53,7 @@ struct cw_md_copy {
 enum cw_md_form {
     CW_MD_HERE = 1, /* by its address, within one process */
     CW_MD_HANDLE = 2, /* by a handle of the driver */
-    CW_MD_PASSED = 3  /* by descriptors passed beside the name: the allocation is one or several pieces of equal length,
-                         each with a descriptor */
+    CW_MD_PASSED = 3  /* by descriptors passed beside the name, one for each of the equal pieces of the allocation */
 };
 
 #define CW_MD_MOST_PIECES 32u
@@ -153,13 +152,13 @@ struct cw_md {
     void (*unshare)(const struct cw_md *md, struct cw_memory *memory);
 
     /*
-     * Direct copies from device memory of a peer on this host, without bounce buffers. All four are NULL if
-     * unsupported. give_name: `peer` is the peer's process, possibly this one. The caller closes the descriptors of the
-     * name. 0: the memory cannot be named to that process; the reason is logged once. open: maps these bytes for a copy
-     * to `to`, until `shut`. The name and the descriptors come from the peer and are untrusted, except that the range
-     * lies in the allocation; the descriptors remain the caller's. `peer` comes from the kernel. UCS_ERR_UNREACHABLE:
-     * it cannot be mapped. Mappings are cached, up to a bound. forget: a connection to that process is gone: closes its
-     * cached mappings that are not in use.
+     * Direct copies from device memory of a peer on this host, without bounce buffers. All four are NULL if it has none.
+     * give_name: `peer` is the peer's process, possibly this one. The caller closes the descriptors of the name. 0: the
+     * memory cannot be named to that process; the reason is logged once.
+     * open: maps these bytes for a copy to `to`, until `shut`. The name and the descriptors come from the peer and are
+     * untrusted, except that the range lies in the allocation; the descriptors remain the caller's. `peer` comes from
+     * the kernel. UCS_ERR_UNREACHABLE: it cannot be mapped. Mappings are cached, up to a bound.
+     * forget: a connection to that process is gone: closes its cached mappings that are not in use.
      */
     const char *peer_tls; /* its name in UCX_TLS for memory of other processes */
     int (*give_name)(const struct cw_md *md, const void *ptr, size_t length, uint32_t peer, struct cw_md_name *name);

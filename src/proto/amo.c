@@ -79,8 +79,7 @@ static void access_ended(struct cw_request *request, ucs_status_t status)
     struct cw_access *access = device->access;
 
     cw_list_remove(&request->link);
-    if (status == UCS_OK && device->loops && access->result != device->expected) { /* another initiator changed the word
-                                                                                      */
+    if (status == UCS_OK && device->loops && access->result != device->expected) { /* changed by another initiator */
         device->expected = access->result;
         access->all_begun = 0;
         cw_list_add_head(&cw_op_ep(request->ep)->rma->queue, &request->link);

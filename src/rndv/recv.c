@@ -24,8 +24,7 @@
 
 #define SHARE_BYTES (128u << 10)
 #define ALONE_BYTES (256u << 10) /* up to this length one side copies as fast as two, if it has nothing else to copy */
-#define CALL_BYTES  (16u << 10)  /* progress copies longer messages after it has handled the packets that have arrived
-                                    */
+#define CALL_BYTES  (16u << 10)  /* progress copies longer messages after it has handled all packets that arrived */
 #define QUIESCE_NS  UINT64_C(20000000)
 
 enum phase { WAITING, COPYING, RECEIVING, MOVING, NAMING, IPC, CHUNKS };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of the binary interface of the CUDA driver (libcuda.so.1) that the library uses: names, numbers, parameters.
- * The build needs no file of NVIDIA. CUDA_CALLS lists the functions; the table of pointers is made from it, and the
- * tests' stand-in for the driver declares with it the functions that it implements.
+ * The part of the CUDA driver ABI (libcuda.so.1) that the library uses: names, numbers, parameters. The build needs no
+ * file of NVIDIA. CUDA_CALLS lists the functions; the table of pointers and the declarations of the tests' mock driver
+ * are generated from it.
  */
 #ifndef CW_MEM_CUDA_ABI_H
 #define CW_MEM_CUDA_ABI_H
@@ -73,7 +73,7 @@ enum {
 enum {
     CUDA_POINTER_CONTEXT = 1,  /* cuda_context; NULL for pools and mapped allocations */
     CUDA_POINTER_MEMORY_TYPE = 2,  /* unsigned; 0: the driver does not know the address */
-    CUDA_POINTER_BUFFER_ID = 7,  /* unsigned long long; unique in the process for all time */
+    CUDA_POINTER_BUFFER_ID = 7,  /* unsigned long long; unique in the process, never reused */
     CUDA_POINTER_IS_MANAGED = 8,  /* unsigned */
     CUDA_POINTER_ORDINAL = 9,  /* int; number of the device */
     CUDA_POINTER_RANGE_START = 11, /* void * */
@@ -91,17 +91,18 @@ enum {
     CUDA_EVENT_DISABLE_TIMING = 2,
     CUDA_HOST_PORTABLE = 1, /* pinned for all contexts */
     CUDA_MANAGED_GLOBAL = 1,
-    CUDA_IPC_LAZY_PEERS = 1, /* a device opens memory of another one, too */
+    CUDA_IPC_LAZY_PEERS = 1, /* also opens memory of another device */
     CUDA_HANDLE_DESCRIPTOR = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
     CUDA_LOCATION_DEVICE = 1,
-    CUDA_WRITE_32 = 2, /* CUstreamBatchMemOpType: a word is written when the stream comes to it */
+    CUDA_WRITE_32 = 2, /* CUstreamBatchMemOpType: the stream writes a word */
     CUDA_WRITE_64 = 5,
     CUDA_ACCESS_READ_WRITE = 3,
     CUDA_RANGE_DMABUF = 1, /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
-    CUDA_POINTER_SYNC_MEMOPS = 6  /* an attribute that is set, unsigned: functions that seem synchronous are so */
+    CUDA_POINTER_SYNC_MEMOPS = 6  /* an attribute to set, unsigned: makes all synchronous memory functions truly
+                                     synchronous */
 };
 
-/* CALL(function of the table, symbol, parameters). Every function answers with a CUresult. */
+/* CALL(function of the table, symbol, parameters). Every function returns a CUresult. */
 #define CUDA_CALLS(CALL)                                                                                               \
     CALL(device_count, cuDeviceGetCount, (int *count))                                                                 \
     CALL(pointer_attributes, cuPointerGetAttributes, (unsigned count, int *attributes, void **data, cuda_ptr ptr))     \
@@ -128,7 +129,7 @@ enum {
     CALL(free, cuMemFree_v2, (cuda_ptr ptr))                                                                           \
     CALL(error_name, cuGetErrorName, (int result, const char **name))
 
-/* Functions that older drivers, or those of some systems, lack. */
+/* Functions that older drivers, or drivers of some systems, lack. */
 #define CUDA_CALLS_OPTIONAL(CALL)                                                                                      \
     CALL(copy_rows, cuMemcpy2DAsync_v2, (const struct cuda_rows *rows, cuda_stream stream))                            \
     CALL(operate, cuStreamBatchMemOp_v2,                                                                               \

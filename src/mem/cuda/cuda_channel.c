@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The library's own streams, two for each context. A program may destroy a context at any time, and its streams with
- * it, so each use first makes sure that the context still exists; the library does not touch the streams of a destroyed
- * one. Primary contexts are retained, once, so that they last.
+ * it, so each use first verifies that the context still exists; the library never uses the streams of a destroyed one.
+ * Primary contexts are retained, once, to keep them alive.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "mem/cuda/cuda.h"
 #include "os/lock.h"
 
-#define MAX_CHANNELS 64 /* contexts in use at a time; a further one takes the place of the oldest */
+#define MAX_CHANNELS 64 /* contexts in use at a time; a further one replaces the oldest */
 #define MAX_DEVICES  64
 
 static struct known {
@@ -20,7 +20,7 @@ static struct known {
     struct cuda_channel primary[MAX_DEVICES]; /* without streams */
 } known_of[CUDA_KINDS];
 
-/* A number that tells contexts apart, or 0: the context is destroyed. Drivers before CUDA 12 only know whether a handle
+/* A number that identifies the context. 0: the context is destroyed. Drivers before CUDA 12 only know whether a handle
  * is valid. */
 static unsigned long long id_of(const struct cuda_driver *cuda, cuda_context context)
 {
@@ -41,7 +41,7 @@ static int is_current_of(const struct cuda_driver *cuda, int device, cuda_contex
            cuda->context_device(&current) == CUDA_OK && current == device;
 }
 
-/* The table is locked. */
+/* The lock is held. */
 static int primary_of(const struct cuda_driver *cuda, int device, cuda_context *context_p)
 {
     struct known *known = &known_of[cuda->kind->number];
@@ -64,8 +64,8 @@ static int primary_of(const struct cuda_driver *cuda, int device, cuda_context *
     return CUDA_OK;
 }
 
-/* A context that is destroyed takes what was allocated in it along, and no later buffer gets the id of one of those; so
- * a context of which a buffer is known is the one that it was. */
+/* Destroying a context frees its allocations, and buffer ids are never reused; so a context with a known live buffer is
+ * still the same one. */
 static int is_proved(const struct cuda_channel *channel, const struct cuda_range *range)
 {
     return range->context != NULL && range->buffer_id != 0 &&
@@ -79,7 +79,7 @@ static void note(struct cuda_channel *channel, const struct cuda_range *range)
     }
 }
 
-/* The table is locked. NULL: there is none. */
+/* The lock is held. NULL: there is none. */
 static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_context context,
                                        const struct cuda_range *range)
 {
@@ -101,7 +101,7 @@ static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_cont
     return NULL;
 }
 
-/* The table is locked, and the context is current. */
+/* The lock is held, and the context is current. */
 static int channel_new(const struct cuda_driver *cuda, cuda_context context, const struct cuda_range *range,
                        struct cuda_channel *channel)
 {

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Copies that are complete when the call returns. They run on a stream of the library that does not wait for the
- * program's work on the default stream; the program makes sure that its data is ready before it sends, as everywhere in
- * UCP.
+ * program's work on the default stream; the program ensures that its data is ready before it sends, as always in UCP.
  */
 #include "mem/cuda/cuda.h"
 #include "mem/cuda/cuda_short.h"
 
-/* The driver does not know freed memory any more and would take it for memory of the host, so one side must be memory
- * of a GPU. */
+/* The driver would treat freed memory as host memory, so one side must be GPU memory. */
 static int find_side(const struct cuda_driver *cuda, const void *to, const void *from, struct cuda_range *range)
 {
     cw_cuda_range_of(cuda, to, range);
@@ -54,7 +52,7 @@ ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *
     return finish(cuda, stream, "a copy failed", result);
 }
 
-/* A driver without copies of rows copies short ranges as long ones. */
+/* Without 2D copies in the driver, short ranges are copied like long ones. */
 static ucs_status_t copy_one_way(const struct cuda_driver *cuda, void *to, const void *from, size_t length, int inwards)
 {
     const void *device = inwards ? to : from;

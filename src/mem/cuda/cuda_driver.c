@@ -71,7 +71,7 @@ static int has_device(const struct cuda_driver *driver)
     return result == CUDA_NOT_INITIALIZED || (result == CUDA_OK && count > 0);
 }
 
-/* The table is locked. */
+/* The lock is held. */
 static void look(const struct cuda_kind *kind)
 {
     struct cuda_driver *table = &drivers[kind->number].table;
@@ -92,7 +92,7 @@ static void look(const struct cuda_kind *kind)
     if (has_device(table)) {
         __atomic_store_n(&drivers[kind->number].driver, table, __ATOMIC_RELEASE);
     } else {
-        drivers[kind->number].seen = 0; /* it may have one later */
+        drivers[kind->number].seen = 0; /* a device may appear later */
     }
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slots of the domains of GPUs (mem/md.h), of CUDA and ROCm: they find the driver and do the rest with the code
- * that both kinds share. Where there is no driver no slot is called but query, type_of and forget, or those that a peer
- * can cause to fail. A key does not tell where memory of the domain lies; peers on this host ask its owner for the name
- * (cuda_peer.c), and others get the bytes from it.
+ * The slots of the GPU memory domains (mem/md.h), CUDA and ROCm: they find the driver and call the code that both kinds
+ * share. Without a driver only query, type_of and forget are called, or slots that a peer can cause to fail. A key
+ * contains no address of GPU memory; peers on this host request the name from the target (cuda_peer.c), and others get
+ * the bytes from it.
  */
 #include "mem/cuda/cuda_md.h"
 
@@ -30,8 +30,7 @@ static void slot_query(const struct cw_md *md, struct cw_md_attr *attr)
     *attr = (struct cw_md_attr){.allocates = types, .registers = types, .copies = types, .trusts_types = 1};
 }
 
-/* Asks about each range, as the driver reports pieces that the program mapped one behind the other as separate
- * ranges. */
+/* Queries each range, because the driver reports pieces that the program mapped contiguously as separate ranges. */
 static ucs_memory_type_t slot_type_of(const struct cw_md *md, const void *ptr, size_t length)
 {
     const struct cuda_driver *cuda = driver_of(md);

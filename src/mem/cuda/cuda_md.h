@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of NVIDIA GPUs as a memory domain (docs/why/gpu-memory.md). It has no memory types until the program
- * itself has loaded the driver. Listed in mem/registry.c.
+ * Memory domain of NVIDIA GPUs (docs/why/gpu-memory.md). It has no memory types until the program itself has loaded the
+ * driver. Listed in mem/registry.c.
  */
 #ifndef CW_MEM_CUDA_MD_H
 #define CW_MEM_CUDA_MD_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of peers on this host. Within a process an address is enough, and the driver confirms that it still belongs to
- * the allocation that the peer means. Memory of another process is opened by a handle of the driver. Opened memory is
- * kept, because opening takes longer than most copies; a peer that has freed an allocation and has got another one at
- * the same address names another number, and what is kept of the old one is closed first.
+ * Memory of peers on this host. Within a process an address suffices, and the driver confirms that it still belongs to
+ * the allocation in the name. Memory of another process is opened by a handle of the driver. Opened memory is cached,
+ * because opening takes longer than most copies; a new allocation of the peer at the same address has another number,
+ * and the cached mapping of the old one is closed first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +24,11 @@ _Static_assert(sizeof(((struct cw_md_name *)0)->handle) == sizeof(struct cuda_ip
 
 /* An allocation of a peer that is open in a context of this process. */
 struct opened {
-    struct cw_list link; /* the last used one is the last */
+    struct cw_list link; /* most recently used last */
     uint32_t peer;
     uint64_t process, buffer, start;
     struct cuda_ipc_handle handle;
-    size_t size;    /* of pieces that are mapped; 0: the memory was opened by its handle */
+    size_t size;    /* of mapped pieces; 0: opened by a handle */
     unsigned count; /* of these pieces */
     cuda_context context;
     unsigned long long id;
@@ -48,7 +48,7 @@ static struct known {
     } names[MOST_NAMES];
 } known_of[CUDA_KINDS];
 
-/* The table is locked. A forked child has another number, and none of the names. */
+/* The lock is held. A forked child gets another number and drops the inherited names. */
 static uint64_t number_of_process(struct known *known)
 {
     if (known->pid != cw_memory_process()) {
@@ -73,10 +73,10 @@ static const char export_helps[] = "mapped segments (PYTORCH_CUDA_ALLOC_CONF=exp
 static const char uneven_helps[] = "mapped segments have one for messages in at most 32 mapped pieces of equal length";
 static const char managed_helps[] = "managed memory is shared with no other process";
 
-/* Each reason is told once. */
+/* Logs each reason once. */
 static void tell_nameless(const struct cuda_driver *cuda, const char *why, int result)
 {
-    static const char *told[4]; /* atomic: reasons that were told */
+    static const char *told[4]; /* atomic: reasons already logged */
     const char *expected;
     unsigned i;
 
@@ -94,7 +94,7 @@ static void tell_nameless(const struct cuda_driver *cuda, const char *why, int r
             cw_cuda_driver_error(cuda, result), cuda->kind->allocators, why);
 }
 
-/* The table is locked. */
+/* The lock is held. */
 static int handle_of(const struct cuda_driver *cuda, const struct cuda_range *range, struct cuda_ipc_handle *handle)
 {
     struct known *known = &known_of[cuda->kind->number];
@@ -118,7 +118,7 @@ static int handle_of(const struct cuda_driver *cuda, const struct cuda_range *ra
     return result;
 }
 
-/* Whether the range was mapped by the program; then the name is complete, or the reason why there is none is told. */
+/* Whether the range was mapped by the program; then the name is complete, or the reason for its absence is logged. */
 static int is_mapped(const struct cuda_driver *cuda, const struct cuda_range *range, const void *ptr, size_t length,
                      struct cw_md_name *name)
 {
@@ -142,7 +142,7 @@ static int is_mapped(const struct cuda_driver *cuda, const struct cuda_range *ra
     }
 }
 
-/* The table is locked. */
+/* The lock is held. */
 static void name_for_other(const struct cuda_driver *cuda, const struct cuda_range *range, const void *ptr,
                            size_t length, struct cw_md_name *name)
 {
@@ -203,7 +203,7 @@ static void tell_closed(const struct cuda_driver *cuda, uint32_t peer, int resul
     }
 }
 
-/* The table is locked. A destroyed context has closed what a handle opened, but not what is mapped. */
+/* The lock is held. Destroying a context has closed memory opened by a handle, but not mapped pieces. */
 static void opened_free(const struct cuda_driver *cuda, struct opened *opened)
 {
     cw_list_remove(&opened->link);
@@ -217,7 +217,7 @@ static void opened_free(const struct cuda_driver *cuda, struct opened *opened)
     free(opened);
 }
 
-/* The table is locked. Closes memory of that peer that is not in use; start 0: all of it, else an allocation there. */
+/* The lock is held. Closes unused mappings of that peer's memory; start 0: all, else the allocation at that address. */
 static void close_unused(const struct cuda_driver *cuda, uint32_t peer, uint64_t start)
 {
     struct known *known = &known_of[cuda->kind->number];
@@ -233,7 +233,7 @@ static void close_unused(const struct cuda_driver *cuda, uint32_t peer, uint64_t
     }
 }
 
-/* The table is locked. Closes what was not used for the longest time. */
+/* The lock is held. Evicts the least recently used mapping. */
 static void make_space(const struct cuda_driver *cuda)
 {
     struct known *known = &known_of[cuda->kind->number];
@@ -248,7 +248,7 @@ static void make_space(const struct cuda_driver *cuda)
     }
 }
 
-/* The table is locked. */
+/* The lock is held. */
 static struct opened *find(struct known *known, const struct cw_md_name *name, uint32_t peer,
                            const struct cuda_channel *channel)
 {
@@ -266,7 +266,7 @@ static struct opened *find(struct known *known, const struct cw_md_name *name, u
     return NULL;
 }
 
-/* The table is locked, and the context of the channel is current. */
+/* The lock is held, and the context of the channel is current. */
 static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw_md_name *name, uint32_t peer,
                                  const struct cuda_channel *channel, int device)
 {
@@ -284,7 +284,7 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
                            .context = channel->context,
                            .id = channel->id};
     memcpy(&opened->handle, name->handle, sizeof(opened->handle));
-    close_unused(cuda, peer, name->start); /* the driver opens an address of a process once */
+    close_unused(cuda, peer, name->start); /* the driver opens an address of a process only once */
     while (known->count >= MOST_RETAINED) {
         const unsigned before = known->count;
 
@@ -310,7 +310,7 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
     return opened;
 }
 
-/* Opened memory must have as many bytes as the peer says. The driver has confirmed the size of pieces already. */
+/* Opened memory must be as large as the peer claims. The driver has already verified the size of pieces. */
 static int has_bytes(const struct cuda_driver *cuda, const struct opened *opened, uint64_t offset, size_t length)
 {
     struct cuda_range range;
@@ -323,7 +323,7 @@ static int has_bytes(const struct cuda_driver *cuda, const struct opened *opened
            holds(&range, opened->base + offset, length);
 }
 
-/* The table is locked. */
+/* The lock is held. */
 static ucs_status_t use(const struct cuda_driver *cuda, struct opened *opened, const struct cw_md_name *name,
                         size_t length, struct cw_md_window *window)
 {
@@ -397,7 +397,7 @@ ucs_status_t cw_cuda_open(const struct cuda_driver *cuda, const struct cw_md_nam
                           size_t length, struct cw_md_window *window)
 {
     if (name->type != cuda->kind->device && name->type != cuda->kind->managed) {
-        return UCS_ERR_UNREACHABLE; /* memory of a GPU of another kind */
+        return UCS_ERR_UNREACHABLE; /* GPU memory of another kind */
     }
     return (peer == cw_memory_process()) ? open_here(cuda, name, length, window)
                                          : open_other(cuda, name, peer, to, length, window);

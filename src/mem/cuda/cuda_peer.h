@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Behind the slots of a domain for memory of peers on this host (mem/md.h).
+ * Implements the slots for memory of peers on this host (mem/md.h).
  */
 #ifndef CW_MEM_CUDA_PEER_H
 #define CW_MEM_CUDA_PEER_H

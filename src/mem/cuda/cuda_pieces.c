@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Implementation of mem/cuda/cuda_pieces.h. The sender exports descriptors for each message and closes them at once,
- * since an open descriptor keeps memory that the program has released. The receiver keeps what it has mapped
- * (cuda_peer.c). A piece that is mapped has no number of its own that lasts, so the numbers of the mappings stand for
- * the allocation: pieces that the program maps later at that place have others.
+ * since an open descriptor keeps memory alive that the program has released. The receiver caches its mappings
+ * (cuda_peer.c). A mapped piece has no permanent number, so the numbers of the mappings identify the allocation: pieces
+ * mapped later at the same address have others.
  */
 #include "mem/cuda/cuda_pieces.h"
 
@@ -19,7 +19,7 @@ static int has_calls(const struct cuda_driver *cuda)
 
 /* ---- names ---- */
 
-/* Drivers that do not tell mappings tell pieces as ranges. */
+/* Drivers that do not report mappings report pieces as ranges. */
 int cw_cuda_mapping_at(const struct cuda_driver *cuda, uintptr_t at, struct cuda_range *range)
 {
     int attributes[] = {CUDA_POINTER_MAPPING_SIZE, CUDA_POINTER_MAPPING_START};
@@ -100,7 +100,7 @@ enum cuda_pieces cw_cuda_pieces_name(const struct cuda_driver *cuda, const void 
 
 /* ---- memory of peers ---- */
 
-/* Maps one piece. A descriptor of anything else, and a piece of another length, is for the driver to refuse. */
+/* Maps one piece. The driver rejects a descriptor of anything else, and a piece of another length. */
 static int map_piece(const struct cuda_driver *cuda, cuda_ptr at, size_t length, int fd)
 {
     cuda_piece piece = 0;
@@ -108,7 +108,7 @@ static int map_piece(const struct cuda_driver *cuda, cuda_ptr at, size_t length,
 
     if (result == CUDA_OK) {
         result = cuda->piece_map(at, length, 0, piece, 0);
-        (void)cuda->piece_release(piece); /* the mapping keeps the memory */
+        (void)cuda->piece_release(piece); /* the mapping keeps the memory alive */
     }
     return result;
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The driver has two engines for a copy to a device. Bytes that fit a command (less than 32 KiB) go with the command to
- * the engine that also runs kernels. Where several processes use a GPU that engine belongs to one process at a time,
- * and each such copy waits until the engine is given from one process to another, which takes longer than all else. The
- * copy engine serves several processes at once; the driver takes it for copies of several rows. So a short range is
- * copied as two rows, which lie apart in the pinned buffer and side by side on the device. A word is not copied but
- * written by the stream itself.
+ * the engine that also runs kernels. If several processes use a GPU, that engine is time-sliced between them, and each
+ * such copy waits for its slice, which dominates its latency. The copy engine serves several processes at once; the
+ * driver uses it for 2D copies. So a short range is copied as two rows, which are separate in the pinned buffer and
+ * adjacent on the device. A word is not copied but written by the stream itself.
  *
- * The stream writes a flag to the pinned buffer behind each copy. The processor waits for the flag, which comes sooner
- * than the driver's answer.
+ * The stream writes a flag to the pinned buffer after each copy. The CPU polls the flag, which arrives sooner than the
+ * driver's completion.
  */
 #include "mem/cuda/cuda_short.h"
 
@@ -19,13 +18,13 @@
 #include "mem/cuda/cuda_staging.h"
 #include "os/clock.h"
 
-#define FLAG_SPACE   ((size_t)64) /* the flag lies in front of the bytes, in a cache line of its own */
-#define ROW_SPACE    ((size_t)64) /* so much further apart than their length are two rows, so that they stay two */
+#define FLAG_SPACE   ((size_t)64) /* the flag precedes the bytes, in a cache line of its own */
+#define ROW_SPACE    ((size_t)64) /* gap between the two rows, so that the driver does not merge them */
 #define BUFFER       (FLAG_SPACE + CUDA_SHORT_MOST + 2 * ROW_SPACE)
-#define LOOK_NS      UINT64_C(30000) /* for a flag that does not come, before the driver is asked */
+#define LOOK_NS      UINT64_C(30000) /* wait for a flag before querying the driver */
 #define MOST_DROPS   16u
-#define LOOKS        64                 /* between two looks at the clock */
-#define ENGINE_LEAST ((size_t)32 << 10) /* a copy of pinned memory is made by the copy engine from this length on */
+#define LOOKS        64                 /* polls between two reads of the clock */
+#define ENGINE_LEAST ((size_t)32 << 10) /* the copy engine copies pinned memory from this length on */
 
 struct buffer {
     char *memory;   /* the flag, then bytes */
@@ -38,8 +37,8 @@ static int buffer_get(const struct cuda_driver *cuda, const void *device, struct
     return buffer->memory != NULL;
 }
 
-/* A driver that refuses a flag may have forgotten the buffer, because the program destroyed the context of its
- * registration. The next copy then gets a new one; but if the driver has another reason that would be so for ever. */
+/* A driver that refuses a flag may have lost the registration of the buffer, because the program destroyed its context.
+ * Drops the buffer then, so that the next copy gets a new one; bounded, because any other cause would persist. */
 static void buffer_give_back(const struct cuda_driver *cuda, const struct buffer *buffer)
 {
     static unsigned drops;
@@ -67,8 +66,8 @@ static int comes(const uint32_t *flag)
     return 0;
 }
 
-/* Puts `first` (NULL: nothing) and the flag on the stream, and waits for all that is there. 0: the driver refuses that,
- * and nothing was put. Otherwise *result_p is the result of all work on the stream. */
+/* Enqueues `first` (NULL: nothing) and the flag on the stream, and waits for all work on it. 0: the driver refuses, and
+ * nothing is enqueued. Otherwise *result_p is the result of all work on the stream. */
 static int flag_tells(const struct cuda_driver *cuda, cuda_stream stream, struct buffer *buffer,
                       const struct cuda_operation *first, int *result_p)
 {
@@ -105,7 +104,7 @@ static int is_word(const struct cuda_driver *cuda, const struct cuda_range *rang
     return (length == 4 || length == 8) && (uintptr_t)to % length == 0 && range->type == cuda->kind->device;
 }
 
-/* 0: the driver refuses that. */
+/* 0: the driver refuses. */
 static int write_word(const struct cuda_driver *cuda, cuda_stream stream, struct buffer *buffer, void *to,
                       const void *from, size_t length, int *result_p)
 {
@@ -121,7 +120,7 @@ static int write_word(const struct cuda_driver *cuda, cuda_stream stream, struct
     return flag_tells(cuda, stream, buffer, &word, result_p);
 }
 
-/* Puts a copy of an even number of bytes on the stream. The rows are kept at `rows` until it is over. */
+/* Enqueues a copy of an even number of bytes on the stream. `rows` must stay valid until it ends. */
 static int put_rows(const struct cuda_driver *cuda, cuda_stream stream, char *rows, void *to, const char *from,
                     size_t length)
 {
@@ -138,8 +137,8 @@ static int put_rows(const struct cuda_driver *cuda, cuda_stream stream, char *ro
     return cuda->copy_rows(&copy, stream);
 }
 
-/* An odd number of bytes takes a second copy for the last two, of which one is copied twice. A single byte is no two
- * rows. */
+/* An odd number of bytes takes a second copy for the last two, of which one is copied twice. A single byte cannot form
+ * two rows. */
 static int put(const struct cuda_driver *cuda, cuda_stream stream, char *rows, void *to, const char *from,
                size_t length)
 {
@@ -170,7 +169,7 @@ int cw_cuda_short_in(const struct cuda_driver *cuda, cuda_stream stream, const s
         if (result == CUDA_OK) {
             result = await(cuda, stream, &buffer);
         } else {
-            (void)cuda->stream_synchronize(stream); /* the first of two copies may be under way */
+            (void)cuda->stream_synchronize(stream); /* the first of two copies may be in flight */
         }
     }
     buffer_give_back(cuda, &buffer);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of GPUs as dma-bufs. The driver makes one of whole pages of the host, so the descriptor covers a little more
- * than the allocation; the device of the fabric registers no bytes but those that are meant. An address range into
- * which the program mapped several pieces has one descriptor, too.
+ * Exports GPU memory as dma-bufs. The driver exports whole host pages, so a descriptor may cover slightly more than the
+ * allocation; the fabric device registers only the requested bytes. An address range into which the program mapped
+ * several pieces has one descriptor, too.
  */
 #include "mem/cuda/cuda_span.h"
 
@@ -13,7 +13,7 @@
 #include "os/memory.h"
 #include "os/unix_socket.h"
 
-/* The pieces in which these bytes lie; their numbers together are that of the span. */
+/* The pieces that contain these bytes; their numbers combined are that of the span. */
 static int span_of_pieces(const struct cuda_driver *cuda, uintptr_t ptr, size_t length, struct cw_md_span *span)
 {
     struct cuda_range range;
@@ -38,7 +38,7 @@ int cw_cuda_find_span(const struct cuda_driver *cuda, const void *ptr, size_t le
 
     cw_cuda_range_of(cuda, ptr, &range);
     if (range.type != cuda->kind->device || range.buffer_id == 0) {
-        return 0; /* managed memory moves between the processor and the device */
+        return 0; /* managed memory migrates between host and device */
     }
     if ((uintptr_t)ptr - range.start < range.size && length <= range.size - ((uintptr_t)ptr - range.start)) {
         *span = (struct cw_md_span){.number = range.buffer_id, .start = range.start, .length = range.size};
@@ -47,8 +47,8 @@ int cw_cuda_find_span(const struct cuda_driver *cuda, const void *ptr, size_t le
     return span_of_pieces(cuda, (uintptr_t)ptr, length, span);
 }
 
-/* Copies within a device that seem synchronous to the program may go on when they return; for memory that another
- * device reads the driver makes them wait. Without the function the program has to wait by itself. */
+/* "Synchronous" copies within a device may still be running on return; the attribute makes the driver wait, for memory
+ * that another device reads. Without the function the program has to synchronize itself. */
 static void settle(const struct cuda_driver *cuda, uintptr_t ptr)
 {
     const unsigned on = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Behind the slots of a domain for devices of fabrics (mem/md.h).
+ * Implements the slots for fabric devices (mem/md.h).
  */
 #ifndef CW_MEM_CUDA_SPAN_H
 #define CW_MEM_CUDA_SPAN_H

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies that go on after the call, and memory of the host for them. The driver copies pinned memory asynchronously,
- * and other memory within the call. The library allocates the pinned memory and only registers it with the driver, so
- * that the memory stays when a program destroys the context of the registration. Buffers are kept for the next
- * transfer, up to a bound.
+ * Asynchronous copies, and host buffers for them. The driver copies pinned memory asynchronously, and other memory
+ * within the call. The library allocates the pinned memory and only registers it with the driver, so that the memory
+ * survives when a program destroys the context of the registration. Buffers are cached, up to a bound.
  */
 #include "base/list.h"
 #include "base/log.h"
@@ -30,7 +29,7 @@ static struct pool {
 
 /* ---- memory ---- */
 
-/* Answers a CUresult. The log tells a failure once. */
+/* Returns a CUresult. Logs a failure once. */
 static int pin(const struct cuda_driver *cuda, const void *device, const struct cw_memory *memory)
 {
     static int told;
@@ -63,12 +62,12 @@ static struct buffer *buffer_new(const struct cuda_driver *cuda, struct pool *po
         return NULL;
     }
     buffer->length = length;
-    (void)pin(cuda, device, &buffer->memory); /* a buffer that cannot be pinned is still of use */
+    (void)pin(cuda, device, &buffer->memory); /* an unpinned buffer still works */
     cw_list_add_tail(&pool->all, &buffer->link);
     return buffer;
 }
 
-/* The registration may have ended with its context, so a failure means nothing. */
+/* Ignores failure: the registration may have ended with its context. */
 static void buffer_free(const struct cuda_driver *cuda, struct buffer *buffer)
 {
     (void)cuda->host_unregister(buffer->memory.ptr);
@@ -160,7 +159,7 @@ ucs_status_t cw_cuda_share(const struct cuda_driver *cuda, const void *device, s
     return (cw_memory_allocate(&wish, memory) != UCS_OK) ? UCS_ERR_NO_MEMORY : pin_shared(cuda, device, memory);
 }
 
-/* The mapping may be written, because most devices pin no other; nothing here writes there. */
+/* The mapping is writable, because most devices cannot pin a read-only one; nothing here writes to it. */
 ucs_status_t cw_cuda_map_shared(const struct cuda_driver *cuda, const void *device, int fd, size_t length,
                                 struct cw_memory *memory)
 {
@@ -198,7 +197,7 @@ ucs_status_t cw_cuda_start(const struct cuda_driver *cuda, void *to, const void 
                                : UCS_INPROGRESS;
 }
 
-/* A destroyed context takes all its objects with it, this event included. */
+/* Destroying a context destroys all its objects, this event included. */
 static ucs_status_t look(const struct cuda_driver *cuda, struct cw_md_copy *copy, int waits)
 {
     cuda_event event = copy->handle;

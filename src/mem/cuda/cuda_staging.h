@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Behind the slots of a domain for copies that go on after the call (mem/md.h).
+ * Implements the slots for asynchronous copies (mem/md.h).
  */
 #ifndef CW_MEM_CUDA_STAGING_H
 #define CW_MEM_CUDA_STAGING_H
@@ -10,7 +10,7 @@
 
 void *cw_cuda_staging(const struct cuda_driver *cuda, const void *device, size_t length);
 void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory);
-/* As cw_cuda_unstage; the memory is not kept for the next copy. */
+/* As cw_cuda_unstage; the memory is freed, not cached. */
 void cw_cuda_drop(const struct cuda_driver *cuda, void *memory);
 ucs_status_t cw_cuda_share(const struct cuda_driver *cuda, const void *device, size_t length, struct cw_memory *memory);
 ucs_status_t cw_cuda_map_shared(const struct cuda_driver *cuda, const void *device, int fd, size_t length,

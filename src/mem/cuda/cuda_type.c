@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asks the driver about addresses. No answer is kept for the next question: before it could be used again the driver
- * would have to confirm the id of the buffer, which costs as much as the question itself.
+ * Queries the driver about addresses. Results are not cached: validating a cached one requires the buffer id from the
+ * driver, which costs as much as the query itself.
  */
 #include "base/log.h"
 #include "mem/cuda/cuda.h"

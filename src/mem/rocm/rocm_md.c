@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * HIP, the runtime of AMD's GPUs (libamdhip64), in the form of the driver table that the code of GPUs calls. Names,
- * parameters and numbers are those of the HIP runtime API reference; the build needs no file of AMD. Most functions
- * differ from those of the CUDA driver in their names only, and the numbers of errors, flags and pointer attributes are
- * equal. Those that differ are adapted here:
+ * HIP, the runtime of AMD GPUs (libamdhip64), adapted to the driver table that the GPU code calls. Names, parameters
+ * and numbers are those of the HIP runtime API reference; the build needs no file of AMD. Most functions differ from
+ * those of the CUDA driver only in name, and the numbers of errors, flags and pointer attributes are equal. The others
+ * are adapted here:
  *
  * - HIP has no contexts that can be pushed: a thread has a current device, 0 unless it sets another. A context is the
- *   number of its device, plus one. Leaving it gives the thread back the device that it had.
+ *   number of its device, plus one. Leaving it restores the thread's previous device.
  * - hipMemoryType has other values before HIP 6.0.
  * - A call that fails leaves its error to hipGetLastError, where the program would take it for one of its own; so the
- *   library takes the errors of its calls away. An earlier one that the program has not asked for is then lost.
+ *   library clears the errors of its calls. An earlier error that the program has not read is lost then.
  */
 #include "mem/rocm/rocm_md.h"
 
@@ -21,8 +21,8 @@
 
 enum {
     HIP_VERSION_6 = 60000000, /* hipRuntimeGetVersion: major * 10^7 + minor * 10^5 + patch */
-    HIP_MEMCPY_DEFAULT = 4,        /* hipMemcpyKind: the direction is found from the addresses */
-    HIP5_DEVICE = 1,        /* hipMemoryType before 6.0; 0 is memory of the host, or not known */
+    HIP_MEMCPY_DEFAULT = 4,        /* hipMemcpyKind: direction derived from the addresses */
+    HIP5_DEVICE = 1,        /* hipMemoryType before 6.0; 0: host memory, or unknown */
     HIP6_MANAGED = 3         /* since 6.0, where 0, 1 and 2 are as in CUmemorytype */
 };
 
@@ -38,7 +38,7 @@ enum {
     CALL(int, peek_error, hipPeekAtLastError, (void))                                                                  \
     CALL(const char *, name_of, hipGetErrorName, (int result))
 
-/* CALL(function of the driver table, symbol, optional): equal in form. */
+/* CALL(function of the driver table, symbol, optional): same signature. */
 #define HIP_EQUAL_CALLS(CALL)                                                                                          \
     CALL(device_count, hipGetDeviceCount, 0)                                                                           \
     CALL(stream_create, hipStreamCreateWithFlags, 0)                                                                   \
@@ -77,7 +77,7 @@ static struct {
 
 static __thread struct {
     struct {
-        int device, error; /* that the thread had before it entered */
+        int device, error; /* of the thread before it entered */
     } before[MAX_DEPTH];
     unsigned depth;
 } entered;
@@ -149,11 +149,11 @@ static int context_device(int *device)
     return quiet(hip.get_device(device));
 }
 
-/* By it the library knows a device until that is reset. */
+/* Identifies a device until that is reset. */
 static struct mark {
     cuda_ptr ptr;              /* a byte on the device; 0: there is none */
     unsigned long long number; /* of that allocation */
-    unsigned long long resets; /* of the device, as far as the library has noticed them */
+    unsigned long long resets; /* of the device, as far as the library has detected them */
 } marks[MAX_MARKS];
 static struct cw_lock marks_lock;
 
@@ -180,9 +180,9 @@ static void mark_device(struct mark *mark, cuda_context context)
     mark->number = (mark->ptr == 0) ? 0 : number_of(mark->ptr);
 }
 
-/* A device never gives way to another one of its number. But hipDeviceReset ends its streams, events and memory, and no
- * function tells of that; a byte of the library on the device does, whose allocation is then unknown or has another
- * number. */
+/* A device number never refers to another device. But hipDeviceReset destroys its streams, events and memory without a
+ * notification; the library detects it by a byte that it has allocated on the device, whose allocation is then unknown
+ * or has another number. */
 static int context_id(cuda_context context, unsigned long long *id)
 {
     const uintptr_t device = (uintptr_t)context - 1;
@@ -229,8 +229,9 @@ static void translate_type(unsigned *type, unsigned *managed)
     }
 }
 
-/* HIP answers success for any address, and writes 0 or nothing where it knows no memory; some attributes are written as
- * smaller numbers. The caller's values are 0 before. A context has no attribute: memory belongs to a device. */
+/* HIP returns success for any address, and writes 0 or nothing if it does not know the memory; some attributes are
+ * written as narrower integers. The caller has zeroed the values. A context has no attribute: memory belongs to a
+ * device. */
 static int pointer_attributes(unsigned count, int *attributes, void **data, cuda_ptr ptr)
 {
     int wanted[MAX_ATTRIBUTES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of AMD GPUs as a memory domain (docs/why/gpu-memory.md): the code of mem/cuda over HIP. It has no memory types
- * until the program itself has loaded HIP. Tested on a stand-in only. Listed in mem/registry.c.
+ * Memory domain of AMD GPUs (docs/why/gpu-memory.md): the code of mem/cuda over HIP. It has no memory types until the
+ * program itself has loaded HIP. Tested with a mock driver only. Listed in mem/registry.c.
  */
 #ifndef CW_MEM_ROCM_MD_H
 #define CW_MEM_ROCM_MD_H
