@@ -39,7 +39,7 @@ static inline int cw_access_is_possible(const struct ucp_ep *ep, const struct uc
     return cw_unlikely(rkey->parts.length > 0) && cw_access_reaches(ep, rkey);
 }
 
-/* `ended` is called when no access of the request is under way and none follows; a call that begins an access never
+/* `ended` is called when no access of the request is in flight and none follows; a call that begins an access never
  * calls it. NULL: out of memory. */
 struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct cw_request *, ucs_status_t));
 /* No access may be in flight. NULL is allowed and does nothing. */

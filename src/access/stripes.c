@@ -268,7 +268,7 @@ ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *curso
     if (status != UCS_OK) {
         return status;
     }
-    memory = (way.memh != NULL) ? cursor->contig + offset : NULL; /* only flat memory has a handle */
+    memory = (way.memh != NULL) ? cursor->contig + offset : NULL; /* only contiguous memory has a handle */
     target = (struct cw_access_target){.address = to + offset, .key = *way.key};
     length = cw_access_next_put(way.lane, way.memh, memory, target.address, way.length, &in_place);
     if (length == 0) {

@@ -89,7 +89,7 @@ static void take_out(struct cw_cache *cache, size_t at)
     }
 }
 
-/* Takes all registrations that overlap with the range out of the table. */
+/* Removes all registrations that overlap with the range from the table. */
 static void drop(struct cw_cache *cache, uint64_t begin, uint64_t end)
 {
     const size_t at = search(cache, begin);

@@ -152,7 +152,7 @@ struct cw_md {
     void (*unshare)(const struct cw_md *md, struct cw_memory *memory);
 
     /*
-     * Direct copies from device memory of a peer on this host, without bounce buffers. All four are NULL if it has none.
+     * Direct copies from device memory of a peer on this host, without bounce buffers. All four are NULL if impossible.
      * give_name: `peer` is the peer's process, possibly this one. The caller closes the descriptors of the name. 0: the
      * memory cannot be named to that process; the reason is logged once.
      * open: maps these bytes for a copy to `to`, until `shut`. The name and the descriptors come from the peer and are

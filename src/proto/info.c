@@ -53,7 +53,7 @@ static const struct {
 };
 
 /* Kinds of data for which tables are printed; one packet names all entries of the list. Memory of a GPU is contiguous;
- * a message of a list of it is packed as a generic datatype is. One-sided operations take no generic datatype. */
+ * a list of it is packed like a generic datatype. One-sided operations take no generic datatype. */
 static const struct {
     enum cw_protocol_data data;
     int on_device;

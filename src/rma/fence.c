@@ -2,7 +2,7 @@
 /*
  * ucp_worker_fence (docs/change/one-sided.md, "Order") never blocks. Within one endpoint a fence records the counts of
  * the earlier operations, and later operations that need no packets wait until the earlier ones have ended. If
- * operations are under way that later packets could overtake, the fence is also a barrier in the queue. Few programs
+ * operations are in flight that later packets could overtake, the fence is also a barrier in the queue. Few programs
  * have several endpoints to one peer: there the queue of each endpoint waits for the earlier operations of the other
  * endpoints, by flushes of those.
  */
@@ -140,7 +140,7 @@ static int is_under_way(const struct cw_rma *rma)
            rma->sent_mark != rma->acked_mark;
 }
 
-/* Begins a flush of the endpoint. Returns NULL if no operation is under way, or after an error, which is in
+/* Begins a flush of the endpoint. Returns NULL if no operation is in flight, or after an error, which is in
  * *status_p. */
 static struct line *line_new(struct cw_rma *rma, ucs_status_t *status_p)
 {

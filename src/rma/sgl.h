@@ -12,7 +12,7 @@ struct cw_sgl {
     size_t count;               /* length of the arrays */
     void *const *buffers;
     const size_t *lengths;
-    const size_t *blocks;       /* blocks of each element, `strides` apart on both sides; NULL: one */
+    const size_t *blocks;       /* blocks of each element, at a distance of `strides` on both sides; NULL: one */
     const size_t *strides;      /* not NULL if an element has several blocks */
     const uint64_t *addresses;
     struct ucp_rkey *const *rkeys;

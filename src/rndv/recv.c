@@ -48,7 +48,7 @@ struct cw_rndv_recv {
     uint8_t copy_failed;
     uint8_t unannounced;   /* begun by cw_rndv_recv_expect */
     uint8_t is_placeable;  /* the transport can place any part of the message */
-    uint8_t shown;         /* the caller of cw_rndv_recv_start answers */
+    uint8_t shown;         /* begun by cw_rndv_recv_receive, whose caller answers */
     ucs_status_t status;   /* of unpacking */
 };
 
@@ -198,13 +198,13 @@ static int all_copied(const struct cw_rndv_recv *receive)
 
 static void copied(struct cw_rndv_recv *receive)
 {
-    if (!receive->shown) { /* otherwise the caller reports the result */
+    if (!receive->shown) { /* otherwise the caller of cw_rndv_recv_receive answers */
         answer(receive->in.ep, receive->offer.send_id, UCS_OK);
     }
     finish(receive, receive->in.ep, UCS_OK);
 }
 
-/* All shares are claimed: decides how the transfer goes on. */
+/* All shares are claimed: decides how the transfer continues. */
 static void settle(struct cw_rndv_recv *receive)
 {
     if (!receive->copy_failed && all_copied(receive)) {

@@ -132,7 +132,7 @@ static ucs_status_t send_piece_placed(struct cw_request *request)
                                               cw_smaller(piece, send->piece), CW_SEND_PLACED);
 }
 
-/* Sends the next bytes of a generic type on the message lane, so that they come in order. Packets that are not placed
+/* Sends the next bytes of a generic type on the message lane, so that they arrive in order. Packets that are not placed
  * may be longer than those that are copied. */
 static ucs_status_t send_piece_packed(struct cw_request *request)
 {

@@ -73,7 +73,7 @@ struct cw_shares {
 /* Begins a transfer, with a claim pair if `shared` is set and a claim pair is free. The structure must not move until
  * it is released. */
 void cw_shares_begin(struct ucp_ep *ep, struct cw_shares *shares, int shared);
-/* Gives the claim pair back; a second call does nothing. */
+/* Releases the claim pair; a second call does nothing. */
 void cw_shares_release(struct ucp_ep *ep, struct cw_shares *shares);
 
 #endif

@@ -137,7 +137,7 @@ static int put_rows(const struct cuda_driver *cuda, cuda_stream stream, char *ro
     return cuda->copy_rows(&copy, stream);
 }
 
-/* An odd number of bytes takes a second copy for the last two, of which one is copied twice. A single byte cannot form
+/* An odd number of bytes needs a second copy for the last two, of which one is copied twice. A single byte cannot form
  * two rows. */
 static int put(const struct cuda_driver *cuda, cuda_stream stream, char *rows, void *to, const char *from,
                size_t length)
