@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The slots of the GPU memory domains (mem/md.h), CUDA and ROCm: they find the driver and call the code that both kinds
- * share. Without a driver only query, type_of and forget are called, or slots that a peer can cause to fail. A key
- * contains no address of GPU memory; peers on this host request the name from the target (cuda_peer.c), and others get
- * the bytes from it.
+ * share. Without a driver only query, type_of and forget are called, or slots that a peer can cause to fail. A key does
+ * not locate GPU memory; peers on this host request the name from the target (cuda_peer.c), and others get the bytes
+ * from it.
  */
 #include "mem/cuda/cuda_md.h"
 
