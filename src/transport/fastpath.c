@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What endpoints and workers have whose transport has no fast path.
+ * For endpoints and workers whose transport has no fast path.
  */
 #include "transport/transport.h"
 

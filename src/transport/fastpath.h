@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short packets without a call of the transport: the core writes them into the memory of a connection, and takes them
- * out of it, by the inline functions of this file (docs/why/short-messages.md). What lies in that memory is a matter
- * of the transport (transport/shm).
+ * The fast path: short packets without a call of the transport. The inline functions of this file write them to and
+ * read them from the memory of a connection (docs/why/short-messages.md), which the transport lays out (transport/shm).
  *
- * Packets are records of whole cache lines, one behind the other. A record is published by its first word, whose lap
- * number is that of the round, and the word behind a record is never one of this round when the record is published.
+ * Packets are consecutive records of whole cache lines. A record is published by its first word, which carries the
+ * current lap number; when it is published, the word behind it never carries the current lap.
  *
  *   word: lap 16 bits | length 32 bits | id 8 bits | 5 bits 0 | open 1 bit | 0 | 1, so that no word is 0
  *
- * Between distant processors a short packet costs the transfer of its line; between near ones it costs the time in
+ * Between cores without a shared cache a short packet costs the transfer of its line; otherwise it costs the time in
  * which both access the line. So a line with a packet of a few bytes is left open: up to two more follow in it, each
- * published by a word of its own, or a word says that the next packet is in the next line. Those words are cleared
- * before the line is published, hence have no lap. Both sides stay at an open line, which counts as taken, and as read,
- * when it is over.
+ * published by a word of its own, or a word announces that the next packet is in the next line. Those words are cleared
+ * before the line is published, hence carry no lap. Both sides stay at an open line; it counts as used, and as read,
+ * when it is closed.
  */
 #ifndef CW_TRANSPORT_FASTPATH_H
 #define CW_TRANSPORT_FASTPATH_H
@@ -34,11 +33,11 @@
 #define CW_LINE_SLOT  16u
 
 struct cw_line {
-    uint64_t word;                  /* of a record: written last with release, read first with acquire */
+    uint64_t word;                  /* of a record: stored last with release, loaded first with acquire */
     union {
         char data[CW_LINE_DATA];
         struct {                    /* of an open one */
-            uint32_t more[CW_LINE_SLOTS - 1]; /* of slots behind the first: likewise */
+            uint32_t more[CW_LINE_SLOTS - 1]; /* words of the slots after the first: likewise */
             char slots[CW_LINE_SLOTS][CW_LINE_SLOT];
         };
     };
@@ -46,77 +45,78 @@ struct cw_line {
 
 _Static_assert(sizeof(struct cw_line) == CW_CACHE_LINE, "the processor's lines");
 
-/* What a producer knows. */
+/* State of a producer. */
 struct cw_tx {
     struct cw_line *line;           /* the next record begins here */
-    struct cw_line *stop;           /* and must end here at the latest, as far as we know */
-    struct cw_line *fetch_from;     /* from this one on lines are fetched ahead */
+    struct cw_line *stop;           /* and must end here at the latest, by the last known position of the consumer */
+    struct cw_line *fetch_from;     /* from this one on lines are prefetched */
     uint64_t stamp;                 /* lap and lowest bit of a word */
-    const uint32_t *attention;      /* in the ring: not 0 while the consumer does more than look into it; then `bell` */
-    void (*bell)(struct cw_tx *tx); /* follows each packet */
-    uint32_t slot;                  /* not 0: `line` is open, and this is the next one in it */
+    const uint32_t *attention;      /* in the ring; not 0: the consumer sleeps or does not poll it, see `bell` */
+    void (*bell)(struct cw_tx *tx); /* called after each packet while *attention is not 0 */
+    uint32_t slot;                  /* not 0: `line` is open, and this is its next slot */
 };
 
-/* What a consumer knows. */
+/* State of a consumer. */
 struct cw_rx {
     struct cw_line *line;           /* the next record begins here */
-    struct cw_line *turn;           /* from here on the producer is to be told how much was read */
-    uint64_t stamp;                 /* the lap, where a word has it */
+    struct cw_line *turn;           /* from here on the consumer must publish its position */
+    uint64_t stamp;                 /* the lap, as in a word */
     uint64_t most;                  /* CW_LINE_MOST; 0 from `turn` on */
     struct cw_conn *conn;           /* whose packets these are ... */
     struct cw_tx *answers;          /* ... and where the answers to them go */
-    const char *ahead;              /* lines that the next record is likely to have behind its first one ... */
-    const char *ahead_end;          /* ... and their end; the same: none */
-    uint32_t slot;                  /* as the producer's */
+    const char *ahead;              /* lines that the next record probably has behind its first one ... */
+    const char *ahead_end;          /* ... and their end; equal: none */
+    uint32_t slot;                  /* as in struct cw_tx */
 };
 
-/* The group of slots. */
+/* The slots. */
 struct cw_transport_fastpath {
-    /* The core asks once a connection is open: where it may put short packets by itself, in one order with the send
-     * slots, whenever there is room; a packet that finds none goes through a send slot. */
+    /* Called once when a connection is open: where the core may write short packets itself, in order with the send
+     * slots, while there is space; a packet without space goes through a send slot. */
     struct cw_tx *(*tx)(struct cw_conn *conn);
 };
 
-/* For connections without: nothing has room, and no packet comes. */
+/* For connections without a fast path: no space, no packets. */
 extern struct cw_tx cw_no_tx;
 extern struct cw_rx cw_no_rx;
 
 #define CW_LINE_LAP  (UINT64_C(1) << 48)
 #define CW_LINE_OPEN UINT64_C(4)
 
-/* A word without its lap is at most this when the packet has one line. */
+/* Upper bound of a word without its lap if the packet has one line. */
 #define CW_LINE_MOST (((uint64_t)CW_LINE_DATA << 16) | 0xffff)
 
-/* A packet in a slot: its word, without a lap, is at most this and says open. And: nothing more comes in this line. */
+/* Upper bound of the word of a packet in a slot, without a lap; CW_LINE_OPEN is set in it. CW_LINE_OVER closes the
+ * line. */
 #define CW_LINE_MOST_IN_SLOT ((CW_LINE_SLOT << 16) | 0xffff)
 #define CW_LINE_OVER         UINT32_MAX
 
-/* Packets whose header of 8 bytes has no more than this behind it leave their line open. */
+/* Packets with at most this many bytes after the 8-byte header leave their line open. */
 #define CW_LINE_FEW (CW_LINE_SLOT - (uint32_t)sizeof(uint64_t))
 
-/* Name in probes of the one transport with a fast path. */
+/* The transport with a fast path, in probes. */
 #define CW_TX_TRANSPORT 2u
 
-/* Lines ahead that are fetched for writing: the consumer has them in its cache since the last lap, and a store that
- * must wait for each of them in turn is what limits the rate of small packets. */
+/* Distance of the prefetch for writing: the consumer has cached these lines since the last lap, and stores that miss on
+ * each of them in turn limit the rate of small packets. */
 #define CW_LINES_AHEAD 4
 
-/* A producer that answers each packet before the next one comes fetches nothing ahead: the consumer looks at the next
- * one as soon as it has read one, and would have to fetch the line back (docs/why/short-messages.md). */
+/* In a ping-pong the producer prefetches nothing: the consumer polls the next line as soon as it has read one, and
+ * would have to fetch the line back (docs/why/short-messages.md). */
 #define CW_LINES_CALM 2
 
 /* ---- short send ---- */
 
-/* `next`: behind the line that was just published. */
+/* `next`: the line behind the one just published. */
 static CW_INLINE void cw_tx_fetch_ahead(const struct cw_tx *tx, const struct cw_line *next)
 {
-    if (next >= tx->fetch_from && tx->stop - next > CW_LINES_AHEAD) { /* else it may be needed */
+    if (next >= tx->fetch_from && tx->stop - next > CW_LINES_AHEAD) { /* otherwise the consumer may need the line */
         cw_prefetch_write(next + CW_LINES_AHEAD);
     }
 }
 
-/* Before a record is published: bytes of an earlier round that look like a record of this one are cleared in the line
- * behind, where the consumer looks next. */
+/* Before a record is published: clears stale bytes of an earlier lap in the line behind it that could be taken for a
+ * record of this lap, because the consumer polls that line next. */
 static CW_INLINE void cw_tx_clear(const struct cw_tx *tx, struct cw_line *behind)
 {
     if (cw_unlikely((behind->word ^ tx->stamp) < CW_LINE_LAP)) {
@@ -124,7 +124,7 @@ static CW_INLINE void cw_tx_clear(const struct cw_tx *tx, struct cw_line *behind
     }
 }
 
-/* Publishes that slot of that line, the next one. */
+/* Publishes slot `slot` of `line`, the next one. */
 static inline void cw_tx_publish_slot(struct cw_tx *tx, struct cw_line *line, size_t slot, uint64_t length, uint8_t id)
 {
     if (slot == 0) {
@@ -152,7 +152,7 @@ static CW_INLINE bool cw_tx_takes(const struct cw_tx *tx, size_t length)
     return length <= CW_LINE_FEW && tx->line < tx->stop;
 }
 
-/* Sends a packet of few bytes. */
+/* Sends a packet; cw_tx_takes must hold. */
 static CW_INLINE void cw_tx_put(struct cw_tx *tx, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     struct cw_line *line = tx->line;
@@ -168,15 +168,15 @@ static CW_INLINE void cw_tx_put(struct cw_tx *tx, uint8_t id, uint64_t header, c
     }
 }
 
-/* A packet came from the peer: the next ones to it may be answers. */
+/* A packet arrived from the peer: the next sends to it may be answers. */
 static inline void cw_tx_answers(struct cw_tx *tx)
 {
     tx->fetch_from = tx->line + CW_LINES_CALM;
 }
 
-/* ---- peek, and taking what is there. Lengths and ids are the peer's. ---- */
+/* ---- receive. Lengths and ids come from the peer and are untrusted. ---- */
 
-/* A word without the lap that comes next; a huge number if it is of another lap. Or the word of a slot. */
+/* The next word without its lap, a huge number if it is of another lap; or the word of a slot. */
 static CW_INLINE uint64_t cw_rx_look(const struct cw_rx *rx)
 {
     const size_t slot = rx->slot;
@@ -185,20 +185,20 @@ static CW_INLINE uint64_t cw_rx_look(const struct cw_rx *rx)
            __atomic_load_n(rx->line->more + slot - 1, __ATOMIC_ACQUIRE);
 }
 
-/* Whether that is a short packet, which cw_rx_take takes, and the producer need not be told of the ones before. */
+/* Whether `seen` is a short packet for cw_rx_take, and no position update is due. */
 static CW_INLINE bool cw_rx_is_short(const struct cw_rx *rx, uint64_t seen)
 {
     return seen - 1 < rx->most; /* 0 is no packet */
 }
 
-/* Whether it is anything, such as a packet of any length: unless it is a short packet, the transport must be called. */
+/* Whether `seen` is a packet or another word of this lap: unless cw_rx_is_short holds, the transport must be called. */
 static CW_INLINE bool cw_rx_is_packet(uint64_t seen)
 {
     return seen - 1 < CW_LINE_LAP - 1;
 }
 
-/* After a packet: a quarter of the ring was read since the producer was told last. Told that rarely, the line with the
- * counters seldom travels. */
+/* After a packet: whether a position update is due, after a quarter of the ring. Updates are that rare so that the line
+ * with the counters seldom moves between caches. */
 static inline bool cw_rx_should_tell(const struct cw_rx *rx)
 {
     return rx->most == 0;
@@ -210,7 +210,7 @@ static inline bool cw_rx_is_quiet(const struct cw_rx *rx)
     return !cw_rx_is_packet(cw_rx_look(rx)) && !cw_rx_should_tell(rx);
 }
 
-/* Nothing came: what follows the next word is asked for together with it, and not behind it. */
+/* Nothing arrived: prefetches the lines behind the next word, so that their misses overlap with the one on it. */
 static inline void cw_rx_fetch(const struct cw_rx *rx)
 {
     const char *at;
@@ -230,8 +230,8 @@ static inline uint8_t cw_rx_id(uint64_t word)
     return (uint8_t)(word >> 8);
 }
 
-/* Goes on behind a short packet, as seen by cw_rx_look: its bytes, which stay until the producer is told. cw_rx_next
- * comes before the next look. */
+/* Advances behind a short packet, which cw_rx_look returned as `seen`. Returns its bytes, valid until the position
+ * update. Call cw_rx_next before the next cw_rx_look. */
 static CW_INLINE const void *cw_rx_take(struct cw_rx *rx, uint64_t seen)
 {
     struct cw_line *line = rx->line;
@@ -258,7 +258,7 @@ static CW_INLINE void cw_rx_passed(struct cw_rx *rx)
     }
 }
 
-/* After cw_rx_take: looks for the next packet. */
+/* After cw_rx_take: polls for the next packet. */
 static CW_INLINE uint64_t cw_rx_next(struct cw_rx *rx)
 {
     if (rx->slot == 0) {

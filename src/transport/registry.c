@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A line for each transport.
+ * The list of transports.
  */
 #include "transport/registry.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The list of all transports that are built in; of equal ones the better stands first. The core walks it when a context
- * is created.
+ * All built-in transports, the preferred of equal ones first.
  */
 #ifndef CW_TRANSPORT_REGISTRY_H
 #define CW_TRANSPORT_REGISTRY_H
