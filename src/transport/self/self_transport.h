@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport of a worker to itself: packets pass through a queue and are handed up by the next progress.
+ * The transport of a worker to itself: packets pass through a queue, and the next progress delivers them.
  */
 #ifndef CW_TRANSPORT_SELF_TRANSPORT_H
 #define CW_TRANSPORT_SELF_TRANSPORT_H

@@ -2,17 +2,17 @@
 /*
  * Structures of the shared memory transport.
  *
- * Meeting: the acceptor listens on a Unix socket. The dialler makes the memory for both directions, sends its
- * descriptor with the core's hello over the socket, and waits for the reply; from then on packets go through the rings
- * only. The socket stays: its end tells that the peer is gone, a byte on it wakes a peer whose ring says that it
- * sleeps or does not look, and descriptors may follow (shm_pass.h).
+ * Connection setup: the acceptor listens on a Unix socket. The dialler creates the memory for both directions, sends
+ * its descriptor with the core's hello over the socket, and waits for the reply; from then on packets go through the
+ * rings only. The socket stays open: its EOF reports the death of the peer, a byte on it wakes a peer whose ring says
+ * that it sleeps or does not poll, and descriptors may follow (shm_pass.h).
  *
- * Memory: struct shm_shared, then both rings, first the dialler's to the acceptor, then a page of nothing, since a
- * consumer may look at the line behind its ring. Each part begins on a page of its own, so that pages of a ring that
- * rests can be given back (shm_trim.c).
+ * Memory: struct shm_shared, then both rings, first the dialler's to the acceptor, then an unused page, since a
+ * consumer may read the line behind its ring. Each part is page-aligned, so that pages of an idle ring can be returned
+ * to the system (shm_trim.c).
  *
- * Memory of the peer's process (shm_peer.c): each handshake names two words of the sender's process, one to be read and
- * one to be written, by which the other side proves that the system lets it copy.
+ * Cross-process copies (shm_peer.c): each handshake contains the addresses of two words of the sender's process, one to
+ * read and one to write, by which the other side proves that the kernel permits copies.
  */
 #ifndef CW_TRANSPORT_SHM_SHM_H
 #define CW_TRANSPORT_SHM_SHM_H
@@ -27,35 +27,35 @@
 #define SHM_MAX_HANDSHAKES  256u    /* connections that have not sent a handshake yet */
 #define SHM_MAX_BYTES      (64u << 20)
 #define SHM_MIN_BYTES      4096u
-#define SHM_LARGE_BYTES    (2u << 20) /* of a ring, if its packets are no longer than usual */
+#define SHM_LARGE_BYTES    (2u << 20) /* of a ring, unless its packets are longer than by default */
 
 enum shm_conn_state {
-    SHM_CONN_WAITING,   /* dialled; the listener's queue was full, and the dial is to be repeated */
-    SHM_CONN_DIALLED,   /* the hello is sent, and there is no reply yet */
-    SHM_CONN_HANDSHAKE, /* accepted, and there is no hello yet; unknown to the core */
+    SHM_CONN_WAITING,   /* dialled; the listener's backlog was full, and the dial is retried later */
+    SHM_CONN_DIALLED,   /* the hello is sent; no reply yet */
+    SHM_CONN_HANDSHAKE, /* accepted; no hello yet; unknown to the core */
     SHM_CONN_OPEN,
-    SHM_CONN_BROKEN     /* `closed` or a failed `opened` was handed up */
+    SHM_CONN_BROKEN     /* `closed`, or `opened` with an error, was called */
 };
 
-/* The longest packet that always finds room in the end in a lap of so many bytes: it may have to skip nearly its own
- * length at the end, and up to a quarter may be read, but not told. In a large one half of that: its reader waits for
- * all of it. */
+/* The longest packet that always fits eventually into a lap of `bytes`: it may have to skip nearly its own length at
+ * the end, and up to a quarter may be read but not published by the consumer. Half of that in a large ring, because the
+ * reader waits for the whole packet. */
 static inline size_t shm_max_whole(uint32_t bytes)
 {
     return (bytes >= SHM_LARGE_BYTES) ? bytes / 16 * 3 : bytes / 8 * 3 - 6 * SHM_LINE;
 }
 
-/* Whether progress looks at an open connection (shm_idle.c). */
+/* Whether progress polls an open connection (shm_idle.c). */
 enum shm_heat {
     SHM_HOT,
-    SHM_COOLING,    /* still looked at, but the peer was told that this will end */
+    SHM_COOLING,    /* still polled, but the peer's flag is set */
     SHM_COLD
 };
 
-/* Whether copies to and from the peer's process work. */
+/* State of cross-process copies. */
 enum shm_peer_state { SHM_PEER_UNPROVED, SHM_PEER_READY, SHM_PEER_CLOSED };
 
-/* The beginning of the memory. Index 0: of the ring to the acceptor, and the claim pairs that the dialler hands out. */
+/* The head of the memory. Index 0: the ring to the acceptor, and the claim pairs that the dialler allocates. */
 struct shm_shared {
     struct shm_ring_control rings[2];
     struct cw_claim_pair pairs[2][CW_CLAIM_PAIRS];
@@ -76,7 +76,7 @@ static inline size_t shm_memory_size(uint32_t ring_bytes)
     return shm_whole_pages(sizeof(struct shm_shared)) + 2 * (size_t)ring_bytes + SHM_PAGE;
 }
 
-/* Of the ring to the acceptor (0) or to the dialler. */
+/* The ring to the acceptor (index 0) or to the dialler (1). */
 static inline void *shm_ring_memory(void *memory, uint32_t ring_bytes, unsigned index)
 {
     return (char *)memory + shm_whole_pages(sizeof(struct shm_shared)) + index * (size_t)ring_bytes;
@@ -87,41 +87,41 @@ struct shm_conn {
     struct shm_tx tx;
     struct shm_rx rx;
     uint8_t state;
-    uint8_t blocked;                /* a send was answered CW_AGAIN */
-    uint8_t hangup;                 /* the socket ended; the ring may still hold packets */
+    uint8_t blocked;                /* a send returned CW_AGAIN */
+    uint8_t hangup;                 /* EOF on the socket; the ring may still hold packets */
     uint8_t is_dialler;
     uint8_t peer_state;             /* enum shm_peer_state */
     uint8_t heat;                   /* enum shm_heat, of an OPEN one */
     uint8_t peer_sleeps;            /* the peer may sleep */
-    uint8_t peer_passes;            /* the peer takes descriptors */
-    uint8_t bell_refused;           /* it got no doorbell, so it is never COLD */
+    uint8_t peer_passes;            /* the peer accepts descriptors */
+    uint8_t bell_refused;           /* the peer got no doorbell, so the connection is never COLD */
     uint32_t index;                 /* in iface->open */
     struct cw_poll_item item;       /* the socket */
     struct cw_list link;            /* iface->others unless OPEN */
     void *memory;                   /* begins with struct shm_shared */
     size_t memory_size;
-    uint32_t hello_length;          /* WAITING: length of the hello to be sent */
+    uint32_t hello_length;          /* WAITING: length of the hello to send */
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word in the peer's process that this side may write */
     uint64_t deadline_ns;           /* of a HANDSHAKE */
-    uint64_t cool_seen;             /* shm_read_mark when shm_idle.c looked last */
-    uint64_t seen[2];               /* shm_trim.c: marks of what was sent and received when it looked last */
-    uint64_t rested;                /* bytes sent when there was nothing to give back ... */
+    uint64_t cool_seen;             /* shm_read_mark at the last check in shm_idle.c */
+    uint64_t seen[2];               /* shm_trim.c: marks of what was sent and received at its last check */
+    uint64_t rested;                /* bytes sent when there was last nothing to trim ... */
     uint64_t announced;             /* ... and bytes announced since then that a large ring would have taken */
     uint64_t blocked_ns;            /* the time when `blocked` was set */
-    uint64_t stalled;               /* bytes sent when `blocked` had been set for long, 0: never; and ... */
+    uint64_t stalled;               /* bytes sent at the last long block, 0: none; and ... */
     uint64_t eager_ns;              /* ... the time from which long messages may go through the ring again */
-    uint32_t wanted;                /* blocked: the length of the packet that needs room, if longer than max_bcopy */
+    uint32_t wanted;                /* blocked: the length of the packet that needs space, if longer than max_bcopy */
     uint32_t first_bytes;           /* of a lap until it grows */
     uint32_t small_bytes;           /* and of one that has grown in a small ring */
-    uint8_t trim_looks;             /* looks still to come; 0: nothing to give back */
+    uint8_t trim_looks;             /* checks left; 0: nothing to trim */
     uint8_t is_large;               /* laps of this side's ring may grow, and long messages go through it */
     uint32_t bell;                  /* the peer's doorbell in iface->arrivals; 0: none */
     uint32_t peer_bell;             /* ours in ... */
     struct shm_arrivals *peer_arrivals; /* ... the peer's page; NULL: none */
-    struct shm_passed *passed;      /* descriptors that the peer has passed; NULL: none so far */
+    struct shm_passed *passed;      /* descriptors received from the peer; NULL: none so far */
     uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection has ended */
-    uint64_t token;                 /* WAITING: the token of the listener for which the hello is */
+    uint64_t token;                 /* WAITING: the token of the listener to dial */
     char hello[];                   /* CW_HELLO_MAX bytes in a dialled connection */
 };
 
@@ -133,40 +133,40 @@ struct shm_iface {
     unsigned num_open;
     unsigned max_open;
     unsigned num_blocked;
-    unsigned num_waiting;           /* `dial_again` is set */
+    unsigned num_waiting;           /* while not 0, `dial_again` is set */
     unsigned num_handshake;
     unsigned num_large;             /* connections that are is_large */
-    int armed;                      /* the flags in the rings are set: this process may sleep */
+    int armed;                      /* the sleep flags in the rings are set: this process may sleep */
     int wakeup;
     int peer_memory;                /* copies between processes are allowed */
-    int nt_copies, stalls;  /* rules that UCX_TUNING leaves on */
-    int paused;                     /* the listener is not watched until `accept_again` or the end of a connection */
+    int nt_copies, stalls;  /* rules that UCX_TUNING leaves enabled */
+    int paused;                     /* accepting pauses until `accept_again` or the end of a connection */
     struct cw_alarm accept_again;
     struct cw_alarm dial_again;
-    uint64_t dial_delay_ns;         /* the present delay of the WAITING connections */
+    uint64_t dial_delay_ns;         /* the current retry delay of the WAITING connections */
     struct cw_alarm handshake_deadline; /* of the oldest HANDSHAKE, or earlier */
     struct cw_alarm cool;           /* set while there are many open connections */
-    uint64_t sweep_ns;              /* the time at which the rings of COLD ones are looked at */
-    struct shm_arrivals *arrivals;  /* doorbells of COLD ones, written by the peers; NULL: none was needed */
+    uint64_t sweep_ns;              /* when the rings of COLD ones are polled next */
+    struct shm_arrivals *arrivals;  /* doorbells of COLD ones, written by the peers; NULL: none needed so far */
     int arrivals_fd;
-    struct shm_conn **belled;       /* by doorbell; the first is nobody's */
+    struct shm_conn **belled;       /* by doorbell; the first is unused */
     uint32_t num_bells;
     struct cw_alarm trim;           /* set while a connection has trim_looks */
-    int shortage_told;              /* one line per shortage */
+    int shortage_told;              /* the shortage was logged; one line per shortage */
     struct cw_list others;          /* connections that are not open */
     struct cw_poll_item listener;
     char *directory;                /* "" for abstract names */
     uint64_t token;
-    uint64_t place_id;              /* the machine and name space in which the token is valid */
+    uint64_t place_id;              /* the host and namespace in which the token is valid */
     uint32_t first_bytes;
     uint32_t small_bytes;           /* laps of a ring that is not large may grow to this */
     uint32_t ring_bytes;
-    struct cw_rx quiet;       /* the inbox while progress has no ring to look at: of this connection ... */
+    struct cw_rx quiet;       /* the inbox while progress has no ring to poll: of this connection ... */
     struct cw_conn quiet_conn;
     struct cw_line quiet_line;      /* ... and its line, which is always empty */
 };
 
-/* The first message in each direction. Fields in host order: both ends run on one machine. */
+/* The first message in each direction. Host byte order: both ends run on one host. */
 struct shm_handshake {
     char magic[4];                  /* SHM_MAGIC */
     uint16_t version;
@@ -176,9 +176,9 @@ struct shm_handshake {
     uint64_t memory_size;
     uint8_t sleeps;                 /* the sender may sleep */
     uint8_t accepted;               /* reply only */
-    uint8_t passes, reserved[5];    /* the sender takes descriptors (shm_pass.h); 0 from older releases */
+    uint8_t passes, reserved[5];    /* the sender accepts descriptors (shm_pass.h); 0 from older releases */
     uint64_t probe_address;         /* address of a word in the sender's process ... */
-    uint64_t probe;                 /* ... and its value as long as the connection lives */
+    uint64_t probe;                 /* ... and its value while the connection is open */
     uint64_t target_address;        /* address of another word, for the receiver to write; all three 0: no copies */
 };
 
@@ -203,16 +203,16 @@ static inline struct shm_iface *shm_iface_of(const struct cw_conn *conn)
 }
 
 /* shm_conn.c */
-/* Makes a connection that is not open and has no socket; `hello_space` bytes of `hello`. NULL: no memory. */
+/* Allocates a connection that is not open and has no socket, with `hello_space` bytes of `hello`. NULL: no memory. */
 struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_space, enum shm_conn_state state);
-/* Points both views into conn->memory. `dialler`: which of the two rings this side fills. */
+/* Sets up tx and rx in conn->memory. `dialler`: which of the two rings this side fills. */
 void cw_shm_lay_out(struct shm_conn *conn, uint32_t first_bytes, uint32_t ring_bytes, int dialler);
 /* Adds the connection to those that progress polls. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_shm_make_open(struct shm_iface *iface, struct shm_conn *conn);
-/* Hands `closed` up and stops polling the ring. */
+/* Calls `closed` and stops polling the ring. */
 void cw_shm_conn_broken(struct shm_conn *conn, ucs_status_t status);
 void cw_shm_close_socket(struct shm_iface *iface, struct shm_conn *conn);
-/* Cancels the alarms that no connection needs any more. */
+/* Cancels the alarms that no connection needs. */
 void cw_shm_forget_alarms(struct shm_iface *iface);
 void cw_shm_dispose(struct shm_conn *conn);
 void cw_shm_close_conn(struct cw_conn *conn);
@@ -220,30 +220,30 @@ void cw_shm_close_conn(struct cw_conn *conn);
 /* shm_dial.c */
 ucs_status_t cw_shm_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p);
-/* The peer's socket has taken the hello, so its process lives. */
+/* The kernel has queued the hello at the peer's socket, so its process is alive. */
 int cw_shm_is_there(const struct cw_conn *conn);
-/* Dials again the connections whose listener was busy. */
+/* Redials the WAITING connections. */
 unsigned cw_shm_dial_waiting(struct cw_alarm *alarm);
-/* The acceptor answered, or its end of the socket was closed. */
+/* The acceptor replied, or closed its end of the socket. */
 unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn);
 
 /* shm_accept.c */
 /* The listener is readable. */
 unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events);
-/* Watches the listener again if accepting pauses: a descriptor is free again, or a while has passed. */
+/* Resumes accepting if it is paused: a descriptor is free again, or a delay has passed. */
 void cw_shm_accept_resume(struct shm_iface *iface);
 unsigned cw_shm_accept_again(struct cw_alarm *alarm);
-/* Drops connections that sent no handshake in time. */
+/* Drops connections whose handshake timed out. */
 unsigned cw_shm_drop_silent(struct cw_alarm *alarm);
-/* The dialler's handshake came, or its socket ended. */
+/* The dialler's handshake arrived, or EOF. */
 unsigned cw_shm_take_handshake(struct shm_iface *iface, struct shm_conn *conn);
 
 /* shm_peer.c */
-/* To be called before our handshake is sent: makes our two words and names them in the handshake. */
+/* Before our handshake is sent: sets up our two words and adds them to the handshake. */
 void cw_shm_peer_offer(struct shm_conn *conn, struct shm_handshake *handshake);
-/* Keeps the addresses of the peer's words from its handshake; 0: the handshake contradicts itself. */
+/* Stores the addresses of the peer's words from its handshake; 0: the handshake is inconsistent. */
 int cw_shm_peer_take(struct shm_conn *conn, const struct shm_handshake *handshake);
-/* The connection has ended: our words must not prove anything any more. */
+/* The connection has ended: invalidates our words. */
 void cw_shm_peer_end(struct shm_conn *conn);
 int cw_shm_peer_ready(struct cw_conn *conn);
 ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
@@ -257,63 +257,63 @@ struct cw_claim_pair *cw_shm_pair(struct cw_conn *conn, int ours, unsigned index
 /* shm_trim.c */
 /* Marks both rings as small, in a new connection. */
 void cw_shm_trim_begin(struct shm_conn *conn);
-/* Many bytes went through a ring: its pages are to be given back when no more come for a while. */
+/* Many bytes went through a ring: returns its pages to the system once it is idle for a while. */
 void cw_shm_trim_later(struct shm_conn *conn);
-/* Many bytes may have gone through our ring, or would have: then its laps may grow. */
+/* Many bytes may have gone through our ring, or would have: lets its laps grow then. */
 void cw_shm_consider(struct shm_conn *conn);
-/* Whether our ring, which is full, has room for that packet when its lap grows. */
+/* Grows the lap of our ring, which is full, if the packet fits then; whether it does. */
 int cw_shm_enlarge(struct shm_conn *conn, size_t length);
 /* The slot `grow` of the transport's table. */
 void cw_shm_grow(struct cw_conn *conn, size_t length);
-/* Our ring has room again: takes account of a long wait for it. */
+/* Our ring has space again: takes account of a long wait for it. */
 void cw_shm_unblocked(struct shm_conn *conn);
-/* The connection is not open any more. */
+/* The connection is no longer open. */
 void cw_shm_trim_end(struct shm_conn *conn);
 /* `fire` of iface->trim. */
 unsigned cw_shm_trim(struct cw_alarm *alarm);
 
 /* shm_arrivals.c */
-/* Gives the peer of an OPEN connection a doorbell; whether it has one. */
+/* Assigns a doorbell to the peer of an OPEN connection; whether it has one. */
 bool cw_shm_bell_offer(struct shm_conn *conn);
-/* Takes what the peer's cw_shm_bell_offer has sent; false: the message is another one. The descriptor stays the
- * caller's. */
+/* Handles the message of the peer's cw_shm_bell_offer; false: it is another message. The caller keeps the
+ * descriptor. */
 bool cw_shm_bell_take(struct shm_conn *conn, const void *message, size_t length, int fd);
 /* Sets our doorbell at the peer; false: we have none. */
 bool cw_shm_bell_set(const struct shm_conn *conn);
-/* Whether a doorbell is set, where there are any. */
+/* Whether a doorbell is set. iface->arrivals must not be NULL. */
 bool cw_shm_bell_rang(const struct shm_iface *iface);
-/* Looks at the rings of those who have set theirs from now on. */
+/* Polls the rings of the peers that have set theirs from now on. */
 void cw_shm_bell_answer(struct shm_iface *iface);
 /* The connection has ended. */
 void cw_shm_bell_end(struct shm_conn *conn);
 void cw_shm_arrivals_end(struct shm_iface *iface);
 
 /* shm_idle.c */
-/* Progress looks at this OPEN connection from now on. */
+/* Progress polls this OPEN connection from now on. */
 void cw_shm_warm(struct shm_conn *conn);
-/* Adds the connection to iface->open, which has room; or removes it. Its place must not be counted in num_hot. */
+/* Adds the connection to iface->open, which has space; or removes it. Its index must not be below num_hot. */
 void cw_shm_open_add(struct shm_iface *iface, struct shm_conn *conn);
 void cw_shm_open_remove(struct shm_iface *iface, struct shm_conn *conn);
-/* The socket of an OPEN connection is readable: a packet came, or the peer is gone. */
+/* The socket of an OPEN connection is readable: a packet arrived, or the peer is gone. */
 unsigned cw_shm_bell(struct shm_conn *conn);
-/* Sends a byte to a peer that does not look at our ring, in which there is a packet. */
+/* Rings a peer that does not poll our ring, in which there is a packet. */
 void cw_shm_ring(struct shm_conn *conn);
-/* Wakes the peer, wherever it waits. Never blocks. */
+/* Wakes the peer by a byte on the socket. Never blocks. */
 void cw_shm_wake(struct shm_conn *conn);
 /* `fire` of iface->cool. */
 unsigned cw_shm_cool(struct cw_alarm *alarm);
 
-/* Sets the inbox anew after a change in iface->open, or of what is to be done there: the core takes packets itself only
- * while all of it allows that. */
+/* Updates the inbox after a change in iface->open or of a condition there: the core receives packets itself only while
+ * progress has nothing else to do. */
 void cw_shm_inbox(struct shm_iface *iface);
 struct cw_tx *cw_shm_tx(struct cw_conn *conn);
-/* Ends the sends that the core makes itself, because a condition holds that only the transport handles. */
+/* Disables the fast path of the core, because a condition holds that only the transport handles. */
 static inline void shm_no_space(struct shm_conn *conn)
 {
     shm_tx_stop(&conn->tx, 0);
 }
 
-/* Tells the producer our position; wakes it if it sleeps until there is room. */
+/* Publishes our position to the producer; wakes it if it sleeps until there is space. */
 void cw_shm_tell(struct shm_conn *conn);
 unsigned cw_shm_progress(struct cw_iface *iface);
 ucs_status_t cw_shm_arm(struct cw_iface *iface);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A ring in memory shared by one producer and one consumer process (docs/WIRE.md): packets as records of whole cache
- * lines (transport/fastpath.h), each at a line and not over the end of the ring.
+ * A single-producer, single-consumer ring in shared memory (docs/WIRE.md): packets as records of whole cache lines
+ * (transport/fastpath.h), line-aligned, never wrapped over the end of the ring.
  *
  *     | word | packet ... | word | packet ... | ... | word: the lap ends |      not used in this lap      |
  *
- * The consumer looks at its own position only, for a word of its lap. Bytes of an older lap may look like one, so
- * before a record is published, the producer looks at the word behind it and clears it; a line behind the last record
- * is always free. The producer ends a lap where it likes. A lap begins with few bytes and may grow up to the whole
- * ring.
+ * The consumer polls only its own position, for a word of the current lap. Bytes of an older lap may resemble one, so
+ * before the producer publishes a record, it checks the word behind it and clears it; a line behind the last record is
+ * always free. The producer may end a lap anywhere. A lap starts small and may grow up to the whole ring.
  *
  * The consumer trusts nothing that it reads: position and lap are its own; only length and id come from the peer, and
- * they are checked. One that tells a wrong position harms itself: at worst its own unread packets are overwritten.
+ * they are checked. A consumer that publishes a wrong position harms itself: at worst its own unread packets are
+ * overwritten.
  */
 #ifndef CW_TRANSPORT_SHM_RING_H
 #define CW_TRANSPORT_SHM_RING_H
@@ -25,51 +25,50 @@
 #include "transport/transport.h"
 
 struct shm_ring_control {
-    /* written by the consumer; the producer reads it when it has no more room, or at each send if the consumer may
+    /* written by the consumer; the producer reads it when it is out of space, or at each send if the consumer may
      * sleep */
     _Alignas(CW_CACHE_LINE) uint64_t done; /* lap and offset of its position: see shm_position */
-    uint32_t consumer_sleeps;       /* the consumer sets it before it sleeps; the producer that wakes it exchanges it
-                                     * for 0 */
-    /* written by the producer, read by the consumer when it frees room */
+    uint32_t consumer_sleeps;       /* set by the consumer before it sleeps; the producer that wakes it exchanges it for
+                                     * 0 */
+    /* written by the producer, read by the consumer when it frees space */
     _Alignas(CW_CACHE_LINE) uint32_t producer_waits;
-    /* SHM_ATTENTION_*: seldom written by the consumer, read after each packet, hence in a line of its own */
+    /* SHM_ATTENTION_*: rarely written by the consumer, read after each packet, hence in its own line */
     _Alignas(CW_CACHE_LINE) uint32_t attention;
 };
 
 #define SHM_ATTENTION_SLEEPS 1u     /* the consumer may sleep: see consumer_sleeps */
-#define SHM_ATTENTION_COLD   2u     /* the consumer does not look at this ring: the producer clears the bit and sends a
-                                     * byte */
+#define SHM_ATTENTION_COLD   2u     /* the consumer does not poll this ring: the producer clears the bit and rings */
 
 _Static_assert(sizeof(struct shm_ring_control) == 3 * CW_CACHE_LINE, "layout shared with the peer");
 
 #define SHM_LINE  ((uint32_t)CW_CACHE_LINE)
-#define SHM_SHORT (CW_LINE_DATA - (uint32_t)sizeof(uint64_t)) /* of a packet of one line, behind its header */
+#define SHM_SHORT (CW_LINE_DATA - (uint32_t)sizeof(uint64_t)) /* payload of a packet of one line */
 
 #define SHM_LEAD_FROM 512u          /* packets longer than this begin at ... */
 #define SHM_LEAD      56u
 
-/* Room of the smallest ring that this file can use. */
+/* Size of the smallest ring. */
 #define SHM_LEAST (16 * SHM_LINE)
 
-/* Up to this length libc copies by vectors. Beyond it takes whole lines without fetching them (`rep movsb`), on some
- * processors. */
+/* Up to this length libc copies by vectors; beyond it, on some CPUs, by `rep movsb`, which writes whole lines without
+ * fetching them. */
 #define SHM_VECTORS 2176u
 
-/* A length that says: the next record is the first one of the next lap. */
+/* A length that ends the lap: the next record is the first one of the next lap. */
 #define SHM_WRAP (UINT64_C(0xffffffff) << 16)
 
 struct shm_tx {
     struct cw_tx fast;
     struct cw_line *base;
-    uint32_t bytes;                 /* that a lap may use now */
-    uint32_t most;                  /* bytes of the ring */
+    uint32_t bytes;                 /* current size of a lap */
+    uint32_t most;                  /* size of the ring */
     uint32_t lap;
-    uint32_t done;                  /* offset that the consumer has told ... */
-    uint8_t behind;                 /* ... in the lap before this one */
-    uint8_t wants_more;             /* a packet found no room where the lap could not grow */
-    uint64_t passed;                /* bytes of the laps before */
+    uint32_t done;                  /* last known offset of the consumer ... */
+    uint8_t behind;                 /* ... which is in the previous lap */
+    uint8_t wants_more;             /* a packet did not fit, and the lap could not grow */
+    uint64_t passed;                /* bytes of all previous laps */
     struct shm_ring_control *control;
-    struct cw_nt_choice nt;         /* the way in which long packets are copied into the ring */
+    struct cw_nt_choice nt;         /* the copy method for long packets */
 };
 
 struct shm_rx {
@@ -96,7 +95,7 @@ static inline uint64_t shm_position(uint32_t lap, uint32_t offset)
     return ((uint64_t)lap << 32) | offset;
 }
 
-/* Another number after each packet. */
+/* Differs after each packet. */
 static inline uint64_t shm_sent_mark(const struct shm_tx *tx)
 {
     return shm_position(tx->lap, shm_offset(tx->base, tx->fast.line)) + tx->fast.slot;
@@ -131,25 +130,25 @@ static inline struct cw_line *shm_line(struct cw_line *base, uint64_t offset)
     return (struct cw_line *)(void *)((char *)base + offset);
 }
 
-/* shm_ring.c. Both start at the beginning of that lap. `first`: bytes of a lap until it grows; `most`: bytes of the
+/* shm_ring.c. Both start at the beginning of that lap. `first`: bytes of a lap until it grows; `most`: size of the
  * ring, a power of two as well. The memory is zeros, and has one more line at its end. */
 void cw_shm_tx_init(struct shm_tx *tx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
                     uint32_t lap);
 void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
                     uint32_t lap);
 
-/* Reads the position that the consumer has told. */
+/* Reads the position that the consumer has published. */
 void cw_shm_tx_look(struct shm_tx *tx);
-/* Ends an open line, so that the next record is at `line`. */
+/* Closes an open line, so that the next record is at `line`. */
 void cw_shm_tx_close(struct shm_tx *tx);
-/* Begins the next lap, if a packet of that length has room there and none in this one. */
+/* Begins the next lap if a packet of that length fits there and not into this one. Whether it has begun. */
 int cw_shm_tx_turn(struct shm_tx *tx, uint64_t length);
-/* Doubles the lap until a packet of that length has room or the lap has `limit` bytes; whether it has grown. It cannot
- * while the lap before is unread; `wants_more` then says to try again before the next turn. */
+/* Doubles the lap until a packet of that length fits or the lap has `limit` bytes; whether it has grown. It cannot
+ * while the previous lap is unread; `wants_more` then requests a retry before the next turn. */
 int cw_shm_tx_grow(struct shm_tx *tx, uint64_t length, uint32_t limit);
-/* Lets a lap have that many bytes again. Everything was read. */
+/* Resets the size of a lap. Everything must be read. */
 void cw_shm_tx_shrink(struct shm_tx *tx, uint32_t bytes);
-/* No packet has room until the next cw_shm_tx_look, or only a few bytes of them. */
+/* Limits the space to `bytes` (0: none) until the next cw_shm_tx_look. */
 static inline void shm_tx_stop(struct shm_tx *tx, uint32_t bytes)
 {
     if (tx->fast.stop > shm_line(tx->fast.line, bytes)) {
@@ -157,7 +156,7 @@ static inline void shm_tx_stop(struct shm_tx *tx, uint32_t bytes)
     }
 }
 
-/* Whether a packet of this length has room at `line`, by the last known position of the consumer. */
+/* Whether a packet of this length fits at `line`, by the last known position of the consumer. */
 static inline int shm_has_space_here(struct shm_tx *tx, uint64_t length)
 {
     if (cw_unlikely(tx->fast.slot != 0)) {
@@ -167,13 +166,13 @@ static inline int shm_has_space_here(struct shm_tx *tx, uint64_t length)
                                                                                   (char *)tx->base);
 }
 
-/* As well, with the beginning of the next lap. */
+/* As shm_has_space_here, or at the beginning of the next lap, which it begins. */
 static inline int shm_has_space_known(struct shm_tx *tx, uint64_t length)
 {
     return cw_likely(shm_has_space_here(tx, length)) || cw_shm_tx_turn(tx, length);
 }
 
-/* The memory for a packet of at most `length` bytes, for which there is room. */
+/* The memory for a packet of at most `length` bytes, for which there is space. */
 static inline void *shm_reserve(const struct shm_tx *tx, uint64_t length)
 {
     __builtin_prefetch(shm_line(tx->base, shm_behind(shm_offset(tx->base, tx->fast.line), length))); /* shm_publish */
@@ -192,7 +191,7 @@ static inline void shm_publish(struct shm_tx *tx, uint64_t length, uint8_t id)
                      __ATOMIC_RELEASE); /* pairs with the acquire in cw_rx_look */
 }
 
-/* As shm_publish, of a packet of one line. */
+/* As shm_publish, for a packet of one line. */
 static inline void shm_publish_line(struct shm_tx *tx, uint64_t length, uint8_t id)
 {
     struct cw_line *line = tx->fast.line;
@@ -204,11 +203,11 @@ static inline void shm_publish_line(struct shm_tx *tx, uint64_t length, uint8_t 
     cw_tx_fetch_ahead(&tx->fast, line + 1);
 }
 
-/* After a packet of several lines: the next one is likely to be as long, and the consumer has its lines in its cache
- * since the last lap. They are fetched for writing. */
+/* After a packet of several lines: prefetches for writing the lines of the next one, which is probably as long; the
+ * consumer has cached them since the last lap. */
 void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length);
 
-/* Steps over the end of an open line or of a lap; what cw_rx_look says there. */
+/* Steps over the end of an open line or of a lap; returns cw_rx_look there. */
 uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen);
 
 /* cw_rx_look of the next packet, or 0 when there is none. */
@@ -222,7 +221,7 @@ static inline uint64_t shm_peek(struct shm_rx *rx)
     return (seen < CW_LINE_LAP) ? seen : 0;
 }
 
-/* Whether the packet that was seen lies in the ring. */
+/* Whether the packet lies within the ring. */
 static inline int shm_is_inside(const struct shm_rx *rx, uint64_t length)
 {
     return shm_behind(shm_offset(rx->base, rx->fast.line), length) <= shm_offset(rx->base, rx->end);
@@ -234,7 +233,7 @@ static inline const void *shm_data(const struct shm_rx *rx, uint32_t length)
     return (const char *)rx->fast.line + shm_lead(length);
 }
 
-/* The next packet may be as long: whether its lines are asked for together. */
+/* Up to this length of a packet the lines of the next one, probably as long, are prefetched together. */
 #define SHM_FEW (4 * SHM_LINE - (uint32_t)sizeof(uint64_t))
 
 static inline const char *shm_ahead_end(const struct cw_line *line, uint64_t length)
@@ -242,19 +241,19 @@ static inline const char *shm_ahead_end(const struct cw_line *line, uint64_t len
     return (const char *)line + ((length + sizeof(uint64_t) + SHM_LINE - 1) & ~(uint64_t)(SHM_LINE - 1));
 }
 
-/* Goes on behind it. */
+/* Advances behind it. */
 static inline void shm_advance(struct shm_rx *rx, uint32_t length)
 {
-    rx->fast.slot = 0; /* as it is, unless the peer writes nonsense */
+    rx->fast.slot = 0; /* it is 0 already unless the peer writes garbage */
     rx->fast.line = shm_line(rx->base, shm_behind(shm_offset(rx->base, rx->fast.line), length));
     rx->fast.ahead = (const char *)rx->fast.line + SHM_LINE;
     rx->fast.ahead_end = (length <= SHM_FEW) ? shm_ahead_end(rx->fast.line, length) : rx->fast.ahead;
     cw_rx_passed(&rx->fast);
 }
 
-/* The producer is to be told after so many bytes, or as usual. */
+/* Makes the next position update due after `bytes` more bytes, at the latest after the default interval. */
 void cw_shm_rx_tell_after(struct shm_rx *rx, uint32_t bytes);
-/* Tells the producer. */
+/* Publishes the position. */
 void cw_shm_rx_tell(struct shm_rx *rx);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport between processes of one machine (and workers of one process), by rings in shared memory. Its name in
- * UCX_TLS is posix, with the aliases that programs use: shm, sm, mm.
+ * The transport between processes of one host, and workers of one process: rings in shared memory. Its name in UCX_TLS
+ * is posix, with the aliases shm, sm, mm.
  */
 #ifndef CW_TRANSPORT_SHM_TRANSPORT_H
 #define CW_TRANSPORT_SHM_TRANSPORT_H
