@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The insides of the TCP transport: one listening socket per iface, one socket per connection. Each is registered in
- * the worker's poller. While all events come from one connection, progress receives from it directly (the hot one).
+ * TCP transport internals: one listening socket per iface, one socket per connection, all registered in the worker's
+ * poller. While all events come from one connection (the hot one), progress receives from it directly.
  *
  *   dialled:   CONNECTING --established--> HANDSHAKE --accepted--> OPEN --end, error--> CLOSED
  *                  ^------next candidate-----'   '--refused, candidates used up------> CLOSED
- *   accepted:  STRANGER --hello--> OPEN, or refused and LINGERING
- *   at a listener of the program: STRANGER --hello--> REQUESTED --answer--> OPEN or LINGERING
- *   close_conn: freed; from OPEN with bytes under way LINGERING, freed later
+ *   accepted:  UNAUTH --hello--> OPEN, or refused and LINGERING
+ *   at a listener of the program: UNAUTH --hello--> REQUESTED --answer--> OPEN or LINGERING
+ *   close_conn: freed; from OPEN with unsent bytes LINGERING, freed later
  *
- * Idle connections own no buffers. Memory is made sure of before bytes move: sends need the iface's spare tx, receives
- * its staging buffer and spare place, so that a failed allocation delays and never loses.
+ * Idle connections hold no buffers. Memory is reserved before bytes move: sends need the iface's spare tx, receives its
+ * staging buffer and spare place, so that a failed allocation delays bytes and never loses them.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_H
 #define CW_TRANSPORT_TCP_TCP_H
@@ -29,22 +29,22 @@
 #define CW_TCP_WIRE_ID 3u
 
 #define CW_TCP_MAX_IOV            16u
-#define CW_TCP_MAX_FLUSHES        4u    /* flushes that wait on one connection; one more is answered CW_AGAIN */
+#define CW_TCP_MAX_FLUSHES        4u    /* flushes pending on one connection; one more gets CW_AGAIN */
 #define CW_TCP_STREAK             8u    /* after this many events in a row a connection is the hot one */
-#define CW_TCP_MAX_FRUITLESS      1000u /* after this many receives without a byte it is not any more */
+#define CW_TCP_MAX_FRUITLESS      1000u /* after this many receives without a byte it no longer is */
 #define CW_TCP_MAX_UNAUTH      1024u
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
 #define CW_TCP_MAX_LINGERING      64u
-#define CW_TCP_LINGER_NS          UINT64_C(10000000000) /* from the time when the system has all remaining bytes */
+#define CW_TCP_LINGER_NS          UINT64_C(10000000000) /* from when the kernel has all remaining bytes */
 
-/* The settings in the transport's own terms. Read once, when an iface is opened. */
+/* The settings, converted. Read once, when an iface is opened. */
 struct cw_tcp_settings {
     size_t tx_seg_size;
     size_t rx_seg_size;
     unsigned max_iov;
     unsigned max_poll;
-    int lanes_on_loopback;        /* on loopback further lanes bring no gain, so they are made only if more than the
-                                   * default number is set */
+    int lanes_on_loopback;        /* further lanes gain nothing on loopback, so they are opened there only if the
+                                   * setting exceeds the default */
     unsigned port_first;          /* 0: any */
     unsigned port_last;
     int use_ipv4;
@@ -53,39 +53,39 @@ struct cw_tcp_settings {
     int use_bridges;
     int prefer_default;
     int failure_level;            /* enum cw_log_level */
-    uint64_t connect_timeout_ns;  /* for all candidates; CW_TIME_INF */
+    uint64_t connect_timeout_ns;  /* for all candidates; may be CW_TIME_INF */
     double bandwidth_bps;
-    uint64_t silence_ns;          /* a watched peer that is silent for this time is dead; 0: no peer is watched */
+    uint64_t silence_ns;          /* keepalive: a watched peer that is silent for this time is dead; 0: disabled */
     struct cw_net_keepalive keepalive; /* of watched connections; other connections have socket.keepalive */
-    const struct cw_name_list *only_devices; /* of the configuration; NULL: all may be used */
+    const struct cw_name_list *only_devices; /* from the configuration; NULL: all may be used */
     struct cw_net_options socket;
-    uint64_t cm_user_timeout_ms;  /* in place of that in `socket`, for connections by socket address */
+    uint64_t cm_user_timeout_ms;  /* replaces that in `socket` for connections by socket address */
 };
 
 enum cw_tcp_state {
     CW_TCP_CONNECTING,
     CW_TCP_HANDSHAKE,
     CW_TCP_UNAUTH,
-    CW_TCP_REQUESTED, /* waits at a listener of the program for the program's answer; in no list, not in the poller */
+    CW_TCP_REQUESTED, /* at a listener of the program, waits for its answer; in no list, not in the poller */
     CW_TCP_OPEN,
-    CW_TCP_CLOSED,   /* no descriptor; the core knows that or is told by the next progress, and calls close_conn */
+    CW_TCP_CLOSED,   /* no descriptor; the core knows it or learns it in the next progress, and calls close_conn */
     CW_TCP_LINGERING /* the core has closed the connection */
 };
 
-/* Bytes that the kernel did not take yet: bytes[head .. length), then iov[iov_first .. iov_count). */
+/* Bytes that the kernel has not accepted yet: bytes[head .. length), then iov[iov_first .. iov_count). */
 struct cw_tcp_tx {
     size_t head;
     size_t length;
     unsigned iov_first;
     unsigned iov_count;
     unsigned num_flushes;
-    struct cw_completion *zcopy;  /* NULL: no user memory in it, and bytes may be appended */
+    struct cw_completion *zcopy;  /* NULL: no user memory, and bytes may be appended */
     struct cw_completion *flushes[CW_TCP_MAX_FLUSHES];
     struct iovec iov[CW_TCP_MAX_IOV];
     uint8_t bytes[];              /* iface->tx_capacity */
 };
 
-/* A placed packet of which `missing` bytes have not come; they go to iov[first .. count). iov[0] is for padding. */
+/* A placed packet of which `missing` bytes have not arrived; they go to iov[first .. count). iov[0] is for padding. */
 struct cw_tcp_place {
     size_t missing;
     size_t length;
@@ -97,28 +97,28 @@ struct cw_tcp_place {
     uint8_t padding[CW_TCP_PADDING_MAX];
 };
 
-/* State that a connection only needs until it is open. */
+/* State that a connection needs only until it is open. */
 struct cw_tcp_handshake {
     struct cw_tcp_conn *conn;
-    struct cw_alarm alarm;        /* the deadline of the step in progress. While dialling it is first the end of this
-                                   * candidate's share of the time */
+    struct cw_alarm alarm;        /* the deadline of the current step; while connecting, that of the current
+                                   * candidate */
     uint64_t deadline_ns;         /* of an unauthenticated peer, or of connecting; UINT64_MAX: none */
     size_t have;                  /* bytes in `in` */
-    uint8_t phase;                /* the step of the agreement about protection, tcp_security.c */
-    uint8_t said_no;              /* the peer was sent the reason of the refusal, which must reach it */
-    uint8_t hints;                /* bits of enum hint, tcp_dial.c: what may help against the failures so far */
+    uint8_t phase;                /* the step of the agreement on protection, tcp_security.c */
+    uint8_t said_no;              /* the reason of the refusal was sent and must reach the peer */
+    uint8_t hints;                /* bits of enum hint, tcp_dial.c: advice for the failures so far */
     uint8_t nonces[2][32];        /* the dialler's, the acceptor's */
     size_t out_length;
     uint32_t key;                 /* of the dialled address */
     int is_cm;                    /* dialled to a listener of the program */
-    struct cw_net_address source; /* the address to dial from; CW_NET_NONE: the program gave none */
-    int is_further;               /* for a further connection to a peer: its failure is not logged as an error */
+    struct cw_net_address source; /* the address to bind to; CW_NET_NONE: any */
+    int is_further;               /* a further connection to a peer: its failure is not logged as an error */
     unsigned next;
     unsigned num_candidates;
-    unsigned silent;              /* bits of candidates that gave no answer in their time */
+    unsigned silent;              /* bits of candidates that timed out */
     unsigned rounds;              /* rounds through the candidates; after the first only silent candidates are
-                                   * dialled */
-    ucs_status_t status;          /* why the last attempt failed */
+                                   * redialled */
+    ucs_status_t status;          /* of the last failed attempt */
     struct cw_text tried;         /* for the log: the candidates that failed, with the reasons */
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
     uint8_t in[CW_TCP_HANDSHAKE_SIZE + CW_HELLO_MAX];
@@ -129,36 +129,37 @@ struct cw_tcp_conn {
     struct cw_conn super;
     struct cw_poll_item item;     /* fd -1: none */
     struct cw_list link;          /* iface->unauthenticated peers, pending or lingering */
-    struct cw_listening *listening; /* of an unauthenticated peer: the listener that it came to; NULL: the iface's own
-                                       socket */
+    struct cw_listening *listening; /* of an unauthenticated peer: the listener that it connected to; NULL: the iface's
+                                     * own socket */
     struct cw_tcp_handshake *handshake;
-    struct cw_tcp_filter *filter; /* NULL: bytes go to the descriptor as they are; tcp_filter.h */
-    struct cw_tcp_watch *watch;   /* NULL: the core does not watch whether the peer lives */
-    struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
-    uint8_t *rx_frame;            /* an incomplete frame whose header is there: rx_have of rx_size bytes */
+    struct cw_tcp_filter *filter; /* NULL: bytes go to the descriptor unchanged; tcp_filter.h */
+    struct cw_tcp_watch *watch;   /* NULL: no keepalive */
+    struct cw_tcp_tx *tx;         /* NULL: no unsent bytes */
+    uint8_t *rx_frame;            /* an incomplete frame with a complete header: rx_have of rx_size bytes */
     struct cw_tcp_place *place;   /* where the next bytes go */
     size_t rx_have;               /* without rx_frame: bytes in rx_head */
     size_t rx_size;
     uint8_t rx_head[CW_TCP_PLACED_HEADER];
     uint16_t fruitless;
     uint8_t state;
-    uint8_t quiet;                /* the connection is watched, but not on iface->in_flight */
-    uint8_t wants_space;          /* a send was answered CW_AGAIN */
-    uint8_t finished;             /* LINGERING: the peer was told that no more bytes come */
-    uint8_t rx_eof;               /* LINGERING: the peer sends no more bytes */
+    uint8_t quiet;                /* watched, but not on iface->in_flight */
+    uint8_t wants_space;          /* a send returned CW_AGAIN */
+    uint8_t finished;             /* LINGERING: FIN was sent */
+    uint8_t rx_eof;               /* LINGERING: the peer sent FIN */
     uint8_t failed, bulk;         /* a send failed here; the last packet was a long placed one */
-    uint8_t batches, collected;   /* depth of nested batches; tx was not offered to the kernel yet */
-    uint8_t more, corked;         /* further packets follow in the batch; the kernel may keep the end of the last one */
-    ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
-    uint64_t deadline_ns;         /* LINGERING, once `finished` is set */
+    uint8_t batches, collected;   /* depth of nested batches; tx was not passed to the kernel yet */
+    uint8_t more, corked;         /* further packets follow in the batch; the kernel may hold back the end of the last
+                                   * one */
+    ucs_status_t broken;          /* UCS_OK, or what sends return from now on */
+    uint64_t deadline_ns;         /* of LINGERING, once `finished` is set */
 };
 
 struct cw_tcp_watch {
     struct cw_list link;          /* iface->in_flight, unless the connection is quiet */
     struct cw_tcp_conn *conn;
-    uint64_t own_limit_ms;        /* for unacknowledged bytes, that the settings give; 0: none */
-    uint64_t silent_ns;           /* since when the peer's system does not answer; 0: it does */
-    uint8_t by_system;            /* the system has a limit for unacknowledged bytes */
+    uint64_t own_limit_ms;        /* TCP_USER_TIMEOUT by the settings; 0: none */
+    uint64_t silent_ns;           /* since when the peer's kernel does not respond; 0: it does */
+    uint8_t by_system;            /* the kernel's limit for unacknowledged bytes is set */
 };
 
 /* A listener of the program. */
@@ -167,7 +168,7 @@ struct cw_listening {
     struct cw_list link; /* iface->listenings */
     struct cw_tcp_iface *iface;
     void *user;
-    uint8_t paused; /* not in the poller, because no descriptors are left */
+    uint8_t paused; /* not in the poller: out of descriptors */
 };
 
 struct cw_tcp_iface {
@@ -176,35 +177,34 @@ struct cw_tcp_iface {
     struct cw_tcp_local local;
     struct cw_poller *poller;
     struct cw_poll_item listener;
-    int shortage_told;            /* one line per shortage */
-    int paused;                   /* no descriptors are left for accepting: the listener is not watched until
-                                   * `accept_again` */
+    int shortage_told;            /* the shortage was logged; one line per shortage */
+    int paused;                   /* out of descriptors: accepting pauses until `accept_again` */
     struct cw_alarm accept_again;
     struct cw_alarm hello_deadline; /* of the oldest unauthenticated peer, or earlier */
     struct cw_alarm linger_deadline; /* of the oldest lingering connection, or earlier */
     struct cw_list listenings;
     struct cw_list unauth;        /* oldest first */
-    struct cw_list pending;       /* connections with an event to be told from progress */
+    struct cw_list pending;       /* connections with an event for the next progress */
     struct cw_list lingering;     /* oldest first */
     struct cw_list unread;        /* filters that hold received bytes */
     struct cw_tcp_security *security;
-    struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while this list or the next one has any */
-    struct cw_list resting;       /* struct cw_tcp_watch; their looks need not wake a sleeping program */
+    struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while this list or the next one is not empty */
+    struct cw_list resting;       /* struct cw_tcp_watch; their checks need not wake a sleeping program */
     struct cw_alarm look;
-    uint64_t looked_ns;           /* time of the last look */
+    uint64_t looked_ns;           /* time of the last check */
     unsigned num_unauth;
     unsigned num_lingering;
-    struct cw_tcp_conn *active;   /* had the last event; NULL: none */
-    struct cw_tcp_conn *hot;      /* `active`, or NULL: progress receives from none directly */
+    struct cw_tcp_conn *active;   /* the connection of the last event; NULL: none */
+    struct cw_tcp_conn *hot;      /* `active`, or NULL: progress only uses the poller */
     unsigned streak;              /* events of `active` in a row, up to CW_TCP_STREAK */
     uint8_t *staging;             /* NULL until needed */
-    size_t staging_size;          /* a whole frame at least */
-    struct cw_tcp_handshake *spare_handshake; /* NULL, or for the next connection */
+    size_t staging_size;          /* at least a whole frame */
+    struct cw_tcp_handshake *spare_handshake; /* cached for the next connection, or NULL */
     struct cw_tcp_tx *spare_tx;   /* NULL until needed; empty */
-    unsigned num_tx;              /* buffers in use, with the spare one */
+    unsigned num_tx;              /* allocated buffers, including the spare one */
     struct cw_tcp_place *spare_place; /* NULL until needed; empty */
     size_t tx_capacity;
-    struct cw_device *devices;    /* that it serves */
+    struct cw_device *devices;    /* the devices that it serves */
     unsigned num_devices;
     size_t address_length;
     uint8_t address[CW_TCP_ADDRESS_MAX];
@@ -221,7 +221,7 @@ static inline struct cw_tcp_conn *cw_tcp_conn_of(struct cw_conn *conn)
     return cw_container_of(conn, struct cw_tcp_conn, super);
 }
 
-/* Has the connection seen to by progress, whose thread may sleep now. */
+/* Defers the connection's event to the next progress, and wakes the worker. */
 static inline void cw_tcp_tell_later(struct cw_tcp_conn *conn)
 {
     cw_list_add_tail(&cw_tcp_iface_of(&conn->super)->pending, &conn->link);
@@ -237,69 +237,70 @@ static inline ucs_status_t cw_tcp_end_status(ssize_t error)
 
 /* tcp_iface.c. Reads the configuration. */
 void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings);
-/* The routes to the peer's hosts; EXCLUDED where the configuration does not let the device be used. */
+/* The routes to the peer's hosts; EXCLUDED where the configuration excludes the device. */
 void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_tcp_address *peer,
                         struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS]);
-/* Whether the configuration lets this address of ours be used, by the name of its device. */
+/* Whether the configuration allows the device of this local address. */
 int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_address *local);
 
 /* tcp_accept.c. Opens the listening socket and reports port and families. Logs. */
 ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigned *listens_p);
 void cw_tcp_listen_end(struct cw_tcp_iface *iface);
-/* Accepts the connections that wait at a listening socket: the iface's own (NULL) or one of the program's. */
+/* Accepts pending connections at a listening socket: the iface's own (NULL) or one of the program's. */
 void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, int fd);
 /* The descriptor of an unauthenticated peer is readable. */
 unsigned cw_tcp_unauth_ready(struct cw_tcp_conn *conn);
-/* Accepts again if accepting is paused. */
+/* Resumes accepting if it is paused. */
 void cw_tcp_accept_resume(struct cw_tcp_iface *iface);
-/* Functions of the iface's alarms: the first accepts again, the second drops unauthenticated peers that are silent for
- * too long. */
+/* `fire` of iface->accept_again, which resumes accepting, and of iface->hello_deadline, which drops unauthenticated
+ * peers whose hello timed out. */
 unsigned cw_tcp_accept_again(struct cw_alarm *alarm);
 unsigned cw_tcp_unauth_expire(struct cw_alarm *alarm);
 
-/* tcp_conn.c. A connection with descriptor fd (-1: none), not registered; NULL: no memory, fd stays the caller's. */
+/* tcp_conn.c. Allocates a connection with descriptor fd (-1: none), not registered; NULL: no memory, the caller keeps
+ * fd. */
 struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_state state, int fd);
-/* Removes it from every list and the poller, closes its descriptor, frees it and its buffers. */
+/* Removes the connection from every list and the poller, closes its descriptor, frees it and its buffers. */
 void cw_tcp_conn_free(struct cw_tcp_conn *conn);
 /* Removes the connection from the list and the counter of its state. */
 void cw_tcp_conn_leave(struct cw_tcp_conn *conn);
 /* Unregisters and closes the descriptor, if any. */
 void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn);
-/* Frees the state that a connection needs until it is open, if it is still there. */
+/* Frees conn->handshake, if any. */
 void cw_tcp_handshake_free(struct cw_tcp_conn *conn);
-/* For a handshake that no connection has any more. */
+/* Frees or caches a handshake that is detached from its connection. */
 void cw_tcp_handshake_release(struct cw_tcp_iface *iface, struct cw_tcp_handshake *handshake);
-/* Makes the connection OPEN: the handshake is complete. */
+/* The handshake is complete: the connection becomes OPEN. */
 void cw_tcp_conn_open(struct cw_tcp_conn *conn);
-/* Keeps for the log the reason why the connection of this socket ends; only the first reason is kept. */
+/* Stores for the log why the connection ends; only the first reason is stored. */
 void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason);
 /* Ends an OPEN connection: calls completions and `closed`. From progress. */
 void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status);
-/* The core has closed the connection: sends the rest in the background, then frees. Frees at once if no bytes are
- * left. */
+/* The core has closed the connection: sends unsent bytes in the background, then frees it. Frees at once if there are
+ * none. */
 void cw_tcp_conn_linger(struct cw_tcp_conn *conn);
 void cw_tcp_close_conn(struct cw_conn *conn);
-/* Makes the connection CLOSED; close_conn completes the operations that wait on it. */
+/* Makes the connection CLOSED; close_conn completes its pending operations. */
 void cw_tcp_abandon(struct cw_conn *conn);
 /* `fire` of iface->linger_deadline. */
 unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm);
-/* At the end of the iface: waits a moment for bytes that a reset could still destroy, then frees all lingering
+/* At close of the iface: waits briefly for bytes that a reset could still destroy, then frees all lingering
  * connections. */
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
-/* A part of a message of the handshake has come: `expire` is called if the rest takes too long. */
+/* A handshake message has arrived in part: `expire` is called if the rest times out. */
 void cw_tcp_handshake_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm));
-/* Reads until `need` bytes of handshake->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */
+/* Reads until handshake->in holds `need` bytes. 1: complete, 0: not yet, -EPIPE: EOF, else -errno. */
 int cw_tcp_handshake_read(struct cw_tcp_conn *conn, size_t need);
-/* The watch over the peer, also of a connection that is not established yet. */
+/* Enables keepalive, also for a connection that is not established yet. */
 void cw_tcp_watch(struct cw_conn *conn);
-/* The connection is established and its handshake on the way; the peer's program may take any time to answer. */
+/* The connection is established and its handshake was sent; the peer's program may take any time to answer. */
 void cw_tcp_watch_handshake(struct cw_tcp_conn *conn);
 void cw_tcp_watch_handshake_done(struct cw_tcp_conn *conn);
 /* conn->quiet is set and bytes are about to be sent. */
 void cw_tcp_watch_sends(struct cw_tcp_conn *conn);
-/* The program is about to sleep. */
+/* The program is about to sleep: settles which checks must wake it. */
 void cw_tcp_watch_settle(struct cw_tcp_iface *iface);
-/* Writes to the log that the peer's machine is taken for dead. */
+/* Logs that the peer's machine is considered dead. */
 void cw_tcp_watch_tell(struct cw_tcp_conn *conn);
 /* `fire` of iface->look. */
 unsigned cw_tcp_watch_look(struct cw_alarm *alarm);
@@ -310,9 +311,9 @@ ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t add
 int cw_tcp_is_unseen(const struct cw_conn *conn);
 /* The descriptor of a CONNECTING or HANDSHAKE connection is ready. */
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
-/* Says hello to the candidates of a new connection, whose key is that one. */
+/* Starts dialling the candidates of a new connection, with that key and hello. */
 void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello, size_t hello_length, void *user);
-/* Tells the core that dialling failed. From progress. */
+/* Calls `opened` with the failure of the dial. From progress. */
 unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn);
 /* The slots `ways` and `dial_way` of the transport's table. */
 unsigned cw_tcp_ways(struct cw_iface *iface, const void *address, size_t address_length);
@@ -329,22 +330,23 @@ ucs_status_t cw_tcp_send_in_place(struct cw_conn *conn, uint8_t id, const void *
 void cw_tcp_batch(struct cw_conn *conn, enum cw_batch what);
 ucs_status_t cw_tcp_flush(struct cw_conn *conn, struct cw_completion *completion);
 int cw_tcp_owes(const struct cw_iface *iface);
-/* Sends a frame of the transport itself, in order with all others. CW_AGAIN: `room` will be called. */
+/* Sends a frame of the transport itself, in order with all others. CW_AGAIN: `space` follows. */
 ucs_status_t cw_tcp_send_frame(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, const void *body, size_t length);
-/* Sends bytes that are no frame before all others; the part that does not fit is kept. The spare tx must be there, and
+/* Sends unframed bytes before all others; what the kernel does not accept is queued. The spare tx must exist, and
  * conn->tx must be NULL. */
 void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length);
-/* Makes iface->spare_tx if it is missing. 0: no memory. */
+/* Allocates iface->spare_tx unless it exists. 0: no memory. */
 int cw_tcp_tx_reserve(struct cw_tcp_iface *iface);
-/* Sends the rest, then calls completions and `room`. Returns events. From progress, unless LINGERING. */
+/* Sends unsent bytes, then calls completions and `space`. Returns the number of events. From progress, unless
+ * LINGERING. */
 unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn);
-/* Calls the completions that wait on the connection and frees the unsent bytes. Keeps unsent bytes without user memory
- * if asked to. */
+/* Calls all pending completions of the connection and frees its unsent bytes; with `keep_bytes`, not those outside user
+ * memory. */
 void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes);
-/* Registers in the poller for the events that the state of sending needs. */
+/* Updates the poller interest for the current tx state. */
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn);
 
-/* tcp_recv.c. Receives at most max_polls times and hands packets up. Adds to *events. */
+/* tcp_recv.c. Receives at most max_polls times and delivers packets. Adds to *events. */
 enum cw_tcp_recv_result { CW_TCP_RECV_DRY, CW_TCP_RECV_MORE, CW_TCP_RECV_ENDED };
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events);
 
@@ -359,10 +361,9 @@ ucs_status_t cw_tcp_cm_answer(struct cw_conn *conn, struct cw_iface *iface, int 
                               size_t reply_length);
 int cw_tcp_cm_carries(struct cw_conn *conn, struct cw_iface *iface);
 void cw_tcp_cm_ends(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
-/* An unauthenticated peer at a listener has sent its hello. */
+/* An unauthenticated peer at a listener has sent its hello: calls `requested`. */
 bool cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length);
-/* Accepting at the listeners pauses or goes on together with that of the iface itself. 0: some of them are still
- * paused. */
+/* Accepting at the listeners pauses and resumes together with that of the iface itself. 0: some are still paused. */
 void cw_tcp_cm_pause(struct cw_tcp_iface *iface);
 int cw_tcp_cm_resume(struct cw_tcp_iface *iface);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of the TCP transport: their bytes, and the order in which a peer's are tried. Numbers are in network byte
- * order.
+ * Addresses of the TCP transport: encoding, and the order in which a peer's are dialled. Network byte order.
  *
  *   OFFSET SIZE MEANING
  *        0    2 port
@@ -12,7 +11,7 @@
  *       15    1 number of addresses: IPv4 in the lower half, IPv6 in the upper; 8 in all at most
  *       16  4*n IPv4 addresses, then 16 * n IPv6 addresses, each kind in order of preference
  *
- * Loopback addresses are not listed. Several workers of one process have several ports.
+ * Loopback addresses are not listed. Each worker of a process has its own port.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_ADDR_H
 #define CW_TRANSPORT_TCP_TCP_ADDR_H
@@ -39,7 +38,7 @@ struct cw_tcp_address {
     struct cw_net_address hosts[CW_TCP_ADDRESS_MAX_HOSTS]; /* with the port */
 };
 
-/* The addresses of this process: those of the devices in use. */
+/* The local addresses: those of the devices in use. */
 struct cw_tcp_local {
     uint64_t netns;
     unsigned loopback;                 /* families of the loopback device if it is in use, as in `listens` */
@@ -48,26 +47,26 @@ struct cw_tcp_local {
     struct cw_net_interface hosts[CW_TCP_ADDRESS_MAX_HOSTS];
 };
 
-/* Returns the length, at most CW_TCP_ADDRESS_MAX. Hosts keep their order within a family. */
+/* Returns the length, at most CW_TCP_ADDRESS_MAX. Preserves the order of the hosts within a family. */
 size_t cw_tcp_address_encode(const struct cw_tcp_address *address, uint8_t *to);
-/* NULL, or what is wrong with these bytes, which may be any. */
+/* NULL, or the error in these bytes, which are untrusted. */
 const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp_address *address);
 
 /* The families whose loopback addresses reach the peer, as in `listens`. */
 unsigned cw_tcp_shared_loopback(const struct cw_tcp_local *local, const struct cw_tcp_address *peer);
 
 /*
- * The addresses to dial, best first (docs/operate/routes.md): loopback within the namespace, then addresses that are
- * reached directly, then those by a gateway, then those without a known route. The more specific route comes first,
- * and the families take turns, the preferred one first. `routes` are those to the peer's hosts; NULL: none is known.
- * Returns how many; on 0 *why is a phrase for the log.
+ * The addresses to dial, best first (docs/operate/routes.md): loopback within the namespace, then addresses on a direct
+ * route, then those by a gateway, then those without a known route. The more specific route comes first, and the
+ * families alternate, the preferred one first. `routes` are those to the peer's hosts; NULL: unknown. Returns how many;
+ * on 0 *why is a phrase for the log.
  */
 unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
                            const struct cw_route *routes, struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES],
                            const char **why);
 
-/* Moves the candidates to the front that lead over different devices of ours, the best one for each device, and returns
- * their number; 1 when the devices are not known. `routes` are those to the peer's hosts. */
+/* Moves the candidates that use different local devices to the front, the best one for each device, and returns their
+ * number; 1 if the devices are unknown. `routes` are those to the peer's hosts. */
 unsigned cw_tcp_ways_first(const struct cw_tcp_address *peer, const struct cw_route *routes,
                            struct cw_net_address *candidates, unsigned count);
 

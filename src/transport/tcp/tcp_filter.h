@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Filters, which protect TCP connections: proof of identity, checksums, TLS (docs/operate/security.md). A filter stands
- * between the transport and the descriptor: all bytes sent and received go through the functions below. A plain
- * connection has no filter and pays one branch. Both sides agree on the protection before the handshake, while the
- * acceptor's connection is an unauthenticated peer (docs/WIRE.md).
+ * Filters protect TCP connections: proof of identity, checksums, TLS (docs/operate/security.md). A filter sits between
+ * the transport and the descriptor: all bytes sent and received go through the functions below. An unprotected
+ * connection has no filter and pays one branch. Both sides agree on the protection before the handshake, while the peer
+ * is still unauthenticated (docs/WIRE.md).
  *
- * A filter may hold bytes that it has read from the descriptor and that the transport has not asked for yet. It is then
- * on iface->unread, and progress asks for them, because the descriptor does not announce them.
+ * A filter may buffer bytes that it has read from the descriptor and that the transport has not received yet. It is
+ * then on iface->unread, and progress receives them, because the descriptor does not become readable for them.
  *
- * A filter notices bytes that were dropped on the way by the bytes behind them. A watched connection that
- * has sent bytes and then none for a while therefore sends empty frames, as long as any record that its peer may still
- * wait for: the record is then complete, and its check fails.
+ * A filter detects bytes dropped in transit only by the bytes behind them. A watched connection that has sent bytes and
+ * then none for a while therefore sends empty frames, at least as long as any record that its peer may be waiting for:
+ * the record is then complete, and its check fails.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_FILTER_H
 #define CW_TRANSPORT_TCP_TCP_FILTER_H
@@ -21,11 +21,11 @@
 enum cw_tcp_protection { /* bits, on the wire */
                          CW_TCP_PLAIN = 0,
                          CW_TCP_CHECKSUM = 1,
-                         CW_TCP_SECRET = 2, /* both prove that they know the key, by hashes */
-                       CW_TCP_TLS_PSK = 4, /* both prove that they know the key, by TLS */
+                         CW_TCP_SECRET = 2, /* both prove knowledge of the key, by hashes */
+                       CW_TCP_TLS_PSK = 4, /* both prove knowledge of the key, by TLS */
                        CW_TCP_TLS_CERT = 8,
-                       CW_TCP_SIZED = 16 /* with SECRET, TLS_PSK: the proof is of the key's length, too. Peers of
-                                             * release 1.0 set it never, and are refused */
+                       CW_TCP_SIZED = 16 /* with SECRET, TLS_PSK: the proof covers the key's length. Peers of release
+                                          * 1.0 never set it, and are refused */
 };
 
 struct cw_tcp_filter {
@@ -33,19 +33,19 @@ struct cw_tcp_filter {
     struct cw_tcp_conn *conn;
     struct cw_list unread; /* in iface->unread, or alone */
     size_t said;        /* bytes sent that no empty frame has followed yet */
-    size_t seen;        /* `said` at the last look */
+    size_t seen;        /* `said` at the last check */
     const char *why;    /* the reason of an error, as the end of a sentence about the peer; NULL: see errno */
-    uint8_t has_unread; /* receive again although the descriptor may announce nothing */
+    uint8_t has_unread; /* receive again although the descriptor may not be readable */
 };
 
-/* Results are those of os/net.h, and -EBADMSG for bytes that the peer did not send. Bytes that were not taken are
- * offered again, unchanged, and perhaps with more behind them. */
+/* Results are those of os/net.h, and -EBADMSG for bytes that the peer did not send. The caller retries bytes that were
+ * not accepted, unchanged, and perhaps with more behind them. */
 struct cw_tcp_filter_ops {
-    /* 1: done; 0: call again when the descriptor can be read; -EINPROGRESS: when it can be written; other errors. NULL:
+    /* 1: done; 0: call again when the descriptor is readable; -EINPROGRESS: when it is writable; other errors. NULL:
      * the filter has no handshake. */
     int (*handshake)(struct cw_tcp_filter *filter);
     ssize_t (*sendv)(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count);
-    /* Only checked bytes are written. */
+    /* Only verified bytes are written to iov. */
     ssize_t (*recvv)(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count);
     void (*free)(struct cw_tcp_filter *filter);
 };
@@ -64,8 +64,8 @@ void cw_tcp_filter_enter(struct cw_tcp_conn *conn);
 /* From progress, when iface->unread is not empty. */
 unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface);
 
-/* A look at an open, watched connection with a filter: sends the empty frames once nothing was sent since the last
- * look. True if another look is needed. */
+/* Checks an open, watched connection with a filter: sends the empty frames if nothing was sent since the last check.
+ * True if another check is needed. */
 bool cw_tcp_filter_look(struct cw_tcp_conn *conn);
 
 /* The protection that a worker demands of every connection. */
@@ -74,31 +74,29 @@ struct cw_tcp_security {
     const struct cw_openssl *openssl; /* NULL: not needed */
     struct cw_tls_context *tls;       /* NULL: not needed */
     uint8_t secret[32];               /* derived from the key */
-    char why[320];                    /* a sentence that was composed */
-    uint8_t *spare_in;                /* NULL, or an unused buffer of a filter with checksums */
+    char why[320];                    /* buffer for a composed message */
+    uint8_t *spare_in;                /* cached buffer of a filter with checksums, or NULL */
 };
 
 /* The error of the connection, as the end of a sentence about the peer. */
 const char *cw_tcp_filter_reason(const struct cw_tcp_conn *conn, ssize_t error);
 
-/* tcp_security.c. On errors, which are in the log, the worker must not be made: UCS_ERR_INVALID_PARAM for settings that
+/* tcp_security.c. On errors, which it logs, the worker must not be created: UCS_ERR_INVALID_PARAM for settings that
  * cannot be met, UCS_ERR_UNSUPPORTED for a function that the machine lacks. */
 ucs_status_t cw_tcp_security_new(const struct cw_config *config, struct cw_tcp_security **security_p);
 void cw_tcp_security_free(struct cw_tcp_security *security);
-/* Computes the keyed hash over the claim, 32 bytes. 0: OpenSSL refuses. */
+/* Computes the keyed hash of the claim, 32 bytes. 0: OpenSSL fails. */
 struct cw_tcp_claim;
 int cw_tcp_prove(const struct cw_tcp_security *security, const struct cw_tcp_claim *claim, uint8_t *proof);
 
-/* One step of the agreement of a connection in HANDSHAKE or STRANGER. Returns NULL, or the reason of the
- * failure; the peer was then told if that can help. *done_p: the handshake comes next, through the filter if there is
- * one. */
+/* One step of the agreement of a connection in HANDSHAKE or UNAUTH. Returns NULL, or the reason of the failure, which
+ * was also sent to the peer if that can help. *done_p: the handshake comes next, through the filter if there is one. */
 const char *cw_tcp_agree_begin(struct cw_tcp_conn *conn);
 const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_status_t *status_p);
 const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p);
-/* Whether the failure is only that the dialler left without a message. A dialler whose dial gives way to ours does
- * that. */
+/* Whether the failure is only that the dialler closed without a message, as it does if its dial loses to ours. */
 int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong);
-/* Whether the agreement is complete; a plain connection needs none. */
+/* Whether the agreement is complete; an unprotected connection needs none. */
 int cw_tcp_agreed(const struct cw_tcp_conn *conn);
 
 /* tcp_filter.c, tcp_tls.c. NULL: no memory. */

@@ -24,10 +24,10 @@
 #include "base/crc32c.h"
 #include "transport/transport.h"
 
-/* The dialler sends no frame but empty ones before it has the answer. CW_TCP_PACKET_MAX and CW_TCP_PLACED_MAX are part
- * of the format: every receiver takes frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core and 1 to
- * CW_TCP_PLACED_MAX bytes of payload. Padding stands in front of the packet, of a placed one in front of its payload,
- * and means nothing; releases up to 1.0 send it. */
+/* Before the answer arrives, the dialler sends no frames except empty ones. CW_TCP_PACKET_MAX and CW_TCP_PLACED_MAX are
+ * part of the format: every receiver accepts frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core
+ * and 1 to CW_TCP_PLACED_MAX bytes of payload. Padding precedes the packet, or the payload of a placed one, and is
+ * ignored; releases up to 1.0 send it. */
 #define CW_TCP_MAGIC            0x50545743u
 #define CW_TCP_VERSION          6u
 #define CW_TCP_HANDSHAKE_SIZE    16u
@@ -77,7 +77,7 @@ static inline void cw_tcp_handshake_encode(void *to, enum cw_tcp_handshake_kind 
     memcpy(to, &header, sizeof(header));
 }
 
-/* Whether a handshake can begin with these bytes. */
+/* Whether these bytes can be the start of a handshake. */
 static inline int cw_tcp_handshake_plausible(const void *from, size_t length)
 {
     const uint32_t magic = htole32(CW_TCP_MAGIC);
@@ -117,7 +117,7 @@ static inline int cw_tcp_placed_length_holds(uint32_t length)
     return length > CW_PLACE_HEADER && length <= CW_PLACE_HEADER + CW_TCP_PLACED_MAX;
 }
 
-/* 0 when these bytes are not the header of a frame. */
+/* 0: these bytes are not the header of a frame. */
 static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_header *header)
 {
     memcpy(header, from, sizeof(*header));
@@ -138,9 +138,9 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
 }
 
 /*
- * The messages by which both sides agree about the protection of a connection, before the handshake, and the records of
- * connections with checksums. A message has the head of a handshake with one of these kinds and exactly the body named
- * here. Record, any number of times once both agreed about checksums:
+ * The messages of the agreement on the protection of a connection, before the handshake, and the records of connections
+ * with checksums. A message has the header of a handshake with one of these kinds and exactly the body given here.
+ * Record, any number of times once both agreed on checksums:
  *   OFFSET SIZE MEANING
  *        0    4 bytes that follow the head, 1 to CW_TCP_RECORD_MAX
  *        4    4 CRC32C of those bytes
@@ -166,7 +166,7 @@ enum cw_tcp_unsuited_reason { CW_TCP_OTHER_PROTECTION = 1, CW_TCP_OTHER_KEY = 2 
 struct cw_tcp_offer {
     uint8_t protection; /* enum cw_tcp_protection */
     uint8_t reserved[3];
-    uint8_t nonce[CW_TCP_NONCE_SIZE]; /* random if the protection is by a secret, otherwise zero */
+    uint8_t nonce[CW_TCP_NONCE_SIZE]; /* random if the protection uses a secret, otherwise zero */
 };
 
 struct cw_tcp_unsuited {
@@ -175,7 +175,7 @@ struct cw_tcp_unsuited {
     uint8_t reserved[2];
 };
 
-/* The claim that a proof is a hash of. Never sent. */
+/* The input of the hash that is the proof. Never sent. */
 struct cw_tcp_claim {
     uint8_t label[8]; /* "CWproof2" */
     uint8_t role;     /* the side that proves: 1 dialler, 2 acceptor */
@@ -208,7 +208,7 @@ static inline void cw_tcp_record_encode(void *to, size_t length, uint32_t sum, u
     memcpy(to, head, sizeof(head));
 }
 
-/* 0 when these bytes are not the head of that record. */
+/* 0: these bytes are not the header of that record. */
 static inline int cw_tcp_record_decode(const void *from, uint64_t number, uint32_t *length_p, uint32_t *sum_p)
 {
     uint32_t head[3];

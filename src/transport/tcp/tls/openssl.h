@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of OpenSSL 3 that is used. It is opened when settings ask for it and never otherwise: Causeway needs neither
- * its headers nor an installed OpenSSL. The types stand for OpenSSL's own, and the numbers are part of its binary
- * interface. It stays open until the process ends, because it cannot be unloaded cleanly. Thread safe.
+ * The part of OpenSSL 3 that is used. It is loaded with dlopen(3), only if the settings require it: Causeway needs
+ * neither its headers nor an installed OpenSSL. The types stand for OpenSSL's own, and the numbers are part of its ABI.
+ * It is never unloaded, because it cannot be unloaded cleanly. Thread safe.
  */
 #ifndef CW_TRANSPORT_TCP_TLS_OPENSSL_H
 #define CW_TRANSPORT_TCP_TLS_OPENSSL_H
@@ -87,12 +87,12 @@ struct cw_openssl {
 
 enum cw_openssl_part { CW_OPENSSL_CRYPTO, CW_OPENSSL_SSL }; /* CW_OPENSSL_SSL opens both */
 
-/* NULL: OpenSSL cannot be used, and *why_p says why and what to do, as the end of a sentence; it lives until the next
+/* NULL: OpenSSL cannot be used, and *why_p is the reason and the remedy, as the end of a sentence, valid until the next
  * call. */
 const struct cw_openssl *cw_openssl_open(enum cw_openssl_part part, const char **why_p);
 
 #define CW_HMAC_SIZE 32u
-/* HMAC-SHA256. 0: OpenSSL refuses. */
+/* HMAC-SHA256. 0: OpenSSL fails. */
 int cw_hmac(const struct cw_openssl *openssl, const void *key, size_t key_length, const void *data, size_t length,
             uint8_t out[CW_HMAC_SIZE]);
 
