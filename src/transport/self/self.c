@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The self transport. Both ends of a connection live in one iface. While the iface's queue is empty the other end may
- * take a packet within the call that sends it, so that the payload is copied once. Other packets wait in the queue
- * until progress, and so does the end of those that were taken: a callback never runs within a call that sends. The
- * queue is bounded: a sender that finds it full is answered CW_AGAIN and gets `room` later.
+ * The self transport. Both ends of a connection are in one iface. While the iface's queue is empty the other end may
+ * consume a packet within the send (upcall `take`), so that the payload is copied once. Other packets are queued until
+ * progress, and so is the completion of consumed ones: a callback never runs within a send. The queue is bounded: if it
+ * is full, a send returns CW_AGAIN, and `space` follows.
  *
- * The peer's process is this one, so copies are plain ones. They trust the address, which comes from this very process.
+ * Copies are memory copies within this process. They trust the address, which comes from this process.
  */
 #include "transport/self/self_transport.h"
 
@@ -24,18 +24,18 @@
 #define MAX_BCOPY       (32u << 10)
 #define MAX_WHOLE       (384u << 10)
 
-/* Events are kept for later ones: at most this many short ones of this many bytes of data, and longer ones of as many
- * bytes together as can be in the queue. libc would return the memory of long ones to the system, and each page that it
- * gets again causes a fault, which takes longer than copying the page. */
+/* Events are cached for reuse: at most MAX_SPARE short ones of SMALL bytes of data, and longer ones of as many bytes in
+ * total as fit into the queue. libc would return the memory of long ones to the system, and each new page costs a
+ * fault, which takes longer than copying the page. */
 #define SMALL           64u
 #define MAX_SPARE       64u
 #define MAX_SPARE_BYTES (QUEUE_MAX_BYTES + MAX_WHOLE)
 
 enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
 
-/* Shared by both ends; the end that is closed last frees it. */
+/* Shared by both ends, reference counted. */
 struct pairs {
-    struct cw_claim_pair pairs[2][CW_CLAIM_PAIRS]; /* [0]: those that the dialler hands out */
+    struct cw_claim_pair pairs[2][CW_CLAIM_PAIRS]; /* [0]: those that the dialler allocates */
     unsigned references;
 };
 
@@ -43,18 +43,17 @@ struct self_conn {
     struct cw_conn super;
     struct self_conn *peer;     /* NULL before the accept and after the peer's close */
     struct cw_list link;        /* iface->conns */
-    struct event *last_event;   /* EVENT_CLOSED for this end, made beforehand so that it cannot fail; NULL: it is in the
-                                 * queue */
+    struct event *last_event;   /* EVENT_CLOSED for this end, preallocated so that it cannot fail; NULL: it is queued */
     struct pairs *pairs;
     int is_dialler;
-    int blocked;                /* a send was answered CW_AGAIN */
+    int blocked;                /* a send returned CW_AGAIN */
 };
 
 struct event {
     struct cw_list link;        /* iface->queue */
     struct self_conn *target;
     size_t length;
-    uint32_t space;             /* bytes of data that it has room for; 0: it is freed after use */
+    uint32_t space;             /* capacity of its data; 0: it is freed after use */
     uint8_t kind;
     uint8_t id;
     char data[];
@@ -64,13 +63,14 @@ struct self_iface {
     struct cw_iface super;
     struct cw_list queue;
     struct cw_list conns;
-    struct event *spare;        /* small ones, linked through link.next */
+    struct event *spare;        /* short ones, linked through link.next */
     struct event *spare_long;   /* long ones, linked through link.next */
     unsigned num_spare;
-    uint32_t spare_bytes;       /* bytes of room of the long ones together */
+    uint32_t spare_bytes;       /* total capacity of the long ones */
     size_t queued_bytes;
-    int blocked;                /* some connection waits for room */
-    uint8_t has_taken;          /* progress has to end packets that were taken; they are older than the queue's */
+    int blocked;                /* some connection waits for space */
+    uint8_t has_taken;          /* progress must call `finish` for consumed packets; they are older than those in the
+                                 * queue */
 };
 
 static struct self_iface *iface_of(const struct cw_conn *conn)
@@ -131,8 +131,8 @@ static void self_close(struct cw_iface *super)
     free(iface);
 }
 
-/* Only the last of the long spare events is looked at. If it is too short for the data it is freed, so the spare ones
- * become as long as the data needs. */
+/* Only the most recent long spare event is tried. If it is too short for the data it is freed, so the spare ones adapt
+ * to the length of the data. */
 static CW_NOINLINE struct event *event_make(struct self_iface *iface, size_t max)
 {
     const size_t space = (max <= SMALL) ? SMALL : max;
@@ -195,7 +195,7 @@ static void queue_add(struct self_iface *iface, struct event *event)
     cw_list_add_tail(&iface->queue, &event->link);
 }
 
-/* Appends an event with room for `max` bytes of data; NULL: no memory. */
+/* Appends an event with space for `max` bytes of data; NULL: no memory. */
 static struct event *event_new(struct self_iface *iface, struct self_conn *target, enum event_kind kind, size_t max)
 {
     struct event *event = event_take(iface, max);
@@ -355,7 +355,7 @@ static ucs_status_t self_send_bcopy(struct cw_conn *super, uint8_t id, size_t ma
     return status;
 }
 
-/* Whether the other end may take a packet at once. */
+/* Whether the other end may consume a packet at once. */
 static inline bool may_offer(const struct self_conn *conn, const struct self_iface *iface, uint8_t id)
 {
     const struct cw_upcalls *upcalls = iface->super.upcalls;
@@ -363,7 +363,7 @@ static inline bool may_offer(const struct self_conn *conn, const struct self_ifa
     return id == upcalls->take_id && cw_list_empty(&iface->queue) && upcalls->take != NULL && conn->peer != NULL;
 }
 
-/* Only where may_offer. */
+/* may_offer must hold. */
 static inline bool offer(const struct self_conn *conn, struct self_iface *iface, uint64_t header, const void *payload,
                          size_t length)
 {
@@ -422,7 +422,7 @@ static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t 
            queue_short(super, id, header, payload, length);
 }
 
-/* A program may receive into memory that it sends. Empty entries may have no address. */
+/* Regions may overlap: a program may receive into memory that it sends. Empty entries may have no address. */
 static void copy(void *dest, const void *source, size_t length)
 {
     if (length > 0) {
@@ -503,8 +503,8 @@ static void give_space(struct self_iface *iface)
     }
 }
 
-/* Handles only the events that were queued before: events that upcalls add wait for the next round, so a progress
- * ends. */
+/* Handles only the events queued before the call: events that upcalls add wait for the next round, so that progress
+ * terminates. */
 static CW_NOINLINE unsigned deliver(struct self_iface *iface)
 {
     struct cw_iface *super = &iface->super;
@@ -539,7 +539,7 @@ static CW_NOINLINE unsigned deliver(struct self_iface *iface)
     return count;
 }
 
-/* Ends what was taken; then comes what was queued behind it. */
+/* Finishes consumed packets before those that were queued behind them. */
 static CW_NOINLINE unsigned finish_taken(struct self_iface *iface)
 {
     struct cw_iface *super = &iface->super;
@@ -554,7 +554,7 @@ static CW_NOINLINE unsigned finish_taken(struct self_iface *iface)
     return count + deliver(iface);
 }
 
-/* Called in each round, and mostly without work. */
+/* Called in each round, usually without work. */
 static unsigned self_progress(struct cw_iface *super)
 {
     struct self_iface *iface = cw_container_of(super, struct self_iface, super);

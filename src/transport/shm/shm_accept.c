@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The accepting side of a connection over shared memory. An unauthenticated peer's handshake is checked before its
- * memory is mapped. If it is wrong, only that connection is dropped, with one line in the log. It is no work done, so a
- * program's drain loop ends while unauthenticated peers keep coming.
+ * Accepts connections. The handshake of an unauthenticated peer is checked before its memory is mapped; if it is
+ * invalid, only that connection is dropped, with one log line. A dropped peer does not count as progress, so that a
+ * program's drain loop ends even while unauthenticated peers keep connecting.
  */
 #include "transport/shm/shm.h"
 
@@ -18,9 +18,9 @@
 
 #define PAUSE_NS    UINT64_C(100000000)
 #define HANDSHAKE_NS UINT64_C(10000000000)
-/* After the connect a dialler makes its memory, which takes some ten microseconds, and sends its handshake. So the
- * handshake is waited for in a loop for about as long as the time between two looks at the descriptors; a slower
- * dialler is watched by the poller. */
+/* After connect(2) a dialler creates its memory, which takes some ten microseconds, and sends its handshake. So
+ * accepting spins for it for about as long as the interval between two polls of the descriptors; a slower dialler is
+ * left to the poller. */
 #define HANDSHAKE_SOON_NS UINT64_C(20000)
 
 static struct cw_log_limit unauth_limit;
@@ -55,7 +55,7 @@ static ucs_status_t send_reply(struct shm_iface *iface, struct shm_conn *conn, i
     return cw_unix_send(conn->item.fd, message, sizeof(handshake) + length, -1);
 }
 
-/* Checks the handshake and takes over the memory behind `fd`. */
+/* Checks the handshake and maps the memory of `fd`. NULL, or the error. */
 static const char *take_memory(const struct shm_iface *iface, struct shm_conn *conn,
                                const struct shm_handshake *handshake, size_t length, int fd)
 {
@@ -92,7 +92,7 @@ static void drop_unauth(struct shm_conn *conn, enum cw_log_level level, const ch
 
 static void drop_unread(struct shm_conn *conn, ucs_status_t status)
 {
-    if (status == UCS_ERR_CONNECTION_RESET) { /* also a dialler that only looks for names without a listener */
+    if (status == UCS_ERR_CONNECTION_RESET) { /* also a dialler that only probes for names without a listener */
         drop_unauth(conn, CW_LOG_DIAG, "it ended without a handshake");
     } else if (status == UCS_ERR_NO_RESOURCE) {
         drop_unauth(conn, CW_LOG_WARN, "no descriptor is left for its memory; raise the limit of open files "
@@ -102,7 +102,7 @@ static void drop_unread(struct shm_conn *conn, ucs_status_t status)
     }
 }
 
-/* The core knows the connection, but the peer has had no answer and will get none. */
+/* The core knows the connection, but the reply could not be sent. */
 static void break_unanswered(struct shm_iface *iface, struct shm_conn *conn, ucs_status_t status)
 {
     cw_log_ratelimited(&unauth_limit, (status == UCS_ERR_CONNECTION_RESET) ? CW_LOG_DIAG : CW_LOG_WARN,
@@ -111,7 +111,7 @@ static void break_unanswered(struct shm_iface *iface, struct shm_conn *conn, ucs
     cw_shm_conn_broken(conn, status);
 }
 
-/* The handshake is in order, and its memory is mapped: asks the core. */
+/* The handshake is valid, and its memory is mapped: calls the core's `accept`. */
 static unsigned welcome(struct shm_iface *iface, struct shm_conn *conn, const void *hello, size_t length)
 {
     char reply[CW_HELLO_MAX];
@@ -182,12 +182,12 @@ static void drop_oldest_handshake(struct shm_iface *iface)
 static unsigned await_handshake(struct shm_iface *iface, struct shm_conn *conn)
 {
     const uint64_t end_ns = cw_clock_ns() + HANDSHAKE_SOON_NS;
-    const unsigned waiting = iface->num_handshake; /* fewer later: the handshake was taken, or conn was dropped */
+    const unsigned waiting = iface->num_handshake; /* decreases when the handshake was handled or conn dropped */
     unsigned accepted = cw_shm_take_handshake(iface, conn);
     int is_last = 0;
 
     while (iface->num_handshake == waiting && !is_last) {
-        is_last = cw_clock_ns() >= end_ns; /* a thread that lost the processor meanwhile looks once more */
+        is_last = cw_clock_ns() >= end_ns; /* checked before the last attempt: a preempted thread tries once more */
         accepted = cw_shm_take_handshake(iface, conn);
     }
     return accepted;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Doorbells of cold connections (shm_idle.c) in a page that the receiver polls, in place of bytes on their sockets. The
- * receiver makes the page when the first of its connections becomes cold, and passes it to each peer with the number of
- * the doorbell that is theirs. A worker that may sleep makes none: it is woken by the sockets.
+ * Doorbells of cold connections (shm_idle.c) in a page that the receiver polls, instead of bytes on their sockets. The
+ * receiver creates the page when the first of its connections becomes cold, and passes it to each peer with the number
+ * of the peer's doorbell. A worker that may sleep creates none: the sockets wake it.
  *
- * A peer sets its doorbell, then that of the group, then the one of the page. The receiver clears them the other way
- * round, each before it looks at the next, so no packet stays unseen. All peers write to the page. Who sets what is not
- * theirs costs the receiver some looks; who clears it delays packets until the receiver looks at all rings again.
+ * A peer sets its doorbell, then that of the group, then that of the page. The receiver clears them in the reverse
+ * order, each before it reads the next, so no packet is missed. All peers can write to the whole page. A peer that sets
+ * other doorbells costs the receiver a few polls; one that clears them delays packets until the receiver sweeps all
+ * rings.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ struct shm_arrivals {
 
 _Static_assert(sizeof(struct shm_arrivals) == SHM_PAGE, "layout shared with the peer");
 
-/* The message that passes the page. Its length is no other message's. */
+/* The message that passes the page, identified by its length. */
 struct offer {
     uint32_t bell;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of the shared memory transport: their layout in memory, their places in the interface, their end.
- * shm_dial.c and shm_accept.c begin them.
+ * Connections of the shared memory transport: memory layout, lists of the interface, close. shm_dial.c and shm_accept.c
+ * set them up.
  */
 #include "transport/shm/shm.h"
 
@@ -20,7 +20,7 @@ void cw_shm_lay_out(struct shm_conn *conn, uint32_t first_bytes, uint32_t ring_b
 {
     struct shm_shared *shared = conn->memory;
     struct shm_ring_control *control = shared->rings;
-    const uint32_t lap = (uint32_t)(uint16_t)cw_counter_start + 1; /* words have 16 bits of it */
+    const uint32_t lap = (uint32_t)(uint16_t)cw_counter_start + 1; /* a word has 16 bits for it */
     const uint32_t small = shm_iface_of(&conn->super)->small_bytes;
     const unsigned tx = dialler ? 0 : 1, rx = 1 - tx;
 
@@ -100,7 +100,7 @@ static const char *what_ended(ucs_status_t status)
     }
 }
 
-/* Keeps the reason of the end for the log. */
+/* Stores the reason of the end for the log. */
 static void note_end(struct shm_conn *conn, ucs_status_t status)
 {
     struct cw_text text = {0};
@@ -189,7 +189,7 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events CW_UNUSE
         return cw_shm_take_reply(iface, conn);
     case SHM_CONN_OPEN:
         count = cw_shm_bell(conn);
-        if (conn->hangup) { /* progress reads the ring to its end first */
+        if (conn->hangup) { /* progress drains the ring first */
             note_end(conn, UCS_ERR_CONNECTION_RESET);
             cw_shm_close_socket(iface, conn);
         }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets through the rings: sending, receiving, and the doorbell for a peer that sleeps (docs/why/wakeup.md;
- * modelled in test/model).
+ * Sends and receives packets through the rings, and wakes a sleeping peer (docs/why/wakeup.md; modelled in test/model).
  */
 #include "transport/shm/shm.h"
 
@@ -10,17 +9,17 @@
 #include "base/probe.h"
 #include "os/clock.h"
 
-/* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
+/* Packets of one connection per round, so that a busy peer does not starve the others. */
 #define PACKETS_PER_ROUND 16u
 
-/* Whether the peer asks for more than a look into its ring (SHM_ATTENTION_*). */
+/* Whether the peer sleeps or does not poll its ring (SHM_ATTENTION_*). */
 static inline uint32_t wants_attention(const struct shm_conn *conn)
 {
     return __atomic_load_n(&conn->tx.control->attention, __ATOMIC_RELAXED);
 }
 
-/* The consumer sets its flag, then looks into the ring; the producer fills the ring, then looks at the flag. Each has a
- * full fence between both steps, so at least one of them sees the other's store. */
+/* The consumer sets its flag, then reads the ring; the producer writes the ring, then reads the flag. Both have a full
+ * fence in between, so at least one of them sees the other's store. */
 static CW_COLD void ring_doorbell(struct cw_tx *tx)
 {
     struct shm_conn *conn = cw_container_of(tx, struct shm_conn, tx.fast);
@@ -42,7 +41,7 @@ static CW_COLD void ring_doorbell(struct cw_tx *tx)
 
 void cw_shm_inbox(struct shm_iface *iface)
 {
-    const bool rung = iface->arrivals != NULL; /* then cw_shm_progress looks at the doorbells */
+    const bool rung = iface->arrivals != NULL; /* then cw_shm_progress polls the doorbells */
     const bool alone = iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0 && !iface->open[0]->hangup &&
                       !rung;
     const bool quiet = iface->num_hot == 0 && !iface->armed && !rung; /* then cw_shm_progress has no work */
@@ -71,22 +70,21 @@ static CW_COLD ucs_status_t no_space(struct shm_conn *conn, size_t length)
         cw_shm_warm(conn);
         conn->blocked = 1;
         conn->blocked_ns = cw_clock_ns();
-        cw_poller_wake(shm_iface_of(&conn->super)->poller); /* arming again asks the consumer to tell its position */
+        cw_poller_wake(shm_iface_of(&conn->super)->poller); /* rearming sets producer_waits */
         shm_iface_of(&conn->super)->num_blocked++;
         cw_shm_inbox(shm_iface_of(&conn->super));
     }
     return CW_AGAIN;
 }
 
-/* Whether the lap is rather made longer than ended: the end of a lap costs two looks at lines of the peer, which
+/* Whether to grow the lap rather than end it: the end of a lap costs two cache misses on lines of the peer, which
  * packets of many lines would pay often. */
 static bool grows_first(const struct shm_conn *conn, size_t length)
 {
     return conn->tx.wants_more || (length > SHM_LEAD_FROM && conn->tx.bytes < conn->small_bytes);
 }
 
-/* Looks for room that the consumer has told since. This is needed once in many packets, and shows that the ring is in
- * use. */
+/* Reads the consumer's position and searches for space again. Rare, and shows that the ring is in use. */
 static CW_COLD int look_for_space(struct shm_conn *conn, size_t length)
 {
     cw_shm_tx_look(&conn->tx);
@@ -102,7 +100,7 @@ static inline int has_space(struct shm_conn *conn, size_t length)
     return cw_likely(shm_has_space_here(&conn->tx, length)) || look_for_space(conn, length);
 }
 
-/* Writes the first line of the record last: the consumer looks at it all the time, and each store to it fetches it
+/* Writes the first line of the record last: the consumer polls it constantly, so each store to it has to fetch it
  * back. */
 static inline void write_packet(struct shm_conn *conn, uint64_t header, const void *payload, size_t length)
 {
@@ -121,7 +119,7 @@ static inline void write_packet(struct shm_conn *conn, uint64_t header, const vo
     memcpy(data, &header, sizeof(header));
 }
 
-/* Sends a short packet of any length; also one that finds no room now. */
+/* Sends a short packet of any length; CW_AGAIN if there is no space. */
 static CW_NOINLINE ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_t header, const void *payload,
                                          size_t length)
 {
@@ -143,7 +141,7 @@ static CW_NOINLINE ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint
     return UCS_OK;
 }
 
-/* The commonest packets, of a few bytes or none, are sent without a call. */
+/* The most frequent packets, of few bytes or none, are sent inline. */
 ucs_status_t cw_shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     struct shm_conn *conn = shm_conn_of(super);
@@ -182,8 +180,8 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     length = pack(data, max, arg);
     place = shm_reserve(&conn->tx, length);
     if (cw_unlikely(place != data)) {
-        cw_bytes_move(place, data, length); /* the packet became shorter than its estimate, and the peer looks for it at
-                                             * another place */
+        cw_bytes_move(place, data, length); /* the packet is shorter than estimated, so the peer expects it at another
+                                             * offset */
     }
     CW_PROBE(send_bcopy, SHM_WIRE_ID, length, UCS_OK);
     shm_publish(&conn->tx, length, id);
@@ -207,14 +205,14 @@ CW_COLD void cw_shm_tell(struct shm_conn *conn)
     }
 }
 
-/* Tells the producer our position after many bytes were read. */
+/* Publishes our position after many bytes were read. */
 static CW_COLD void tell(struct shm_conn *conn)
 {
     cw_shm_tell(conn);
     cw_shm_trim_later(conn);
 }
 
-/* Takes a packet of several lines; 0: its length is impossible. */
+/* Receives a packet of several lines; 0: its length is invalid. */
 static CW_NOINLINE int receive_longer(struct shm_conn *conn, uint64_t word)
 {
     const uint32_t length = cw_rx_length(word);
@@ -230,7 +228,7 @@ static CW_NOINLINE int receive_longer(struct shm_conn *conn, uint64_t word)
     return 1;
 }
 
-/* Hands up the packets in the ring, from the first one on. */
+/* Delivers the packets in the ring; `word` is that of the first. */
 static CW_NOINLINE unsigned receive(const struct cw_upcalls *upcalls, struct shm_conn *conn, uint64_t word)
 {
     unsigned count = 0;
@@ -253,7 +251,7 @@ static CW_NOINLINE unsigned receive(const struct cw_upcalls *upcalls, struct shm
     return count;
 }
 
-/* Whether the packet that was refused has room now, and also any packet of max_bcopy bytes. */
+/* Whether the packet that got CW_AGAIN fits now, and also any packet of max_bcopy bytes. */
 static int has_wanted_space(struct shm_conn *conn)
 {
     const size_t max = conn->super.iface->limits.max_bcopy;
@@ -304,14 +302,14 @@ static CW_NOINLINE unsigned progress_all(struct shm_iface *iface)
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         if (cw_unlikely(cw_rx_should_tell(&conn->rx.fast))) {
-            tell(conn); /* of the packets that the core has taken */
+            tell(conn); /* for packets that the core received on the fast path */
         }
         word = shm_peek(&conn->rx);
         if (word != 0) {
-            /* a connection that breaks is replaced by the last one, which is looked at in the next round */
+            /* a connection that breaks is replaced by the last one, which is polled in the next round */
             count += receive(iface->super.upcalls, conn, word);
         } else if (cw_unlikely(conn->hangup)) {
-            cw_shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* everything that the peer sent was read */
+            cw_shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* the ring is drained */
             count++;
         }
     }
@@ -321,7 +319,7 @@ static CW_NOINLINE unsigned progress_all(struct shm_iface *iface)
     return count;
 }
 
-/* The path for one peer and no special condition is short, because its latency counts most. */
+/* Fast path for one peer and no special condition, where latency counts most. */
 unsigned cw_shm_progress(struct cw_iface *super)
 {
     struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);

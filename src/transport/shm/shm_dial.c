@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The dialling side of a connection over shared memory: it makes the memory, sends the handshake, and waits for the
- * reply. If a listener's queue is full, it dials again later.
+ * Dials: creates the memory, sends the handshake, waits for the reply. If the backlog of the listener is full, it
+ * redials later.
  */
 #include "transport/shm/shm.h"
 
@@ -32,7 +32,7 @@ static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, i
     return cw_unix_send(conn->item.fd, message, sizeof(handshake) + conn->hello_length, memory_fd);
 }
 
-/* UCS_ERR_BUSY: to be tried again later. */
+/* UCS_ERR_BUSY: retry later. */
 static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
 {
     ucs_status_t status;
@@ -58,7 +58,7 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
     return status;
 }
 
-/* Sets an alarm, because no event tells that a listener's queue has room again. */
+/* By an alarm, because no event reports that a listener's backlog has space again. */
 static void dial_later(struct shm_iface *iface)
 {
     cw_poller_alarm_set(iface->poller, &iface->dial_again, cw_clock_ns() + iface->dial_delay_ns);
@@ -123,7 +123,7 @@ unsigned cw_shm_dial_waiting(struct cw_alarm *alarm)
         }
         status = try_dial(iface, conn);
         if (status == UCS_ERR_BUSY) {
-            break; /* most likely the other listeners are busy as well */
+            break; /* the other listeners are probably busy as well */
         }
         iface->num_waiting--;
         conn->state = SHM_CONN_DIALLED;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections without traffic, where there are many: progress stops looking at them. Such a connection is cold: its
- * place in iface->open is behind those that progress looks at, and a flag tells its peer. With the next packet the peer
- * sets a doorbell (shm_arrivals.c), or sends a byte on the socket to a worker that may sleep, which its poller watches
- * anyway; and progress looks at the ring again (docs/why/scale.md).
+ * If there are many connections, progress stops polling those without traffic. Such a connection is cold: it is behind
+ * the polled ones in iface->open, and a flag in the ring is set for its peer. With the next packet the peer sets a
+ * doorbell (shm_arrivals.c), or sends a byte on the socket to a worker that may sleep and polls the socket anyway;
+ * progress then polls the ring again (docs/why/scale.md).
  *
- * No fence stands between the peer's packet and its look at the flag, because each packet would pay for it. Instead
- * progress goes on looking for a whole round of the alarm after the flag was set: 1 ms or more, while a processor holds
- * a store back for less than a microsecond. A peer that never rings harms itself only; one that rings all the time
- * costs this process a look for each.
+ * There is no fence between the peer's packet and its load of the flag, because each packet would pay for it. Instead
+ * progress continues to poll for a whole round of the alarm after the flag was set: 1 ms or more, while a CPU delays a
+ * store by less than a microsecond. A peer that never rings harms only itself; one that rings constantly costs this
+ * process a poll per ring.
  */
 #include "transport/shm/shm.h"
 
@@ -16,17 +16,17 @@
 #include "os/unix_socket.h"
 #include "transport/shm/shm_pass.h"
 
-/* A byte on the socket costs more than a doorbell, so who is rung by bytes looks longer. */
+/* A byte on the socket costs more than a doorbell, so connections that are rung by bytes are polled longer. */
 #define ROUND_NS       UINT64_C(1000000)
 #define ROUND_BYTES_NS UINT64_C(50000000)
 
-/* An offer is a message on a socket with a descriptor, so a round makes no more of them. */
+/* Limited, because an offer is a message on a socket with a descriptor. */
 #define OFFERS_PER_ROUND 16u
 
-/* Doorbells may be cleared by any peer, so all rings are looked at now and then. */
+/* Any peer can clear doorbells, so all rings are polled at this interval. */
 #define SWEEP_NS UINT64_C(50000000)
 
-#define FEW      8u /* this many connections are always looked at */
+#define FEW      8u /* this many connections are always polled */
 
 static void swap(struct shm_iface *iface, struct shm_conn *conn, unsigned index)
 {
@@ -67,7 +67,7 @@ void cw_shm_warm(struct shm_conn *conn)
     }
     if (conn->heat == SHM_COLD) {
         swap(iface, conn, iface->num_hot++);
-        cw_poller_wake(iface->poller); /* arming again asks the producer to send the byte */
+        cw_poller_wake(iface->poller); /* rearming requests the byte from the producer */
     }
     conn->heat = SHM_HOT;
     cw_shm_inbox(iface);
@@ -109,7 +109,7 @@ unsigned cw_shm_bell(struct shm_conn *conn)
     return 1;
 }
 
-/* Only the peer clears the flag, when it looks again; a byte too many does no harm. */
+/* Only the peer clears the flag, when it polls again; a surplus byte is harmless. */
 CW_COLD void cw_shm_ring(struct shm_conn *conn)
 {
     __atomic_fetch_and(&conn->tx.control->attention, ~SHM_ATTENTION_COLD, __ATOMIC_RELAXED);
@@ -127,7 +127,7 @@ CW_COLD void cw_shm_wake(struct shm_conn *conn)
     }
 }
 
-/* Whether the connection may become COLD: its peer can ring. */
+/* Whether the connection may become COLD, because its peer can ring. */
 static bool has_bell(struct shm_iface *iface, struct shm_conn *conn, unsigned *offers)
 {
     if (iface->wakeup || conn->bell != 0) {
@@ -140,7 +140,7 @@ static bool has_bell(struct shm_iface *iface, struct shm_conn *conn, unsigned *o
     return cw_shm_bell_offer(conn);
 }
 
-/* Moves a connection one step closer to COLD if no packet came since the last round. */
+/* Moves a connection one step closer to COLD if no packet arrived since the last round. */
 static void cool(struct shm_iface *iface, struct shm_conn *conn, unsigned *offers)
 {
     if (conn->blocked || conn->hangup || conn->cool_seen != shm_read_mark(&conn->rx)) {
@@ -179,8 +179,8 @@ unsigned cw_shm_cool(struct cw_alarm *alarm)
     struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, cool);
     unsigned offers = OFFERS_PER_ROUND, i;
 
-    for (i = iface->num_hot; iface->num_open > FEW && i > 0; i--) { /* a connection that leaves is replaced by one that
-                                                                     * was handled already */
+    for (i = iface->num_hot; iface->num_open > FEW && i > 0; i--) { /* a connection that is removed is replaced by one
+                                                                     * that was handled already */
         cool(iface, iface->open[i - 1], &offers);
     }
     sweep(iface);

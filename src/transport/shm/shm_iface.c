@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The interface of the shared memory transport: its listening socket, its address, its table.
+ * The interface of the shared memory transport: listening socket, address, table of slots.
  *
- * Address: OFFSET 0 SIZE 8 place (machine and name space), 8/8 token (name of the socket). Both mean something only
- * where the place is the same, hence in host order.
+ * Address: OFFSET 0 SIZE 8 place (host and namespace), 8/8 token (name of the socket). Both are valid only on the same
+ * host, hence in host byte order.
  */
 #include "transport/shm/shm.h"
 
@@ -29,15 +29,14 @@ static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
     return power;
 }
 
-/* The cache lines of a message come from the sender's processor. How long that takes depends on the caches that both
- * processors share, which the library cannot see, and which changes while programs run. These values lie between the
- * bounds for processors that share all caches and for processors that share only the last one, and are within a factor
- * of two of both. */
+/* The cache lines of a message come from the sender's core. How long that takes depends on the caches that both cores
+ * share, which is unknown and changes at run time. These values lie between those of cores that share all caches and of
+ * cores that share only the last level, and are within a factor of two of both. */
 #define SHM_DISTANCE_NS 35
 #define SHM_LINE_NS     14
 
-/* A lap begins small, so that short packets stay in the nearest caches; a small ring has room for sixteen packets of
- * the greatest size; and it may become large where memory is taken when it is touched. */
+/* A lap starts small, so that short packets stay in the first-level caches; a small ring has space for sixteen packets
+ * of the maximum size; and it may become large where memory is allocated on first touch. */
 static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
 {
     size_t segment = config->posix_seg_size;
@@ -62,7 +61,7 @@ static void shm_close(struct cw_iface *super)
     struct shm_conn *conn, *next;
 
     cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
-        cw_shm_dispose(conn); /* connections whose handshake never came */
+        cw_shm_dispose(conn); /* connections without a handshake yet */
     }
     if (iface->listener.fd >= 0) {
         if (!iface->paused) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors that the peer passes on the socket: each comes with a number of eight bytes, under which the core takes
- * it. One that comes with four bytes is for shm_arrivals.c. Any other message only says that there is something to look
- * at. Descriptors that nobody takes are bounded.
+ * Descriptors that the peer passes on the socket: each comes with a number of eight bytes, by which the core takes it.
+ * One that comes with four bytes is for shm_arrivals.c. Any other message is only a wakeup. The number of descriptors
+ * that are not taken is bounded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct shm_passed {
     struct {
         uint64_t number;
         int fd;
-    } items[CW_MOST_PASSED]; /* the oldest is the first */
+    } items[CW_MOST_PASSED]; /* oldest first */
 };
 
 static void keep(struct shm_conn *conn, uint64_t number, int fd)
@@ -89,8 +89,8 @@ static int find(struct shm_passed *passed, uint64_t number)
     return -1;
 }
 
-/* A descriptor passed before a packet lies in the socket when the packet is read. The poller sees the end of the
- * connection, too. */
+/* A descriptor passed before a packet is in the socket when the packet is read. EOF is left to the poller, which sees
+ * it as well. */
 int cw_shm_take(struct cw_conn *super, uint64_t number)
 {
     struct shm_conn *conn = shm_conn_of(super);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of the peer's process: copies by the system between two processes, and the claim pairs.
+ * Cross-process copies, and the claim pairs.
  *
- * The first question whether the system copies (name spaces, seccomp, ptrace restrictions) is answered by a trial: the
- * peer's probe word is read and compared with the handshake's value, and its target word is written. The id of its
- * process comes from the socket. After any error there are no more copies; messages then go through the rings. How long
- * a copy takes says nothing about the peer: a busy machine, swap, or a peer's own pages (userfaultfd, FUSE) delay it.
+ * Whether the kernel permits copies (namespaces, seccomp, ptrace restrictions) is tested by a trial: the peer's probe
+ * word is read and compared with the handshake's value, and its target word is written. The pid comes from the socket.
+ * After any error copies are disabled; messages then go through the rings. The duration of a copy is no sign of
+ * misbehaviour: a busy machine, swap, or the peer's pages (userfaultfd, FUSE) delay it.
  *
- * A process id can pass to another process. The probe word holds a random number as long as the connection lives, and
- * each copy reads it (os/peer_memory.h). The socket would prove less: a child of the peer can keep it open after the
- * peer's end.
+ * Pids are reused. The probe word holds a random number while the connection is open, and each copy reads it
+ * (os/peer_memory.h). The socket would prove less: a child of the peer can hold it open after the peer's end.
  */
 #include "transport/shm/shm.h"
 
@@ -20,8 +19,8 @@
 #include "os/random.h"
 #include "os/unix_socket.h"
 
-/* The word that peers write to prove that they can. There is one for the whole process, which is never freed: so a
- * proof that comes too late cannot hit memory with another use. Its value is not read. */
+/* The word that peers write to prove that they can. One per process and never freed, so that a late proof cannot
+ * overwrite other data. Its value is never read. */
 static uint64_t target;
 
 void cw_shm_peer_offer(struct shm_conn *conn, struct shm_handshake *handshake)
@@ -52,8 +51,8 @@ int cw_shm_peer_take(struct shm_conn *conn, const struct shm_handshake *handshak
 
 void cw_shm_peer_end(struct shm_conn *conn)
 {
-    __atomic_store_n(&conn->probe, 0, __ATOMIC_RELEASE); /* atomic, so that the compiler keeps the store although the
-                                                          * memory is freed next */
+    __atomic_store_n(&conn->probe, 0, __ATOMIC_RELEASE); /* atomic, so that the compiler does not drop the store
+                                                          * although the memory is freed next */
 }
 
 /* Tries both directions of copying, once. */
@@ -105,7 +104,7 @@ static ucs_status_t copy(const struct cw_peer_process *peer, int writes, const s
     return writes ? cw_peer_memory_write(peer, iov, count, there) : cw_peer_memory_read(peer, iov, count, there);
 }
 
-/* Whether only this memory cannot be copied, or copies have ended for the connection. */
+/* UCS_ERR_REJECTED: only this memory cannot be copied; UCS_ERR_IO_ERROR: copies have failed for the connection. */
 static CW_COLD ucs_status_t why_not(const struct shm_conn *conn)
 {
     uint64_t word = 0;
@@ -115,7 +114,7 @@ static CW_COLD ucs_status_t why_not(const struct shm_conn *conn)
            UCS_ERR_IO_ERROR;
 }
 
-/* Copies with a validity word in place of the probe: its right value also proves that the process is the right one. */
+/* Copies with a validity word instead of the probe: its correct value also identifies the process. */
 static ucs_status_t copy_with_validity(struct shm_conn *conn, int writes, const struct iovec *iov, unsigned count,
                                        uint64_t there, const struct cw_validity *validity)
 {

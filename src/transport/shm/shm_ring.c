@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rare steps of a ring (shm_ring.h), without a transport.
+ * The slow paths of a ring (shm_ring.h).
  */
 #include "transport/shm/shm_ring.h"
 
-/* A quarter of the first lap: told that rarely, the line with the position seldom travels; and as long as a packet has
- * at most three eighths of the ring, what is untold never keeps it from its room. */
+/* The position is published after a quarter of the first lap: rarely, so that its line seldom moves between caches; and
+ * as long as a packet has at most three eighths of the ring, bytes that are read but not published never block it for
+ * good. */
 #define TELL_PARTS 4u
 
-/* Up to the end of the lap, or to what the consumer has still to read. */
+/* Sets `stop` to the end of the lap, or to the first byte that the consumer has not read. */
 static void set_stop(struct shm_tx *tx)
 {
     const uint32_t end = (tx->behind && tx->done < tx->bytes) ? tx->done : tx->bytes;
@@ -110,7 +111,7 @@ void cw_shm_tx_shrink(struct shm_tx *tx, uint32_t bytes)
     set_stop(tx);
 }
 
-/* Lines ahead where records have a few lines: what is fetched now is needed two or three packets later. */
+/* Prefetch distance for records of a few lines: the lines are needed two or three packets later. */
 #define AHEAD (6u * SHM_LINE)
 
 void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length)
@@ -145,7 +146,7 @@ CW_NOINLINE uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen)
         rx->lap++;
         rx->fast.line = rx->base;
         rx->fast.stamp = shm_stamp(rx->lap);
-        rx->fast.most = 0; /* tells */
+        rx->fast.most = 0; /* a position update is due */
        seen = cw_rx_look(&rx->fast);
     }
     return seen;

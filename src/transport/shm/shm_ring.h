@@ -130,8 +130,8 @@ static inline struct cw_line *shm_line(struct cw_line *base, uint64_t offset)
     return (struct cw_line *)(void *)((char *)base + offset);
 }
 
-/* shm_ring.c. Both start at the beginning of that lap. `first`: bytes of a lap until it grows; `most`: size of the
- * ring, a power of two as well. The memory is zeros, and has one more line at its end. */
+/* shm_ring.c. Both start at the beginning of lap `lap`. `first`: initial size of a lap; `most`: size of the ring; both
+ * powers of two. The memory is zeroed and has one more line at its end. */
 void cw_shm_tx_init(struct shm_tx *tx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
                     uint32_t lap);
 void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,

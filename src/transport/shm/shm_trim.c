@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gives pages of unused rings back to the system (docs/why/scale.md), and lets laps grow. A ring through which more
- * than a little has gone has touched the pages of a lap, and a worker with thousands of peers would keep them all.
+ * Returns pages of idle rings to the system (docs/why/scale.md), and lets laps grow. A ring with more than a little
+ * traffic has touched the pages of a lap, and a worker with thousands of peers would retain them all.
  *
- * A packet pays nothing for this. Both ends notice on their rare paths that a ring is in use and set an alarm: the
- * producer when it reads the consumer's position, the consumer when it tells it. Only the producer writes to a ring. It
- * gives the ring's pages back when nothing went through for a while and the consumer has read everything: zeros are no
- * packet for the consumer in any lap.
+ * Packets pay nothing for this. Both ends detect on their slow paths that a ring is in use and set an alarm: the
+ * producer when it reads the consumer's position, the consumer when it publishes it. Only the producer writes to a
+ * ring. It returns the ring's pages when the ring was idle for a while and the consumer has read everything: zeros are
+ * not a packet in any lap.
  *
- * The laps of a ring that moved many bytes may grow until it is unused again; bytes of announced messages count as
- * well. Meanwhile long messages also go through it (docs/why/shared-memory.md).
+ * The laps of a ring that moved many bytes may grow until it is idle again; bytes of rendezvous messages count as well.
+ * Meanwhile long messages also go through it (docs/why/shared-memory.md).
  */
 #include "transport/shm/shm.h"
 
@@ -17,38 +17,38 @@
 #include "os/shm.h"
 
 #define REST_NS    UINT64_C(5000000000)
-#define MOST_LOOKS 4u /* if the consumer has not told in that time, its pages stay until the next packets */
+#define MOST_LOOKS 4u /* if the consumer publishes nothing in that time, the pages stay until the next packets */
 
-#define ENLARGE_BYTES (1u << 20) /* bytes that must have been sent before */
-#define LARGE_PIECE   ((16u << 10) + CW_CACHE_LINE) /* with its header */
-#define MAX_LARGE     16u        /* connections of a worker at a time, which limits their part of all memory */
+#define ENLARGE_BYTES (1u << 20) /* bytes sent before a ring may become large */
+#define LARGE_PIECE   ((16u << 10) + CW_CACHE_LINE) /* including its header */
+#define MAX_LARGE     16u        /* connections of a worker at a time; bounds their share of memory */
 
-/* Messages shorter than this go through a large ring. */
+/* Shorter messages go through a large ring. */
 #define EAGER_END (UINT64_C(8) << 20)
 
-/* After so long a wait for room the peer has no processor, or computes, or this process did. If such waits come again
- * before the ring has moved the bytes that rendezvous would have moved meanwhile, rendezvous is better. Packets are
- * then tried again after that many times the wait. A single such wait is no reason: it also happens when processors are
- * shared, and at the beginning, while the peer is not ready yet. */
+/* After so long a wait for space the peer was preempted, or computes, or this process was. If such a stall recurs
+ * before the ring has moved the bytes that rendezvous would have moved meanwhile, rendezvous is better. Eager packets
+ * are then retried after PAUSE times the wait. A single stall is no reason: it also happens on shared cores, and at
+ * startup, while the peer is not ready yet. */
 #define STALL_NS      UINT64_C(1000000)
 #define STALL_BYTES   16u       /* per nanosecond of the wait */
 #define PAUSE         64u
 #define MOST_PAUSE_NS UINT64_C(1000000000)
 
-/* A ring counts as in use when more than this went through. */
+/* A ring is in use if more bytes than this went through it. */
 #define SMALL_BYTES 4096u
 
-/* A lap grows beyond a small ring for packets of this length: shorter ones gain nothing by it. */
+/* Laps grow beyond a small ring only for packets of at least this length: shorter ones gain nothing. */
 #define GROW_LEAST 4096u
 
-/* Whether the consumer has told that it read everything. Its number is checked. */
+/* Whether the consumer has published that it read everything. Its position is validated. */
 static int is_drained(struct shm_tx *tx)
 {
     cw_shm_tx_look(tx);
     return !tx->behind && tx->done == shm_offset(tx->base, tx->fast.line);
 }
 
-/* Both ends are to notice soon that the ring is in use. */
+/* Makes both ends take the slow path soon, where they detect use of the ring. */
 void cw_shm_trim_begin(struct shm_conn *conn)
 {
     shm_tx_stop(&conn->tx, SMALL_BYTES);
@@ -60,13 +60,12 @@ void cw_shm_trim_later(struct shm_conn *conn)
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
     conn->trim_looks = MOST_LOOKS;
-    if (!cw_alarm_is_set(&iface->trim)) { /* the alarm does not wake a sleeping program, which looks when another event
-                                           * wakes it */
+    if (!cw_alarm_is_set(&iface->trim)) { /* lazy: checked when another event wakes a sleeping program */
         cw_poller_alarm_set_lazy(iface->poller, &iface->trim, cw_clock_ns() + REST_NS);
     }
 }
 
-/* Gives all pages back but that of the next record, whose line may be open. */
+/* Returns all pages except that of the next record, whose line may be open. */
 static void give_back(struct shm_tx *tx)
 {
     const uint32_t next = shm_offset(tx->base, tx->fast.line) & ~(SHM_PAGE - 1);
@@ -167,7 +166,7 @@ static void make_small(struct shm_conn *conn)
         shm_iface_of(&conn->super)->num_large--;
         set_large(conn, false);
         conn->super.eager_end = 0;
-        conn->wanted = 0; /* the ring is empty, so there is room for any packet */
+        conn->wanted = 0; /* the ring is empty, so any packet fits */
     }
     cw_shm_tx_shrink(&conn->tx, conn->first_bytes);
 }
@@ -178,7 +177,7 @@ void cw_shm_trim_end(struct shm_conn *conn)
     conn->is_large = 0;
 }
 
-/* Whether another look is needed. */
+/* Whether another check is needed. */
 static int trim(struct shm_conn *conn)
 {
     const uint64_t sent = shm_sent_mark(&conn->tx), received = shm_read_mark(&conn->rx);
