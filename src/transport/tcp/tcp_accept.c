@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The listening socket, and unauthenticated peers: connections that were accepted and have not sent a valid hello yet.
- * Unauthenticated peers are bounded in number, bytes and time, and each costs at most one line in the log, limited in
- * rate. One that is refused is no work done, so a program's drain loop ends while unauthenticated peers keep coming.
- * When no descriptors are left, accepting pauses (the kernel keeps the callers waiting) until a descriptor of this
- * worker is closed or a moment has passed.
+ * Unauthenticated peers are bounded in number, bytes and time, and each costs at most one rate-limited log line. A
+ * refused one does not count as progress, so that a program's drain loop ends even while unauthenticated peers keep
+ * connecting. Out of descriptors, accepting pauses (connections wait in the kernel's backlog) until a descriptor of
+ * this worker is closed or a delay has passed.
  */
 #include "transport/tcp/tcp_filter.h"
 
@@ -79,7 +79,7 @@ unsigned cw_tcp_accept_again(struct cw_alarm *alarm)
     return 0;
 }
 
-/* Whether the error is a shortage that may end when another connection is dropped. */
+/* Whether the error is a shortage that dropping another connection may relieve. */
 static int is_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC;
@@ -100,7 +100,7 @@ static const char *remedy(int error)
     }
 }
 
-/* True when another attempt may succeed at once. */
+/* True if a retry may succeed at once. */
 static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
 {
     struct cw_tcp_conn *oldest = oldest_unauth(iface);
@@ -124,7 +124,7 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
     return 0;
 }
 
-/* Answers 0, or an errno value when the new connection cannot be kept. */
+/* Returns 0, or an errno value if the new connection cannot be added. */
 static int add_unauth(struct cw_tcp_iface *iface, struct cw_listening *listening, int fd, uint64_t now_ns)
 {
     struct cw_tcp_conn *conn;
@@ -206,7 +206,7 @@ static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length)
     return 1;
 }
 
-/* NULL, or what is wrong. */
+/* NULL, or the error. */
 static const char *check_header(const struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
 {
     if (conn->listening != NULL) {
@@ -243,7 +243,7 @@ unsigned cw_tcp_unauth_ready(struct cw_tcp_conn *conn)
     int ret, agreed;
 
     if (!cw_tcp_tx_reserve(iface)) {
-        return 0; /* no memory for the reply; the hello can wait in the kernel */
+        return 0; /* no memory for the reply; the hello stays in the kernel */
     }
     if (!cw_tcp_agreed(conn)) {
         wrong = cw_tcp_agree_accepted(conn, &agreed);
@@ -262,8 +262,7 @@ unsigned cw_tcp_unauth_ready(struct cw_tcp_conn *conn)
     } else if (ret > 0) {
         wrong = cw_tcp_handshake_decode(handshake->in, CW_HELLO_MAX, &header);
         if (wrong == NULL && header.kind == CW_TCP_OFFER && handshake->phase == 0) {
-            wrong = cw_tcp_agree_accepted(conn, &agreed); /* the dialler offers a protection, and this worker uses
-                                                           * none */
+            wrong = cw_tcp_agree_accepted(conn, &agreed); /* the dialler offers protection, and this worker uses none */
             if (wrong == NULL) {
                 return 0;
             }
@@ -330,7 +329,7 @@ static const char *remedy_of_listen(int error, bool of_range)
     }
 }
 
-/* `error` is that of the port that was tried last. */
+/* `error` is that of the last port tried. */
 static void complain(const struct cw_tcp_settings *settings, int error)
 {
     char range[64] = "";
@@ -383,7 +382,7 @@ void cw_tcp_listen_end(struct cw_tcp_iface *iface)
         iface->listener.fd = -1;
         cw_net_unlisten(fd);
     }
-    iface->paused = 0; /* nothing is resumed any more */
+    iface->paused = 0; /* freeing descriptors must not resume accepting */
     while ((conn = oldest_unauth(iface)) != NULL) {
         cw_tcp_conn_free(conn);
     }

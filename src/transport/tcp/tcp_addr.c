@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of tcp_addr.h. All are pure, except that one logs why there is no candidate.
+ * The functions of tcp_addr.h. All are pure.
  */
 #include "transport/tcp/tcp_addr.h"
 
@@ -118,7 +118,7 @@ static bool is_same_namespace(const struct cw_tcp_local *local, const struct cw_
     return peer->netns == local->netns || peer->netns == ~local->netns;
 }
 
-/* 0: the host lies in a subnet of ours, and the longest such prefix has *bits_p bits; 1: we have an address of its
+/* 0: the host is in a local subnet, and the longest such prefix has *bits_p bits; 1: there is a local address of its
  * family; -1: neither. */
 static int distance(const struct cw_tcp_local *local, const struct cw_net_address *host, unsigned *bits_p)
 {
@@ -144,7 +144,7 @@ static int is_dialable(const struct cw_net_address *host)
     return !cw_net_is_loopback(host) && memcmp(host->bytes, zero, sizeof(zero)) != 0;
 }
 
-/* In the order of trying; within a level the more specific route comes first. */
+/* In dial order; within a level the more specific route comes first. */
 enum level { LEVEL_DIRECT, LEVEL_GATEWAY, LEVEL_UNKNOWN, LEVEL_DOWN, LEVEL_NEVER };
 
 struct rank {
@@ -182,8 +182,8 @@ static struct rank rank_host(const struct cw_tcp_local *local, const struct cw_t
         rank.level = LEVEL_DOWN;
         break;
     case CW_ROUTE_EXCLUDED:
-        rank.level = (far == 0) ? LEVEL_DIRECT : LEVEL_NEVER; /* with two devices in one subnet the system sends by
-                                                               * either of them */
+        rank.level = (far == 0) ? LEVEL_DIRECT : LEVEL_NEVER; /* with two devices in one subnet the kernel may send by
+                                                               * either */
         break;
     case CW_ROUTE_NONE:
         break;
@@ -280,7 +280,7 @@ unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp
     return count;
 }
 
-/* The device by which the system sends to that address; "": not known. */
+/* The device by which the kernel sends to that address; "": unknown. */
 static const char *device_to(const struct cw_tcp_address *peer, const struct cw_route *routes,
                              const struct cw_net_address *address)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connecting by socket addresses (docs/change/client-server.md): listeners of the program, connections to them, and
- * connections that wait for the program's answer. The key of their handshakes is 0, which tells them from handshakes
- * for a worker.
+ * Connections by socket address (docs/change/client-server.md): listeners of the program, connections to them, and
+ * connections that wait for the program's answer. The key of their handshakes is 0, which distinguishes them from
+ * handshakes for a worker.
  */
 #include "transport/tcp/tcp_filter.h"
 
@@ -57,8 +57,8 @@ ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *add
     return UCS_OK;
 }
 
-/* Refuses an unauthenticated peer that was not handled yet. Its hello is read first, if it is there, so that the close
- * does not send a reset that destroys the answer. */
+/* Refuses an unauthenticated peer that was not handled yet. Reads its hello first, if it has arrived, because close(2)
+ * with unread bytes sends a reset, which destroys the answer. */
 static void refuse(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_handshake *handshake = conn->handshake;
@@ -82,7 +82,7 @@ void cw_tcp_cm_listen_end(struct cw_listening *listening)
     struct cw_tcp_conn *conn, *next;
     unsigned refused, rounds = 0;
 
-    do { /* also connections that wait in the kernel */
+    do { /* also those in the kernel's backlog */
         refused = 0;
         cw_tcp_accept(iface, listening, listening->item.fd);
         cw_list_for_each_safe(conn, next, &iface->unauth, struct cw_tcp_conn, link)
@@ -141,7 +141,7 @@ bool cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length)
                                            hello_length);
 }
 
-/* Frees a connection that is in no iface's lists or poller. */
+/* Frees a connection that is in no list or poller of an iface. */
 static void drop_requested(struct cw_tcp_conn *conn)
 {
     cw_tcp_filter_free(conn);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a connection except for its handshake: states, activity, the end, and the watch over its peer. A
- * connection that the core has closed lingers while bytes are in progress: when a socket is closed that still receives
- * bytes, the kernel sends a reset, which destroys bytes that the peer has not read yet.
+ * The life cycle of a connection except for its handshake: states, activity, close, keepalive. A connection that the
+ * core has closed lingers while bytes are in flight: if a socket is closed that still receives bytes, the kernel sends
+ * a reset, which destroys bytes that the peer has not read yet.
  *
- * The watch finds out that a peer's machine has fallen silent. The system probes a connection that has nothing to be
- * acknowledged, which costs this process nothing. A connection that has sent bytes is looked at a few times per
- * interval until all are acknowledged; then it is quiet again. A peer is taken for dead when its system has not
- * answered retransmissions or probes for most of the interval; the system of a stopped or busy process still answers.
- * The system's own limit for unacknowledged bytes (TCP_USER_TIMEOUT) is not used for that: it would take a peer for
- * dead whose program merely does not read for a long time. It is safe for bytes that are on the way already, so it
- * replaces the looks while the program sleeps: no look wakes the program then.
+ * Keepalive (struct cw_tcp_watch) detects that a peer's machine has fallen silent. The kernel probes a connection
+ * without unacknowledged bytes, at no cost for this process. A connection that has sent bytes is checked a few times
+ * per interval until all are acknowledged; then it is quiet again. A peer is considered dead if its kernel has not
+ * answered retransmissions or probes for most of the interval; the kernel of a stopped or busy process still answers.
+ * TCP_USER_TIMEOUT is not used for that: it would declare a peer dead whose program merely does not read for a long
+ * time. It is safe for bytes that are already in flight, so it replaces the checks while the program sleeps: they need
+ * not wake it then.
  */
 #include "transport/tcp/tcp_filter.h"
 
@@ -21,15 +21,15 @@
 #include "base/log.h"
 #include "os/clock.h"
 
-#define DISCARD_BYTES  (256u << 10) /* read at most in each look at a lingering connection */
+#define DISCARD_BYTES  (256u << 10) /* read at most in each check of a lingering connection */
 #define LINGER_END_NS  UINT64_C(250000000)
 #define LINGER_WAIT_MS 10
 
 #define LOOKS_PER_INTERVAL 8u
-#define LOOKS_OF_SILENCE   6u /* the rest is for the first retransmission and for the look that finds it */
+#define LOOKS_OF_SILENCE   6u /* the rest is for the first retransmission and for the check that detects it */
 #define NS_PER_MS          1000000u
 
-/* Has the system end the connection when bytes stay unacknowledged for the interval, or earlier if settings say so. */
+/* Sets TCP_USER_TIMEOUT to the interval, or to less by the settings. */
 static void watch_limit(const struct cw_tcp_conn *conn)
 {
     const uint64_t own_ms = conn->watch->own_limit_ms;
@@ -86,7 +86,7 @@ void cw_tcp_watch_handshake_done(struct cw_tcp_conn *conn)
     }
 }
 
-/* Sets the time of the next look. `wakes`: it also wakes a sleeping program. */
+/* Schedules the next check. `wakes`: it also wakes a sleeping program. */
 static void look_at(struct cw_tcp_iface *iface, uint64_t at_ns, int wakes)
 {
     if (iface->look.at_ns == at_ns && iface->look.lazy == !wakes) {
@@ -105,7 +105,7 @@ static void look_later(struct cw_tcp_iface *iface, uint64_t now_ns)
     look_at(iface, now_ns + iface->settings.silence_ns / LOOKS_PER_INTERVAL, 0);
 }
 
-/* Removes the system's limit: the looks do its work again. */
+/* Removes the kernel's limit: the checks replace it again. */
 static void take_from_system(struct cw_tcp_watch *watch)
 {
     if (watch->by_system) {
@@ -142,8 +142,8 @@ static void watch_pause(struct cw_tcp_conn *conn)
     }
 }
 
-/* Whether a sleeping program must be woken for the next look: the peer does not take the bytes sent to it, or they must
- * be followed by empty frames. */
+/* Whether the next check must wake a sleeping program: the peer does not read the bytes sent to it, or empty frames
+ * must follow them. */
 static bool is_urgent(const struct cw_tcp_conn *conn)
 {
     return conn->tx != NULL || (conn->filter != NULL && conn->filter->said > 0) || cw_net_unsent(conn->item.fd) > 0;
@@ -184,7 +184,7 @@ void cw_tcp_watch_tell(struct cw_tcp_conn *conn)
 static void dead(struct cw_tcp_conn *conn)
 {
     cw_tcp_watch_tell(conn);
-    cw_net_forget(conn->item.fd); /* so that the system does not repeat the remaining bytes */
+    cw_net_forget(conn->item.fd); /* so that the kernel does not retransmit the remaining bytes */
     if (conn->state == CW_TCP_OPEN) {
         cw_tcp_conn_lost(conn, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
@@ -192,7 +192,7 @@ static void dead(struct cw_tcp_conn *conn)
     }
 }
 
-/* 1: further looks are needed; 0: the connection is quiet; -1: the peer is dead. */
+/* 1: further checks are needed; 0: the connection is quiet; -1: the peer is dead. */
 static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
 {
     struct cw_tcp_conn *conn = watch->conn;
@@ -250,7 +250,7 @@ unsigned cw_tcp_watch_look(struct cw_alarm *alarm)
 
 static unsigned conn_ready(struct cw_poll_item *item, unsigned events);
 
-/* If a handshake came and went between the blocks that stay, the allocator would leave a hole for each peer. */
+/* Cached: a handshake that is freed between long-lived blocks would leave a hole in the heap for each peer. */
 static struct cw_tcp_handshake *handshake_new(struct cw_tcp_iface *iface)
 {
     struct cw_tcp_handshake *handshake = iface->spare_handshake;
@@ -416,7 +416,7 @@ void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
     conn->super.iface->upcalls->closed(&conn->super, status);
 }
 
-/* The peer sends a whole message at once, so its rest must come soon. */
+/* The peer sends a whole message at once, so the rest must arrive soon. */
 void cw_tcp_handshake_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm))
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -452,7 +452,7 @@ int cw_tcp_handshake_read(struct cw_tcp_conn *conn, size_t need)
     return 1;
 }
 
-/* True when closing the descriptor can lose nothing any more. A peer that sends no more may still receive. */
+/* True if closing the descriptor can lose nothing. A peer that has sent FIN may still receive. */
 static int linger_step(struct cw_tcp_conn *conn)
 {
     if (conn->tx != NULL) {
@@ -472,7 +472,7 @@ static int linger_step(struct cw_tcp_conn *conn)
            (conn->finished && cw_net_unacknowledged(conn->item.fd) == 0);
 }
 
-/* Makes one step of a connection on the list of lingering ones. */
+/* One step of a lingering connection. */
 static void linger_on(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -493,8 +493,8 @@ static void linger_all(struct cw_tcp_iface *iface)
     }
 }
 
-/* Drops connections that linger too long: the system goes on sending the bytes that it has, and the peer's bytes need
- * not be read for ever. */
+/* Drops connections that linger too long: the kernel continues to send its bytes, and the peer's bytes need not be read
+ * for ever. */
 unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm)
 {
     struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, linger_deadline);
@@ -582,7 +582,6 @@ void cw_tcp_close_conn(struct cw_conn *super)
     cw_tcp_conn_linger(conn);
 }
 
-/* The connection is neither read nor written any more. */
 void cw_tcp_abandon(struct cw_conn *super)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);

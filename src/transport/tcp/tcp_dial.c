@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dialling: the candidates of the peer's address are tried one after the other, until one connects and the peer answers
- * the hello (docs/operate/routes.md). Each candidate has a share of the time; silent ones have a second turn. The key
- * in the handshake keeps a wrong listener from being taken for the peer: a port that belongs to another process now, or
- * a host of another network name space with equal addresses.
+ * Dialling: the candidates of the peer's address are tried in turn, until one connects and the peer answers the hello
+ * (docs/operate/routes.md). Each candidate has a share of the timeout; silent ones are retried. The key in the
+ * handshake detects a wrong listener: a port that belongs to another process now, or a host of another network
+ * namespace with equal addresses.
  */
 #include "transport/tcp/tcp_filter.h"
 
@@ -14,8 +14,7 @@
 #include "base/log.h"
 #include "os/clock.h"
 
-/* The share of a candidate in the first round: it leaves time for the system to repeat a lost first packet, after a
- * second. */
+/* The share of a candidate in the first round: leaves time for the kernel to retransmit a lost SYN, after a second. */
 #define SHARE_NS UINT64_C(1300000000)
 
 static ucs_status_t error_status(const struct cw_tcp_handshake *handshake, int error)
@@ -44,7 +43,7 @@ static ucs_status_t error_status(const struct cw_tcp_handshake *handshake, int e
     }
 }
 
-/* Advice to the user, where the failure tells. */
+/* Advice to the user, if the failure suggests one. */
 enum hint { HINT_NONE = 0, HINT_REACH = 1, HINT_FILES = 2, HINT_LOCAL = 4, HINT_ITS_LOG = 8 };
 
 static enum hint hint_of(const struct cw_tcp_handshake *handshake, int error)
@@ -84,7 +83,7 @@ static void add_hints(struct cw_text *text, unsigned hints)
     }
 }
 
-/* Keeps the reason for the line in the log that is written when no candidate is left. */
+/* Stores the reason for the log line that is written when no candidate is left. */
 static void note_failure(struct cw_tcp_handshake *handshake, unsigned candidate, const char *reason)
 {
     char text[CW_NET_TEXT_MAX];
@@ -93,7 +92,7 @@ static void note_failure(struct cw_tcp_handshake *handshake, unsigned candidate,
     cw_text_addf(&handshake->tried, "%s%s (%s)", (handshake->tried.length > 0) ? ", " : "", text, reason);
 }
 
-/* Tells the core that no candidate is left. */
+/* No candidate is left: logs, and reports it to the core in the next progress. */
 static void tell_failure(struct cw_tcp_conn *conn)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -134,12 +133,12 @@ static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const 
         handshake->status = status;
     }
     if (conn->state == CW_TCP_HANDSHAKE) {
-        handshake->deadline_ns = 0; /* the alarm of this candidate is over; the others get their shares of the time */
+        handshake->deadline_ns = 0; /* the deadline was this candidate's; the others get their shares of the timeout */
     }
     attempt_over(conn);
 }
 
-/* No host answered this candidate in its share of the time; it gets another turn. */
+/* This candidate timed out; it is retried. */
 static void attempt_silent(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_handshake *handshake = conn->handshake;
@@ -149,7 +148,7 @@ static void attempt_silent(struct cw_tcp_conn *conn)
     attempt_over(conn);
 }
 
-/* Starts with the next candidate. 0: none is left, and the connection is CLOSED. */
+/* Dials the next candidate. 0: none is left, and the connection is CLOSED. */
 static int dial_next(struct cw_tcp_conn *conn);
 
 static unsigned next_or_fail(struct cw_tcp_conn *conn)
@@ -169,7 +168,7 @@ static unsigned share_over(struct cw_alarm *alarm)
     return next_or_fail(conn);
 }
 
-/* Moves to the next candidate. 0: none is left, or no time is. */
+/* Moves to the next candidate. 0: none is left, or timeout. */
 static int choose_candidate(struct cw_tcp_handshake *handshake, uint64_t now_ns)
 {
     while (handshake->next == handshake->num_candidates ||
@@ -204,8 +203,8 @@ static uint64_t share_end(const struct cw_tcp_handshake *handshake, uint64_t tim
     return now_ns + ((share_ns < left_ns) ? share_ns : left_ns);
 }
 
-/* Both sides disagree about protection, or one did not prove its identity. The peer's other addresses are not tried:
- * the result would be equal there. */
+/* Both sides disagree on protection, or one failed to authenticate. The peer's other addresses are not tried: the
+ * result would be the same. */
 static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason)
 {
     struct cw_tcp_handshake *handshake = conn->handshake;
@@ -237,8 +236,8 @@ static int send_handshake(struct cw_tcp_conn *conn)
     return 1;
 }
 
-/* A server has not begun to answer. It may compute, and may take any time for that; a server that speaks another
- * protocol never answers. The connection goes on. */
+/* A server has not begun to answer. It may be computing, for any time; a server of another protocol never answers. The
+ * connection stays pending. */
 static unsigned server_is_silent(struct cw_alarm *alarm)
 {
     const struct cw_tcp_handshake *handshake = cw_container_of(alarm, struct cw_tcp_handshake, alarm);
@@ -350,7 +349,7 @@ static unsigned rest_expired(struct cw_alarm *alarm)
     return next_or_fail(conn);
 }
 
-/* Waits for more bytes. The peer's program may take any time before the answer begins; after that the rest must come
+/* Waits for more bytes. The peer's program may take any time until the answer begins; then the rest must arrive
  * soon. */
 static unsigned await_rest(struct cw_tcp_conn *conn)
 {
@@ -391,7 +390,7 @@ static int fits(const struct cw_tcp_conn *conn, const struct cw_tcp_handshake_he
     return (header->kind == CW_TCP_ACCEPTED || header->kind == CW_TCP_REFUSED) && header->length <= CW_HELLO_MAX;
 }
 
-/* Makes the agreement that comes before the handshake, or handles the other side's demand for one. */
+/* Runs the agreement that precedes the handshake, or handles the other side's demand for one. */
 static unsigned agree(struct cw_tcp_conn *conn)
 {
     ucs_status_t status;
@@ -402,7 +401,7 @@ static unsigned agree(struct cw_tcp_conn *conn)
         disagreed(conn, status, wrong);
         return next_or_fail(conn);
     }
-    (void)await_rest(conn); /* if one message was complete, the next one may begin at any time */
+    (void)await_rest(conn); /* after a complete message, the next one may begin at any time */
     if (!done) {
         return 0;
     }
@@ -447,7 +446,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         ret = cw_tcp_handshake_read(conn, CW_TCP_HANDSHAKE_SIZE + header.length);
     }
     if (ret == -EBADMSG && cw_tcp_iface_of(&conn->super)->security->protection == CW_TCP_TLS_CERT) {
-        disagreed(conn, UCS_ERR_REJECTED, cw_tcp_filter_reason(conn, ret)); /* the peer checks our certificate last */
+        disagreed(conn, UCS_ERR_REJECTED, cw_tcp_filter_reason(conn, ret)); /* the peer verifies our certificate last */
         return next_or_fail(conn);
     }
     if (ret < 0) {
@@ -460,8 +459,8 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
     return (ret == 0) ? await_rest(conn) : answered(conn, &header);
 }
 
-/* Finds the candidates to dial, best first, and how many different ways lead to the peer: one for each of our devices,
- * and these come first. Within one network name space there is one way. 0: no candidate, and *why_p is a phrase. */
+/* Finds the candidates to dial, best first, and the number of different paths to the peer: one for each local device,
+ * and these come first. Within one network namespace there is one path. 0: no candidate, and *why_p is a phrase. */
 static unsigned find_ways(const struct cw_tcp_iface *iface, const struct cw_tcp_address *peer,
                           struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], unsigned *ways_p, const char **why_p)
 {
@@ -527,7 +526,8 @@ static ucs_status_t dial(struct cw_iface *super, const struct cw_tcp_address *pe
     return UCS_OK;
 }
 
-/* No address of the peer can be dialled: a connection that fails, because the core hears the reason from one. */
+/* No address of the peer can be dialled: returns a connection that fails, because the core gets the reason from
+ * `opened`. */
 static ucs_status_t dial_nowhere(struct cw_tcp_iface *iface, const char *why, void *user, struct cw_conn **conn_p)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_new(iface, CW_TCP_CLOSED, -1);
@@ -540,7 +540,7 @@ static ucs_status_t dial_nowhere(struct cw_tcp_iface *iface, const char *why, vo
     cw_log(iface->settings.failure_level, "%s", cw_text_get(&end));
     conn->super.user = user;
     conn->super.end = end.data;
-    conn->handshake->status = UCS_ERR_NO_DEVICE; /* no dial can go there, whether the peer lives or not */
+    conn->handshake->status = UCS_ERR_NO_DEVICE; /* unreachable, whether the peer is alive or not */
     cw_tcp_tell_later(conn);
     *conn_p = &conn->super;
     return UCS_OK;

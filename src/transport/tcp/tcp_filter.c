@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all filters share, and the filter against accidental damage.
+ * Common code of filters, and the checksum filter.
  *
- * That filter makes records with checksums (docs/WIRE.md). The head of a record is checked before its length is used,
- * and its bytes before any of them is handed up. The checksum of the head covers the number of the record and its
- * direction, so missing, doubled and reflected records are noticed, too. A record of which the kernel took a part is
- * finished by the next send, which begins with its missing bytes.
+ * The checksum filter sends records with checksums (docs/WIRE.md). The header of a record is checked before its length
+ * is used, and its bytes before any of them is delivered. The checksum of the header covers the number of the record
+ * and its direction, so that missing, duplicated and reflected records are detected, too. If the kernel accepts only a
+ * part of a record, the next send begins with its missing bytes.
  */
 #include "transport/tcp/tcp_filter.h"
 
@@ -19,7 +19,7 @@
 #define EMPTY_SIZE  1024u
 #define MAX_RECORDS 16u /* per system call */
 #define MAX_PARTS   (1u + CW_TCP_MAX_IOV + 2 * MAX_RECORDS)
-#define IN_SIZE     (128u << 10) /* caches of processors hold it */
+#define IN_SIZE     (128u << 10) /* fits into CPU caches */
 
 _Static_assert(IN_SIZE >= 2 * (CW_TCP_RECORD_HEAD + CW_TCP_RECORD_MAX), "room for a record that is not complete");
 
@@ -95,7 +95,7 @@ unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface)
     cw_list_splice_tail(&unread, &iface->unread);
     while ((link = cw_list_pop_head(&unread)) != NULL) {
         conn = cw_container_of(link, struct cw_tcp_filter, unread)->conn;
-        cw_list_add_tail(&iface->unread, link); /* until it has no more such bytes */
+        cw_list_add_tail(&iface->unread, link); /* until the filter is drained */
         events += conn->item.ready(&conn->item, CW_POLL_READ);
     }
     return events;
@@ -103,7 +103,7 @@ unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface)
 
 bool cw_tcp_filter_look(struct cw_tcp_conn *conn)
 {
-    static const uint8_t empty[EMPTY_SIZE] = {[4] = 2}; /* a peer of release 1.0 refuses other beginnings */
+    static const uint8_t empty[EMPTY_SIZE] = {[4] = 2}; /* required by peers of release 1.0 */
     struct cw_tcp_filter *filter = conn->filter;
     const size_t said = filter->said;
     size_t sent;
@@ -136,11 +136,11 @@ struct crc_filter {
     uint64_t in_number;
     size_t out_missing;        /* payload bytes of the record that has begun */
     unsigned out_head_missing; /* bytes at the end of out_head */
-    int broken;                /* -errno to return when all good bytes are read */
-    uint8_t *in;               /* NULL while nothing is in it: bytes in_at .. in_have */
+    int broken;                /* -errno to return after all verified bytes are read */
+    uint8_t *in;               /* bytes in_at .. in_have; NULL while empty */
     size_t in_at;
     size_t in_have;
-    size_t in_good; /* payload bytes from in_at on that were checked */
+    size_t in_good; /* verified payload bytes from in_at on */
     uint8_t out_head[CW_TCP_RECORD_HEAD];
 };
 
@@ -149,7 +149,7 @@ struct plan {
     struct iovec parts[MAX_PARTS];
     unsigned num_parts;
     unsigned num_records;
-    size_t old_head; /* bytes of the head of a record that an earlier send began */
+    size_t old_head; /* bytes of the header of a record that an earlier send began */
     size_t old_payload;
     size_t lengths[MAX_RECORDS];
     uint8_t heads[MAX_RECORDS][CW_TCP_RECORD_HEAD];
@@ -237,7 +237,7 @@ static void make_plan(struct crc_filter *crc, const struct iovec *iov, unsigned 
     }
 }
 
-/* The kernel took `sent` bytes of the plan. Returns how many of them are payload. */
+/* The kernel accepted `sent` bytes of the plan. Returns how many of them are payload. */
 static size_t sent_of_plan(struct crc_filter *crc, const struct plan *plan, size_t sent)
 {
     size_t payload, part;
@@ -281,7 +281,7 @@ static ssize_t crc_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, 
     return (sent > 0) ? sent : -EAGAIN;
 }
 
-/* Looks for a record. 1: its payload is good; 0: it is not complete; -EBADMSG. */
+/* Parses the next record. 1: its payload is verified; 0: it is incomplete; -EBADMSG. */
 static int next_record(struct crc_filter *crc)
 {
     const uint8_t *at = crc->in + crc->in_at;
@@ -306,7 +306,7 @@ static int next_record(struct crc_filter *crc)
     return 1;
 }
 
-/* Copies good bytes to the iov and returns their number: after that the iov is full or no good byte is left. */
+/* Copies verified bytes to the iov until it is full or none is left; returns their number. */
 static size_t hand_up(struct crc_filter *crc, const struct iovec *iov, unsigned count)
 {
     size_t total = 0, offset = 0, part;
@@ -338,7 +338,7 @@ static size_t hand_up(struct crc_filter *crc, const struct iovec *iov, unsigned 
     return total;
 }
 
-/* Reads bytes from the descriptor behind those that are there. There is always room for at least a whole record. */
+/* Appends bytes from the descriptor to the buffer, which always has space for at least a whole record. */
 static ssize_t fill(struct crc_filter *crc)
 {
     ssize_t got;
@@ -363,7 +363,7 @@ static ssize_t fill(struct crc_filter *crc)
     return got;
 }
 
-/* Reads fewer bytes than there is room for only if the descriptor has no more: it then announces the next ones. */
+/* Returns fewer bytes than fit only if the descriptor has no more: it becomes readable for the next ones. */
 static ssize_t crc_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
 {
     const size_t space = cw_bytes_in_iov(iov, count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The TCP transport's table, and its iface: settings, the network interfaces that it uses, opening, address, progress.
+ * The TCP transport's table and iface: settings, network interfaces, open, address, progress.
  */
 #include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_transport.h"
@@ -21,7 +21,7 @@
 #define MAX_SHORT           2048u
 #define ZCOPY_MIN           (16u << 10)
 #define MAX_INTERFACES      256u
-#define LAST_WORDS_RECEIVES 4096u /* more than any kernel keeps for a connection that has ended */
+#define LAST_WORDS_RECEIVES 4096u /* more than any kernel buffers for a closed connection */
 #define MIN_SEG_SIZE        1024u
 #define NS_PER_S            UINT64_C(1000000000)
 #define NS_PER_MS           UINT64_C(1000000)
@@ -31,14 +31,13 @@ static size_t clamp(size_t value, size_t low, size_t high)
     return (value < low) ? low : (value > high) ? high : value;
 }
 
-/* 0 for auto and inf: the system chooses the size. */
+/* 0 for auto and inf: the kernel chooses the size. */
 static size_t buffer_size(size_t value)
 {
     return (value == CW_MEMUNITS_AUTO || value == CW_MEMUNITS_INF) ? 0 : value;
 }
 
-/* Times of the system's probes, which are whole seconds. auto: the given part of the whole time; otherwise at most
- * that. */
+/* Intervals of kernel keepalive, in whole seconds. auto: `whole_ns` / `part`; otherwise at most that. */
 static unsigned seconds(uint64_t value_ns, uint64_t whole_ns, unsigned part)
 {
     const uint64_t most_s = clamp(whole_ns / part / NS_PER_S, 1, 32767);
@@ -51,19 +50,18 @@ static unsigned count_of(uint64_t value, unsigned max)
     return (value == CW_ULUNITS_AUTO) ? 0 : (unsigned)clamp(value, 1, max);
 }
 
-/* 0: the system's. */
+/* 0: the kernel's default. */
 static uint64_t user_timeout_ms(uint64_t value_ns)
 {
     return (value_ns == CW_TIME_AUTO) ? 0 : clamp(value_ns / NS_PER_MS + (value_ns % NS_PER_MS != 0), 0, INT_MAX);
 }
 
-/* Limits for connections that are not watched and have nothing in progress: they are given up as late as the system
- * gives up others. */
+/* Keepalive of idle connections that are not watched: they end as late as the kernel ends others. */
 #define KEEPALIVE_IDLE_S     300u
 #define KEEPALIVE_INTERVAL_S 60u
 #define KEEPALIVE_COUNT      10u
 
-/* A peer must be known to be dead after it was silent for the interval: half of it passes before the first probe. */
+/* The death of a peer must be detected within the interval: half of it passes before the first probe. */
 static void load_keepalive(const struct cw_config *config, struct cw_tcp_settings *settings)
 {
     struct cw_net_keepalive *keepalive = &settings->keepalive;
@@ -127,8 +125,8 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
     load_keepalive(config, settings);
 }
 
-/* All interfaces of the families that the settings allow, in the system's order, to be freed. NULL: none is known. A
- * thread with a small stack has no room for them. */
+/* All network interfaces of the allowed families, in the kernel's order; the caller frees them. NULL: unknown. On the
+ * heap, because thread stacks may be small. */
 static struct cw_net_interface *list_interfaces(const struct cw_tcp_settings *settings, unsigned *num_p)
 {
     struct cw_net_interface *list = malloc(MAX_INTERFACES * sizeof(*list));
@@ -149,7 +147,7 @@ static struct cw_net_interface *list_interfaces(const struct cw_tcp_settings *se
     return list;
 }
 
-/* Whether an earlier entry has that name and that family (CW_NET_NONE: any family). */
+/* Whether an earlier entry has the same name and that family (CW_NET_NONE: any family). */
 static int seen_before(const struct cw_net_interface *list, unsigned index, enum cw_net_family family)
 {
     unsigned i;
@@ -163,14 +161,14 @@ static int seen_before(const struct cw_net_interface *list, unsigned index, enum
     return 0;
 }
 
-/* Whether the device leads only to containers and virtual machines of this host. */
+/* Whether the device reaches only containers and virtual machines of this host. */
 static int leads_nowhere(const struct cw_tcp_settings *settings, const struct cw_net_interface *interface)
 {
     return !settings->use_bridges && !interface->loopback && cw_net_is_bridge(interface->name) &&
            !cw_net_has_default_route(interface->name);
 }
 
-/* Keeps one entry for each device: the first one of its name. Returns how many of them are not loopback. */
+/* Reduces the list to the first entry of each device. Returns how many of them are not loopback. */
 static unsigned keep_devices(const struct cw_tcp_settings *settings, struct cw_net_interface *list, unsigned *num_p)
 {
     unsigned count = 0, out = 0, i;
@@ -226,7 +224,7 @@ static void local_load(const struct cw_tcp_settings *settings, const struct cw_d
     *local = (struct cw_tcp_local){0};
     local->netns = cw_host_netns_id();
     local->ipv6_first = settings->ipv6_first;
-    for (round = 0; round < 2; round++) { /* first one address of each family of each device, then further ones */
+    for (round = 0; round < 2; round++) { /* first one address per family and device, then further ones */
         for (device = 0; device < num_devices; device++) {
             for (i = 0; i < num; i++) {
                 if (strcmp(devices[device].name, list[i].name) != 0 ||
@@ -400,7 +398,7 @@ static void tcp_close(struct cw_iface *super)
 
     assert(cw_list_empty(&iface->pending) && iface->active == NULL);
     cw_tcp_listen_end(iface);
-    while (!cw_list_empty(&iface->listenings)) { /* the program forgot them */
+    while (!cw_list_empty(&iface->listenings)) { /* listeners that the program did not destroy */
         cw_tcp_cm_listen_end(cw_list_head(&iface->listenings, struct cw_listening, link));
     }
     cw_tcp_lingering_end(iface);
@@ -469,7 +467,8 @@ static int tcp_reachable(struct cw_iface *super, const void *address, size_t len
     return cw_tcp_candidates(&iface_of(super)->local, &peer, NULL, candidates, why) > 0;
 }
 
-/* A send failed on this socket: bytes that came before are handed up first. 0: no memory to receive in; call again. */
+/* A send failed on this socket: delivers the bytes received before it, then ends the connection. 0: no memory; call
+ * again. */
 static int end_failed(struct cw_tcp_conn *conn, unsigned *events)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -484,7 +483,7 @@ static int end_failed(struct cw_tcp_conn *conn, unsigned *events)
     return 1;
 }
 
-/* Finishes a dial that failed at once, or a connection on which a send failed. */
+/* Reports a dial that failed at once, or ends a connection on which a send failed. */
 static unsigned finish_pending(struct cw_tcp_iface *iface, struct cw_tcp_conn *conn)
 {
     unsigned events = 0;
@@ -513,8 +512,8 @@ static unsigned progress_pending(struct cw_tcp_iface *iface)
     return events;
 }
 
-/* Receives from the connection that all events come from, and sends what it holds as soon as there is any room; the
- * poller would wait for more room. */
+/* Receives from the connection that all events come from, and sends its unsent bytes as soon as the kernel has any
+ * space; the poller would report only more space. */
 static unsigned progress_hot(struct cw_tcp_iface *iface, struct cw_tcp_conn *conn)
 {
     unsigned events = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving. The kernel fills the iface's staging buffer, and whole frames are handed up out of it. The rest, a part of
- * a frame, moves to a buffer of exactly the frame's size, which the next receive fills directly. The payload of a
- * placed packet goes to the place that the core names; only the part that came together with its header is copied
+ * Receiving. The kernel fills the iface's staging buffer, and whole frames are delivered from it. A partial frame at
+ * the end moves to a buffer of exactly the frame's size, which the next receive fills directly. The payload of a placed
+ * packet goes to the destination that the core supplies; only the part that arrived together with its header is copied
  * there. Invariant between receives: `place` is set and its payload comes next; or rx_frame holds rx_have < rx_size
- * bytes beginning with a checked header; or neither, and rx_head holds rx_have bytes, less than the headers of the next
+ * bytes beginning with a valid header; or neither, and rx_head holds rx_have bytes, less than the headers of the next
  * frame.
  */
 #include "transport/tcp/tcp_filter.h"
@@ -18,19 +18,19 @@
 #include "base/compiler.h"
 #include "base/log.h"
 
-/* Behind a placed packet of at least this many bytes another one is likely: only its headers are to come to the staging
+/* After a placed packet of at least this many bytes another one is likely: only its headers should go to the staging
  * buffer. */
 #define BULK_MIN  (32u << 10)
 #define BULK_PEEK 512u
 
-/* The bytes taken at a time while such packets follow one another: as many as the core sends before it asks for room
- * again. If the sender were faster than that, its bytes would wait until they have left the caches. */
+/* Bytes received at a time while such packets follow one another: as many as the core sends before it queries for space
+ * again. If the sender ran further ahead, its bytes would leave the caches before they are read. */
 #define BULK_TURN (512u << 10)
 
-/* A receive of no more bytes than this seldom brought two packets. */
+/* A receive of at most this many bytes rarely contains two packets. */
 #define MOSTLY_ONE 64u
 
-/* Makes the buffers that any receive needs. 0: no memory. */
+/* Allocates the buffers that any receive needs. 0: no memory. */
 static int staging_reserve(struct cw_tcp_iface *iface)
 {
     if (cw_unlikely(iface->staging == NULL)) {
@@ -77,7 +77,7 @@ static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *eve
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
-/* Ends a connection with damaged bytes, which only a filter can notice. */
+/* Ends a connection with damaged bytes, which only a filter can detect. */
 static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *events)
 {
     static struct cw_log_limit limit;
@@ -92,8 +92,7 @@ static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *event
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
-/* Saves the beginning of a frame that stands in the staging buffer. Without memory for it the staging buffer itself
- * becomes the frame's. */
+/* Saves a partial frame of the staging buffer. Out of memory, the staging buffer itself becomes the frame's. */
 static void save_frame(struct cw_tcp_conn *conn, uint8_t *from, size_t length, size_t frame)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -131,7 +130,7 @@ static void place_advance(struct cw_tcp_place *place, const uint8_t *from, size_
     }
 }
 
-/* The last byte of conn->place has come. */
+/* The last byte of conn->place has arrived. */
 static void place_end(struct cw_tcp_conn *conn, unsigned *events)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -147,8 +146,8 @@ static void place_end(struct cw_tcp_conn *conn, unsigned *events)
     }
 }
 
-/* Asks for the place of a packet of which the first `length` bytes, at least the headers, stand in the staging buffer,
- * and fills the place with them. Returns how many of them belong to the packet; 0: the core refuses. */
+/* Calls `place` for a packet of which the first `length` bytes, at least the headers, are in the staging buffer, and
+ * copies them to the destination. Returns how many of them belong to the packet; 0: the core refuses. */
 static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *frame, const uint8_t *from,
                           size_t length, unsigned *events)
 {
@@ -184,8 +183,7 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     return CW_TCP_PLACED_HEADER + length;
 }
 
-/* Hands up the packets that are complete in the first `length` bytes of the staging buffer. 0 when the framing is
- * broken. */
+/* Delivers the complete packets in the first `length` bytes of the staging buffer. 0: the framing is broken. */
 static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
 {
     uint8_t *at = cw_tcp_iface_of(&conn->super)->staging;
@@ -208,7 +206,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
             }
             size = place_begin(conn, &header, at, length, events);
             if (size == 0) {
-                return conn->state != CW_TCP_OPEN; /* 1: the core abandoned the connection instead of naming a place */
+                return conn->state != CW_TCP_OPEN; /* 1: the core abandoned the connection in `place` */
             }
         } else if (length < size) {
             save_frame(conn, at, length, size);
@@ -227,8 +225,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
     return 1;
 }
 
-/* Takes `got` new bytes: those of the saved frame, which are in place already, and those behind it in the staging
- * buffer. */
+/* Handles `got` new bytes: those of the saved frame, already in rx_frame, and those behind it in the staging buffer. */
 static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     const size_t missing = conn->rx_size - conn->rx_have;
@@ -251,7 +248,7 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     return (got == missing) || parse(conn, got - missing, events);
 }
 
-/* Takes `got` new bytes of a placed packet: those of the payload, in place already, and those behind it. */
+/* Handles `got` new bytes of a placed packet: those of the payload, already at the destination, and those behind it. */
 static int place_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     const size_t missing = conn->place->missing;
@@ -276,7 +273,7 @@ static CW_INLINE int arrived(struct cw_tcp_conn *conn, size_t got, unsigned *eve
     return parse(conn, conn->rx_have + got, events);
 }
 
-/* The answers to packets that came together are sent together. */
+/* Batches the answers to packets that arrived together. */
 static CW_NOINLINE int arrived_together(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     int right;
@@ -287,7 +284,7 @@ static CW_NOINLINE int arrived_together(struct cw_tcp_conn *conn, size_t got, un
     return right;
 }
 
-/* Receives by one system call. *space_p: how many bytes it could have brought. -EAGAIN also without memory. */
+/* Receives by one system call. *space_p: its maximum number of bytes. -EAGAIN also if out of memory. */
 static ssize_t receive(struct cw_tcp_conn *conn, size_t *space_p)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The protection that the settings demand of every TCP connection of a worker, and the agreement of both sides of a
- * connection about it (docs/WIRE.md).
+ * connection on it (docs/WIRE.md).
  *
- * The protection is prepared when the worker's iface is opened: no worker may exist whose protection cannot be
- * provided. The dialler offers the protection that its settings demand; the acceptor agrees if its own settings demand
- * exactly that; both prove their identity if the protection asks for it; then the filter takes over the connection.
- * Nothing is negotiated, so an attacker cannot weaken the protection. A side that disagrees tells the reason and ends
- * the connection. The messages are read into handshake->in, which the handshake itself uses afterwards.
+ * The protection is set up when the worker's iface is opened: no worker may exist whose protection cannot be provided.
+ * The dialler offers the protection that its settings demand; the acceptor agrees if its own settings demand exactly
+ * that; both authenticate if the protection requires it; then the filter takes over the connection. Nothing is
+ * negotiated, so there is no downgrade attack. A side that disagrees sends the reason and closes the connection. The
+ * messages are read into handshake->in, which the handshake itself uses afterwards.
  */
 #include "transport/tcp/tcp_filter.h"
 
@@ -33,7 +33,7 @@ static int is_set(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-/* Refuses settings that contradict each other. */
+/* Rejects contradictory settings. */
 static ucs_status_t check(const struct cw_config *config)
 {
     const int has_key = is_set(config->auth_key_file);
@@ -57,8 +57,8 @@ static ucs_status_t check(const struct cw_config *config)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* Only a secret that is derived from the key for this purpose is kept, not the key itself. The key's length goes in
- * front, because HMAC fills a short key up with zeros and takes the hash of a long one in its place. */
+/* Stores only a secret that is derived from the key for this purpose, not the key itself. The key's length is part of
+ * the input, because HMAC pads a short key with zeros and replaces a long one by its hash. */
 static ucs_status_t load_secret(const char *path, const char *purpose, struct cw_tcp_security *security)
 {
     struct {
@@ -160,7 +160,7 @@ enum phase {
     BEGIN,     /* the acceptor waits for an offer */
     OFFERED,   /* the dialler waits for the answer */
     PROVING,   /* both wait for the other's proof */
-    HANDSHAKE, /* the filters of both sides make their handshake */
+    HANDSHAKE, /* the handshake of both filters */
     DONE
 };
 
@@ -203,7 +203,7 @@ static const char *protection_name(uint8_t protection)
     }
 }
 
-/* A sentence that tells the difference; valid until the next call. */
+/* A sentence that describes the difference; valid until the next call. */
 static const char *differs(struct cw_tcp_conn *conn, uint8_t theirs)
 {
     struct cw_tcp_security *security = security_of(conn);
@@ -231,7 +231,7 @@ static uint32_t key_of(const struct cw_tcp_conn *conn)
            (conn->listening != NULL) ? 0 : cw_tcp_iface_of(&conn->super)->key;
 }
 
-/* Sends a message of the agreement. It always fits into the buffer of a new socket. */
+/* Sends a message of the agreement, which always fits into the buffer of a new socket. */
 static int say(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind, const void *body, size_t length)
 {
     uint8_t bytes[CW_TCP_HANDSHAKE_SIZE + sizeof(struct cw_tcp_offer)];
@@ -285,7 +285,7 @@ static const char *say_proof(struct cw_tcp_conn *conn)
     return say(conn, CW_TCP_PROOF, proof, sizeof(proof)) ? NULL : rx_eof;
 }
 
-/* Checks the other side's proof. */
+/* Verifies the other side's proof. */
 static const char *take_proof(struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
 {
     uint8_t proof[CW_TCP_PROOF_SIZE];
@@ -339,7 +339,7 @@ static const char *shake_hands(struct cw_tcp_conn *conn)
     return security->why;
 }
 
-/* Makes the filter: from here on all bytes go through it. */
+/* Installs the filter: from here on all bytes go through it. */
 static const char *put_guard(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_security *security = security_of(conn);
@@ -362,7 +362,7 @@ static const char *put_guard(struct cw_tcp_conn *conn)
     return (security->tls != NULL) ? shake_hands(conn) : NULL;
 }
 
-/* Reads the next message. *ret_p 1: it is there, 0: not yet, -errno. Returns what is wrong with it, or NULL. */
+/* Reads the next message. *ret_p: 1: complete, 0: not yet, else -errno. Returns the error in it, or NULL. */
 static const char *hear(struct cw_tcp_conn *conn, struct cw_tcp_handshake_header *header, int *ret_p)
 {
     struct cw_tcp_handshake *handshake = conn->handshake;
@@ -383,7 +383,7 @@ static const char *hear(struct cw_tcp_conn *conn, struct cw_tcp_handshake_header
     return (*ret_p >= 0) ? NULL : ended(*ret_p);
 }
 
-/* Reads the peer's offer, or its agreement. */
+/* Checks the peer's offer, or its agreement. */
 static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
 {
     static const uint8_t zeros[CW_TCP_NONCE_SIZE];
@@ -405,7 +405,7 @@ static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_hand
     return NULL;
 }
 
-/* The next step after the offer was accepted by either side: the proofs, the filter's handshake, or the handshake. */
+/* The next step after both sides agreed: the proofs, the filter's handshake, or the handshake. */
 static const char *offer_taken(struct cw_tcp_conn *conn)
 {
     const char *wrong = (role_of(conn) == ACCEPTOR) ? say_offer(conn, CW_TCP_AGREED) : NULL;
@@ -418,8 +418,8 @@ static const char *offer_taken(struct cw_tcp_conn *conn)
     return (role_of(conn) == DIALLER) ? say_proof(conn) : NULL;
 }
 
-/* The next step after the proof was checked. The acceptor proves itself second, so that an unauthenticated peer gets no
- * proof. */
+/* The next step after the proof was verified. The acceptor proves itself second, so that an unauthenticated peer gets
+ * no proof. */
 static const char *proof_taken(struct cw_tcp_conn *conn)
 {
     const char *wrong = (role_of(conn) == ACCEPTOR) ? say_proof(conn) : NULL;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending. A frame is built in the iface's spare buffer and handed to the kernel at once. If the kernel does not take
+ * Sending. A frame is built in the iface's spare buffer and passed to the kernel at once. If the kernel does not accept
  * all of it, the rest stays in that buffer, which then belongs to the connection until it is drained, and the iface
- * gets a new spare before the next send. Small frames may be added to that buffer. Invariant: conn->tx is not NULL
- * exactly while some bytes are unsent. Also the operations that wait for such bytes; batches; and the end of a packet
- * that the kernel keeps because another one is to follow (MSG_MORE).
+ * gets a new spare before the next send. Small frames may be appended to that buffer. Invariant: conn->tx is not NULL
+ * exactly while some bytes are unsent. Also completions that wait for such bytes; batches; and corking (MSG_MORE).
  */
 #include "transport/tcp/tcp_filter.h"
 
@@ -34,7 +33,7 @@ int cw_tcp_tx_reserve(struct cw_tcp_iface *iface)
     return 1;
 }
 
-/* Returns the tx to the iface, or its memory to the system. */
+/* Returns the tx to the iface as spare, or frees it. */
 static void tx_release(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
 {
     if (iface->spare_tx != NULL) {
@@ -58,7 +57,7 @@ void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
     }
 }
 
-/* Has `room` called once there is room. */
+/* Requests the upcall `space`. */
 static void want_space(struct cw_tcp_conn *conn)
 {
     if (!conn->wants_space) {
@@ -75,7 +74,7 @@ static ucs_status_t again(struct cw_tcp_conn *conn)
     return CW_AGAIN;
 }
 
-/* A send failed. Progress tells the end of the connection, after the bytes that were received before it. */
+/* A send failed. Progress reports the end of the connection, after the bytes that were received before it. */
 static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
 {
     const ucs_status_t status = cw_tcp_end_status(error);
@@ -90,7 +89,7 @@ static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
     return status;
 }
 
-/* Removes n bytes from the front. True when none is left. */
+/* Removes n bytes from the front. True if none is left. */
 static int tx_advance(struct cw_tcp_tx *tx, size_t n)
 {
     struct iovec *iov;
@@ -113,8 +112,8 @@ static int tx_advance(struct cw_tcp_tx *tx, size_t n)
     return tx->head == tx->length && tx->iov_first == tx->iov_count;
 }
 
-/* Offers the tx to the kernel once. `more`: other bytes follow at once, or cw_tcp_batch ends. Bytes taken, or
- * -errno. */
+/* Passes the tx to the kernel once. `more`: other bytes follow at once, or cw_tcp_batch ends. Returns the bytes
+ * accepted, or -errno. */
 static ssize_t tx_offer(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, int more)
 {
     struct iovec iov[1 + CW_TCP_MAX_IOV];
@@ -134,7 +133,7 @@ static ssize_t tx_offer(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, int more
     return more ? cw_net_sendv_more(conn->item.fd, iov, 1 + count) : cw_net_sendv(conn->item.fd, iov, 1 + count);
 }
 
-/* All bytes of the tx, the spare one or that of a batch, are sent. */
+/* All bytes of the tx, the spare one or that of a batch, were sent. */
 static void tx_drop(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
 {
     if (tx == conn->tx) {
@@ -146,7 +145,7 @@ static void tx_drop(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
     }
 }
 
-/* Offers a batch to the kernel. The part that it does not take waits in conn->tx. */
+/* Sends a batch. What the kernel does not accept stays in conn->tx. */
 static void push(struct cw_tcp_conn *conn, int more)
 {
     struct cw_tcp_tx *tx = conn->tx;
@@ -162,12 +161,13 @@ static void push(struct cw_tcp_conn *conn, int more)
     }
 }
 
-/* Has the kernel send the end of the last packet, because no other one follows. */
+/* Makes the kernel send the end of the last packet, because no other one follows. */
 static void uncork(struct cw_tcp_conn *conn)
 {
     if (conn->collected) {
         push(conn, 0);
-    } else if (conn->corked && conn->tx == NULL && conn->item.fd >= 0) { /* otherwise the rest is sent without `more` */
+    } else if (conn->corked && conn->tx == NULL && conn->item.fd >= 0) { /* otherwise unsent bytes follow without
+                                                                          * `more` */
         conn->corked = 0;
         cw_net_push(conn->item.fd);
     }
@@ -230,7 +230,7 @@ int cw_tcp_owes(const struct cw_iface *super)
     return iface->num_tx > (iface->spare_tx != NULL);
 }
 
-/* Releases the buffer before the callbacks run, because they may send. */
+/* Releases the tx before the callbacks run, because they may send. */
 static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_status_t status)
 {
     struct cw_completion *done[1 + CW_TCP_MAX_FLUSHES];
@@ -298,7 +298,7 @@ void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_by
     (void)complete_tx(conn, tx, status);
 }
 
-/* As frame_begin, where bytes are unsent or another condition needs the slow path. */
+/* Slow path of frame_begin: unsent bytes or another condition. */
 static CW_NOINLINE ucs_status_t frame_begin_slow(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -330,7 +330,7 @@ static CW_NOINLINE ucs_status_t frame_begin_slow(struct cw_tcp_conn *conn, size_
     return UCS_OK;
 }
 
-/* Finds a buffer with room for a frame of `size` bytes. */
+/* Finds a tx with space for a frame of `size` bytes. */
 static CW_INLINE ucs_status_t frame_begin(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
 {
     struct cw_tcp_tx *spare = cw_tcp_iface_of(&conn->super)->spare_tx;
@@ -343,7 +343,7 @@ static CW_INLINE ucs_status_t frame_begin(struct cw_tcp_conn *conn, size_t size,
     return UCS_OK;
 }
 
-/* The first `sent` bytes of the spare tx are with the kernel; the tx with the rest becomes the connection's. */
+/* The kernel accepted the first `sent` bytes of the spare tx; the tx with the rest becomes the connection's. */
 static void keep_rest(struct cw_tcp_conn *conn, size_t sent)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -354,7 +354,7 @@ static void keep_rest(struct cw_tcp_conn *conn, size_t sent)
     cw_tcp_tx_update_interest(conn);
 }
 
-/* A frame of `size` bytes was built behind tx->length. Inline, so that the probes behind it cost no call. */
+/* A frame of `size` bytes was built behind tx->length. Inline for the probes after it. */
 static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, size_t size)
 {
     ssize_t sent;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The filter against attackers who read or change bytes on the way: TLS over the connection's descriptor
- * (transport/tcp/tls/tls.h).
+ * The TLS filter, against attackers who read or change bytes in transit (transport/tcp/tls/tls.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,12 +11,12 @@
 #include "transport/tcp/tls/tls.h"
 
 #define RECORD     16384u       /* bytes that TLS encrypts at a time */
-#define MAX_UNSENT (256u << 10) /* more would leave the caches before the network, or a slower peer, takes it */
+#define MAX_UNSENT (256u << 10) /* more would leave the caches before the network, or a slower peer, accepts it */
 
 struct tls_filter {
     struct cw_tcp_filter super;
     struct cw_tls *tls;
-    uint8_t damaged; /* damaged bytes came; OpenSSL does not remember why */
+    uint8_t damaged; /* damaged bytes were received; OpenSSL does not record it */
 };
 
 static struct cw_tls *tls_of(struct cw_tcp_filter *filter)
@@ -38,8 +37,8 @@ static int tls_handshake(struct cw_tcp_filter *filter)
     return ret;
 }
 
-/* The bytes from *at_p and *offset_p on that make the next record: in place, or collected in the buffer. After a write
- * that took none it returns equal bytes again. */
+/* The bytes of the next record, from iov[at] and `offset` on: in place, or gathered in the buffer. After a write that
+ * accepted none it returns the same bytes again. */
 static const char *next_bytes(const struct iovec *iov, unsigned count, unsigned at, size_t offset, char *buffer,
                               size_t *length_p)
 {
@@ -64,7 +63,7 @@ static const char *next_bytes(const struct iovec *iov, unsigned count, unsigned 
 static ssize_t tls_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
 {
     size_t total = 0, offset = 0, length;
-    char *buffer = NULL; /* a thread with a small stack has no room for it */
+    char *buffer = NULL; /* on the heap, because thread stacks may be small */
     const char *bytes;
     unsigned at = 0;
     ssize_t sent = 0;
@@ -80,7 +79,7 @@ static ssize_t tls_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, 
             buffer = malloc(RECORD);
         }
         sent = 0;
-        if (buffer == NULL && at + 1 < count) { /* tried again, with equal bytes */
+        if (buffer == NULL && at + 1 < count) { /* retried, with the same bytes */
             break;
         }
         bytes = next_bytes(iov, count, at, offset, buffer, &length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The TCP transport's table, for the registry.
+ * The TCP transport's table.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_TRANSPORT_H
 #define CW_TRANSPORT_TCP_TCP_TRANSPORT_H

@@ -8,7 +8,7 @@
  *        4    1 version of this layout, 6                           4    1 id of the packet
  *        5    1 enum cw_tcp_handshake_kind                           5    1 enum cw_tcp_frame_kind
  *        6    2 bytes that follow, <= CW_HELLO_MAX                  6    1 bytes of padding that are not counted above
- *        8    4 key from the acceptor's address, both times     7    1 reserved
+ *        8    4 key of the acceptor's address, in both              7    1 reserved
  *       12    4 reserved                                            8    n the packet
  *       16    n hello or reply of the core
  *

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NO_ATEXIT UINT64_C(0x00080000) /* OPENSSL_INIT_NO_ATEXIT: workers may be destroyed in later handlers of exit */
+#define NO_ATEXIT UINT64_C(0x00080000) /* OPENSSL_INIT_NO_ATEXIT: workers may be destroyed in later exit handlers */
 
 
 struct symbol {

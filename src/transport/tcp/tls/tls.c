@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport/tcp/tls/tls.h on OpenSSL's binary interface, whose numbers stand here instead of its headers.
+ * transport/tcp/tls/tls.h on OpenSSL's ABI; its constants are repeated here, because its headers are not used.
  *
- * OpenSSL's own socket object (its BIO) writes with write(2), which may raise SIGPIPE. The object of this file writes
- * with send(2). Where the kernel encrypts, some writes need OpenSSL's object; the signal is then held back around them.
+ * OpenSSL's socket BIO writes with write(2), which may raise SIGPIPE. The BIO of this file writes with send(2). With
+ * kernel TLS some writes need OpenSSL's BIO; the signal is then blocked around them.
  *
- * After the handshake, unless the kernel encrypts, records pass through buffers of the session: several move by one
- * system call, and OpenSSL never sees a record half written. Half-written ones are what it cannot combine with a key
- * update, and its own reading ahead (3.2 to 3.5 at least) loses the bytes behind one.
+ * After the handshake, without kernel TLS, records pass through buffers of the session: several move by one system
+ * call, and OpenSSL never sees a partially written record, which it cannot combine with a key update. Its own
+ * read-ahead (3.2 to 3.5 at least) loses the bytes behind a key update.
  */
 #include "transport/tcp/tls/tls.h"
 
@@ -27,11 +27,11 @@
 #define CTRL_MIN_VERSION      123
 #define MODES                 (1 | 2 | 16)  /* partial writes, moving buffers, buffers freed when empty */
 #define OP_KTLS               (UINT64_C(1) << 3)
-#define OP_IGNORE_EOF         (UINT64_C(1) << 7) /* an end without the peer's notice counts as an end */
+#define OP_IGNORE_EOF         (UINT64_C(1) << 7) /* EOF without close_notify counts as EOF */
 #define OP_NO_TICKET          (UINT64_C(1) << 14)
 #define OP_NO_COMPRESSION     (UINT64_C(1) << 17)
 #define TLS_1_3               0x0304
-#define KEEP_YOURS            0 /* OpenSSL fails where it must answer with its own key update amid a write */
+#define KEEP_YOURS            0 /* OpenSSL fails if it must answer with its own key update during a write */
 #define FILETYPE_PEM          1
 #define VERIFY_PEER           1
 #define VERIFY_MUST           2
@@ -49,11 +49,11 @@
 #define BIO_FLAGS_RETRY_WRITE 0x0a
 #define BIO_FLAGS_IN_EOF      0x800
 #define RECORD                16384u
-#define RECORD_OVERHEAD       32u         /* at least what a record is longer than its data */
-#define BATCH                 4u          /* records that are written at a time */
+#define RECORD_OVERHEAD       32u         /* upper bound of what a record adds to its data */
+#define BATCH                 4u          /* records written at a time */
 #define OTHER_BYTES           4096u       /* for records without data: key updates, alerts */
 #define IN_SIZE               (66u << 10) /* some records */
-#define REKEY_BYTES           (UINT64_C(1) << 36) /* far below what AES-GCM may encrypt by one key */
+#define REKEY_BYTES           (UINT64_C(1) << 36) /* far below the limit of AES-GCM for one key */
 
 struct cw_tls_context {
     const struct cw_openssl *openssl;
@@ -64,7 +64,7 @@ struct cw_tls_context {
 };
 
 struct buffer {
-    char *bytes; /* NULL while it is empty */
+    char *bytes; /* NULL while empty */
     size_t begin, end, size;
 };
 
@@ -74,7 +74,7 @@ struct cw_tls {
     int fd;
     struct buffer in;             /* read, not yet taken by OpenSSL */
     struct buffer out;            /* written by OpenSSL, not yet by the kernel */
-    size_t out_data;              /* the caller's bytes that the records in `out` hold */
+    size_t out_data;              /* the caller's bytes in the records of `out` */
     const char *why;
     uint64_t rekey;
     uint64_t written;             /* since the last new key */
@@ -82,7 +82,7 @@ struct cw_tls {
     uint8_t buffers_in, buffers_out;
 };
 
-static const struct cw_openssl *the_openssl; /* for the functions that OpenSSL calls; one value for all */
+static const struct cw_openssl *the_openssl; /* for the callbacks of OpenSSL; the same for all sessions */
 static void *the_method;
 static const unsigned char identity[] = "causeway";
 
@@ -97,7 +97,7 @@ static int socket_object_write(void *bio, const char *data, int length)
         bio, data, length);
 }
 
-/* Writes so that the caller's thread gets no SIGPIPE that was not pending before. */
+/* Writes without raising a SIGPIPE that was not pending before. */
 static int write_without_signal(void *bio, const char *data, int length)
 {
     const struct timespec now = {0, 0};
@@ -148,7 +148,7 @@ static int buffer_reserve(struct buffer *buffer, size_t size)
     return 1;
 }
 
-/* Hands the written records to the kernel. 0: all of them; -errno. */
+/* Passes the written records to the kernel. 0: all of them; -errno. */
 static int flush_out(struct cw_tls *tls)
 {
     struct buffer *out = &tls->out;
@@ -246,7 +246,7 @@ static int bio_read(void *bio, char *data, int length)
     return (int)taken;
 }
 
-/* Done once for the process; two threads that come at once lose a few bytes of memory. */
+/* Once per process; a race of two threads leaks a few bytes. */
 static int make_method(const struct cw_openssl *openssl)
 {
     void *method = __atomic_load_n(&the_method, __ATOMIC_ACQUIRE), *none = NULL;
@@ -272,7 +272,7 @@ static int make_method(const struct cw_openssl *openssl)
     return 1;
 }
 
-/* The shared key in the form of a session that can be resumed. */
+/* The pre-shared key as a resumable session. */
 static void *make_session(void *ssl)
 {
     static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
@@ -317,13 +317,13 @@ static const char *last_error(const struct cw_openssl *openssl)
     return (reason != NULL) ? reason : "OpenSSL gives no reason";
 }
 
-/* NULL, or the name of the setting that is wrong. */
+/* NULL, or the error, with the name of the setting. */
 static const char *use_files(const struct cw_openssl *openssl, void *context, const struct cw_tls_settings *settings)
 {
     if (openssl->SSL_CTX_use_certificate_chain_file(context, settings->cert_file) != 1) {
         return "UCX_AUTH_CERT_FILE cannot be used";
     }
-    /* This call also checks that the key belongs to the certificate. */
+    /* Also checks that the key belongs to the certificate. */
     if (openssl->SSL_CTX_use_PrivateKey_file(context, settings->cert_key_file, FILETYPE_PEM) != 1) {
         return "UCX_AUTH_CERT_KEY_FILE cannot be used";
     }
@@ -402,7 +402,7 @@ struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled)
         if (bio != NULL && ssl != NULL) {
             openssl->SSL_set_bio(ssl, bio, bio);
         }
-        openssl->SSL_free(ssl); /* one BIO is not freed here: there was no memory for 100 bytes more */
+        openssl->SSL_free(ssl); /* one BIO may leak here, out of memory */
         free(tls);
         openssl->ERR_clear_error();
         return NULL;
@@ -428,7 +428,7 @@ void cw_tls_free(struct cw_tls *tls)
     free(tls);
 }
 
-/* 0: the peer's end; -EAGAIN: the session waits to read; -EINPROGRESS: it waits to write; other errors. */
+/* 0: EOF; -EAGAIN: waits until readable; -EINPROGRESS: waits until writable; other errors. */
 static int outcome(struct cw_tls *tls, int ret)
 {
     const int error = errno;
@@ -470,7 +470,7 @@ int cw_tls_handshake(struct cw_tls *tls)
         bio = tls->openssl->SSL_get_wbio(tls->ssl);
         tls->buffers_out = !is_in_kernel(bio);
         tls->buffers_in = tls->openssl->BIO_ctrl(bio, BIO_GET_KTLS_RECV, 0, NULL) <= 0;
-        if (tls->buffers_in && tls->buffers_out) { /* nor by the next key, with bytes in the buffers */
+        if (tls->buffers_in && tls->buffers_out) { /* must not start with the next key, while the buffers hold bytes */
             tls->openssl->SSL_clear_options(tls->ssl, OP_KTLS);
         }
         (void)tls->openssl->SSL_set_ex_data(tls->ssl, 0, NULL);
@@ -509,7 +509,7 @@ static int encrypt(struct cw_tls *tls, const char *data, size_t length)
     }
     if (tls->written >= tls->rekey) {
         tls->written = 0;
-        (void)tls->openssl->SSL_key_update(tls->ssl, KEEP_YOURS); /* leaves with the next bytes */
+        (void)tls->openssl->SSL_key_update(tls->ssl, KEEP_YOURS); /* sent with the next bytes */
     }
     while (tls->out_data < length) {
         part = (length - tls->out_data < RECORD) ? length - tls->out_data : RECORD;
@@ -531,7 +531,7 @@ ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length)
     if (!tls->buffers_out) {
         return write_record(tls, data, length);
     }
-    ret = flush_out(tls); /* which may be of a write that is repeated now, or answers to the peer */
+    ret = flush_out(tls); /* records of a write that is repeated now, or answers to the peer */
     if (ret == 0 && tls->out_data == 0) {
         ret = encrypt(tls, data, length);
         ret = (ret == 0) ? flush_out(tls) : ret;
@@ -556,7 +556,7 @@ ssize_t cw_tls_read(struct cw_tls *tls, void *data, size_t length)
     }
     ret = outcome(tls, 0);
     if (tls->out.begin < tls->out.end) {
-        (void)flush_out(tls); /* answers to the peer, or an alert; what remains leaves with the next bytes */
+        (void)flush_out(tls); /* answers to the peer, or an alert; the rest is sent with the next bytes */
     }
     return ret;
 }
