@@ -41,8 +41,8 @@ struct cw_transport_connect {
      * the peer's machine falls silent; `closed` then reports UCS_ERR_ENDPOINT_TIMEOUT. For a connection that is
      * dialled, being accepted or open; idempotent. NULL: the transport always detects it. */
     void (*watch)(struct cw_conn *conn);
-    /* Revokes all memory that was given to this connection, payloads and places: on return the transport no longer
-     * accesses any of it and sends no hello. Packets in flight are lost, sends fail, and no upcalls follow; the
+    /* Revokes all memory that was given to this connection, payloads and destinations: on return the transport no
+     * longer accesses any of it and sends no hello. Packets in flight are lost, sends fail, and no upcalls follow; the
      * connection waits for close_conn, which calls its completions. May be called inside upcalls. NULL: the transport
      * retains no memory between calls. */
     void (*abandon)(struct cw_conn *conn);

@@ -22,8 +22,8 @@ struct cw_claim_pair {
 
 #define CW_CLAIM_PAIRS 16u /* for shares of copies (rndv/shares.h) */
 
-/* Copies between the memory of this process and the peer's, and words that both share. Only `scatter`, `gone`,
- * `process`, `pass` and `take` may be NULL, the last two together. */
+/* Copies between the memory of this process and the peer's, and words that both share. Only `process`, `pass` and
+ * `take` may be NULL, the last two together. */
 struct cw_transport_copies {
     /* Whether copies are proved to work on this open connection; after a failure it stays 0. */
     int (*ready)(struct cw_conn *conn);
@@ -36,7 +36,7 @@ struct cw_transport_copies {
                          const struct cw_validity *validity);
     ucs_status_t (*write)(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                           const struct cw_validity *validity);
-    /* Two words that both ends share, index < CW_CLAIM_PAIRS. `ours` 1: the words that this end hands out, 0: the
+    /* Two words that both ends share, index < CW_CLAIM_PAIRS. `ours` 1: the words that this end allocates, 0: the
      * peer's. The peer can write any value there at any time. */
     struct cw_claim_pair *(*pair)(struct cw_conn *conn, int ours, unsigned index);
     /* The pid of the peer's process, from the kernel and not from the peer, in the pid namespace of this process; the

@@ -107,7 +107,7 @@ struct shm_conn {
     uint64_t cool_seen;             /* shm_read_mark at the last check in shm_idle.c */
     uint64_t seen[2];               /* shm_trim.c: marks of what was sent and received at its last check */
     uint64_t rested;                /* bytes sent when there was last nothing to trim ... */
-    uint64_t announced;             /* ... and bytes announced since then that a large ring would have taken */
+    uint64_t announced;             /* ... and bytes of rendezvous since then that would fit into a large ring */
     uint64_t blocked_ns;            /* the time when `blocked` was set */
     uint64_t stalled;               /* bytes sent at the last long block, 0: none; and ... */
     uint64_t eager_ns;              /* ... the time from which long messages may go through the ring again */
@@ -265,7 +265,7 @@ void cw_shm_consider(struct shm_conn *conn);
 int cw_shm_enlarge(struct shm_conn *conn, size_t length);
 /* The slot `grow` of the transport's table. */
 void cw_shm_grow(struct cw_conn *conn, size_t length);
-/* Our ring has space again: takes account of a long wait for it. */
+/* Our ring has space again: accounts for a long wait. */
 void cw_shm_unblocked(struct shm_conn *conn);
 /* The connection is no longer open. */
 void cw_shm_trim_end(struct shm_conn *conn);

@@ -44,7 +44,7 @@ static bool make_page(struct shm_iface *iface)
     return iface->arrivals != NULL;
 }
 
-/* A free doorbell; 0: none. */
+/* Returns a free doorbell; 0: none. */
 static uint32_t find_bell(struct shm_iface *iface)
 {
     struct shm_conn **belled;

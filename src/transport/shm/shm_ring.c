@@ -121,7 +121,7 @@ void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length)
 
     if (length <= SHM_FEW) {
         if (length <= CW_LINE_DATA || at - bytes < (const char *)tx->fast.fetch_from) {
-            return; /* an answer */
+            return; /* ping-pong */
         }
         at += AHEAD;
     }

@@ -303,7 +303,6 @@ void cw_tcp_handshake_free(struct cw_tcp_conn *conn)
     }
 }
 
-/* The connection had an event. */
 static void note_active(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -319,7 +318,6 @@ static void note_active(struct cw_tcp_conn *conn)
     conn->fruitless = 0;
 }
 
-/* The connection has no more events. */
 static void forget_active(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);

@@ -92,7 +92,7 @@ static void note_failure(struct cw_tcp_handshake *handshake, unsigned candidate,
     cw_text_addf(&handshake->tried, "%s%s (%s)", (handshake->tried.length > 0) ? ", " : "", text, reason);
 }
 
-/* No candidate is left: logs, and reports it to the core in the next progress. */
+/* No candidate is left: logs the failure, and stores it for the core. */
 static void tell_failure(struct cw_tcp_conn *conn)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -377,7 +377,7 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_handshake
         upcalls->opened(&conn->super, UCS_ERR_REJECTED, reply, header->length);
     }
     cw_tcp_handshake_release(cw_tcp_iface_of(&conn->super), handshake);
-    cw_tcp_tx_update_interest(conn); /* a send may have been refused before: the poller then reports `room` */
+    cw_tcp_tx_update_interest(conn); /* a send may have got CW_AGAIN before: the poller then leads to `space` */
     return 1;
 }
 

@@ -158,7 +158,7 @@ enum role { DIALLER, ACCEPTOR };
 
 enum phase {
     BEGIN,     /* the acceptor waits for an offer */
-    OFFERED,   /* the dialler waits for the answer */
+    OFFERED,   /* the dialler waits for the reply */
     PROVING,   /* both wait for the other's proof */
     HANDSHAKE, /* the handshake of both filters */
     DONE

@@ -72,8 +72,8 @@ struct cw_tls {
     const struct cw_openssl *openssl;
     void *ssl;
     int fd;
-    struct buffer in;             /* read, not yet taken by OpenSSL */
-    struct buffer out;            /* written by OpenSSL, not yet by the kernel */
+    struct buffer in;             /* read, not yet consumed by OpenSSL */
+    struct buffer out;            /* written by OpenSSL, not yet passed to the kernel */
     size_t out_data;              /* the caller's bytes in the records of `out` */
     const char *why;
     uint64_t rekey;
