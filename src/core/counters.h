@@ -2,7 +2,7 @@
 /*
  * The counters of a worker, and the layout of the memory in which other processes of its user read them
  * (docs/reference/observing.md). Only the worker writes them. Tools in tools/ read them, and check every byte, because
- * another process may have written it. Needs nothing but words of 64 bits, in the byte order of the machine.
+ * another process may have written it. Consists of 64-bit words only, in host byte order.
  *
  * New counters go to the end of the list, and a reader shows those that it knows. Any other change of the layout is a
  * new version.
@@ -16,13 +16,13 @@
 #define CW_COUNTERS_MAGIC      UINT64_C(0x53544e4357554143) /* "CAUWCNTS" */
 #define CW_COUNTERS_VERSION    1u
 #define CW_COUNTERS_TRANSPORTS 8u
-#define CW_COUNTERS_MAX        256u                         /* a reader refuses more */
+#define CW_COUNTERS_MAX        256u                         /* upper bound accepted by a reader */
 
 /*
- * CW_COUNTER(NAME, name for texts, G for a gauge or C for a number that only grows, description). Each kind of
- * operation has four in this order: messages sent, messages received, bytes sent, bytes received. Bytes are those of
- * the program. The two counters to which one message adds are not neighbours, because compilers make slower code of
- * additions to neighbours.
+ * CW_COUNTER(NAME, name for texts, G for a gauge or C for a monotonic counter, description). Each kind of operation has
+ * four in this order: messages sent, messages received, bytes sent, bytes received. Bytes are payload bytes. The two
+ * counters that one message increments are not adjacent, because compilers generate slower code for additions to
+ * neighbours.
  */
 #define CW_COUNTERS(CW_COUNTER)                                                                                       \
     CW_COUNTER(TAG_SENT, "tag_sent", C, "tag messages sent")                                                          \
@@ -70,7 +70,7 @@
     CW_COUNTER(BAD_PACKETS, "bad_packets", C, "packets that broke the protocol or found no memory")       \
     CW_COUNTER(RECEIVES_DRY, "receives_dry", C, "times that a device had no receive left for a peer's packet")
 
-/* The distance from a counter of messages to that of their bytes. */
+/* Offset from a counter of messages to that of their bytes. */
 #define CW_COUNT_BYTES 2u
 
 enum cw_counter {
@@ -92,8 +92,8 @@ struct cw_counters_page {
     uint64_t version;
     uint64_t sequence;                  /* odd while the worker writes */
     uint64_t pid;                       /* the process id when the page was made: a child that inherited the page has
-                                         * another one */
-    uint64_t uid;                       /* of the worker, as its address has it */
+                                           another one */
+    uint64_t uid;                       /* of the worker, as in its address */
     uint64_t started_ns;                /* monotonic clock */
     uint64_t num_transports;
     uint64_t num_values;
@@ -108,7 +108,7 @@ struct cw_counters_page {
 _Static_assert(CW_COUNT_LAST <= CW_COUNTERS_MAX, "readers know all of them");
 _Static_assert(sizeof(struct cw_counters_page) <= 4096, "one page");
 
-/* A worker's own copy, in which it counts; the counters of tag and active messages share one cache line. */
+/* A worker's own copy, which it increments; the counters of tag and active messages share one cache line. */
 struct cw_counters {
     _Alignas(64) uint64_t values[CW_COUNT_LAST];
     struct cw_counters_transport transports[CW_COUNTERS_TRANSPORTS];

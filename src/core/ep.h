@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Endpoints. An endpoint is one end of a connection between two workers; the n-th endpoint that A makes to B and the
- * n-th that B makes to A are the two ends of one connection. It connects when the first operation needs it; with
- * error handling in the next progress, for a receiver is to learn of its peer's death, too.
+ * n-th that B makes to A are the two ends of one connection. It connects on the first operation; with error handling in
+ * the next progress, so that a pure receiver detects its peer's death as well.
  *
  *      IDLE --first operation--> DIALING --accepted--> OPEN --peer gone, protocol error--> FAILED
  *        |                         | peer's own dial wins: WAITING for it --hello--> OPEN
  *        +--peer's hello--------------------------------------------------------> OPEN
  *
- * A peer whose own dial won may still fail to connect, or die: the endpoint that waits for it dials again from time to
- * time, and fails when no peer answers or the peer has given up.
+ * A peer whose own dial won may still fail to connect, or die: an endpoint in WAITING redials periodically, and fails
+ * when no peer answers or the peer has given up.
  *
- * Independent of that state: `handle` tells whether the program holds a handle. Without one the endpoint was made by a
- * peer's hello and waits to be adopted, or was closed while the peer may still send.
+ * Independent of that state: `handle` records whether the program holds a handle. Without one the endpoint was made by
+ * a peer's hello and waits to be adopted, or was closed while the peer may still send.
  */
 #ifndef CW_CORE_EP_H
 #define CW_CORE_EP_H
@@ -23,16 +23,16 @@
 #include "core/worker.h"
 #include "os/net.h"
 
-/* How the program knows the endpoint. */
+/* Whether and how the program holds the endpoint's handle. */
 enum cw_ep_handle {
     CW_HANDLE_NONE,    /* not at all: the peer opened it */
     CW_HANDLE_LENT,    /* as the reply_ep of a handler only */
-    CW_HANDLE_HELD,    /* it holds the handle */
-    CW_HANDLE_CLOSED,  /* the program held the handle and closed it */
+    CW_HANDLE_HELD,    /* by its handle */
+    CW_HANDLE_CLOSED,  /* the program has closed the handle */
     CW_HANDLE_RETIRED  /* it was lent and has ended: core/ep_slots.h */
 };
 
-/* The two halves of closing: our side closed its end and told the peer; the peer closed its end. */
+/* The two halves of closing: our side closed its end and notified the peer; the peer closed its end. */
 #define CW_CLOSE_SENT 1u
 #define CW_CLOSE_CAME 2u
 
@@ -46,72 +46,73 @@ struct cw_peer_address {
     uint8_t bytes[];
 };
 
-/* Another worker, as known by its address. Shared by all endpoints to it. */
+/* Another worker, identified by its address. Shared by all endpoints to it. */
 struct cw_peer {
     struct cw_hash_link link;           /* worker->peers, key: uid */
     uint32_t references;                /* endpoints */
-    uint32_t next_number;               /* of the next endpoint that our program creates to it */
+    uint32_t next_number;               /* number of the next endpoint that our program creates to it */
     uint16_t address_length;            /* 0: the worker is known from its hello only */
-    struct cw_peer_address **others;    /* addresses that hold other parts of it; NULL: none */
+    struct cw_peer_address **others;    /* addresses that contain other parts of it; NULL: none */
     uint8_t num_others;
-    uint8_t direct;                     /* the program has a key of its memory by which loads and stores reach it */
+    uint8_t direct;                     /* the program has a key of its memory that gives load/store access */
     uint8_t address[];
 };
 
-/* State of an endpoint that was made at a listener (docs/change/client-server.md). */
+/* State of an endpoint created at a listener (docs/change/client-server.md). */
 struct cw_ep_cm {
     uint64_t server_uid;                /* at the client: the worker that accepted */
     uint8_t *server_address;            /* at the client: the address for further lanes; NULL: unknown */
     struct cw_net_address local;
     struct cw_net_address remote;
     uint8_t is_server;
-    uint8_t carries;                    /* data may go by the connection by which client and server met */
-    uint8_t moves;                      /* the client dials by something faster; the first one is ep->loop_conn, */
+    uint8_t carries;                    /* data may use the connection on which client and server met */
+    uint8_t moves;                      /* the client dials a faster transport; the first connection is
+                                           ep->loop_conn, */
     ucs_status_t ended;                 /* which the server has closed */
 };
 
 struct ucp_ep {
     struct ucp_worker *worker;
     struct cw_conn *conn;               /* the message lane; NULL unless DIALING or OPEN */
-    struct cw_lanes *lanes;             /* further lanes (core/lanes.h); NULL: none were wanted yet */
-    struct cw_tx *tx;                  /* takes short packets while OPEN, if the transport has a fast path */
-    struct cw_list pending;             /* requests that wait for the connection or for room, in order */
-    struct cw_list inflight;            /* requests taken by the transport or waiting for the peer's answer */
-    struct cw_list blocked;             /* requests that wait for the peer's credit, and what must not overtake these;
-                                         * all of them are older than those on pending */
+    struct cw_lanes *lanes;             /* further lanes (core/lanes.h); NULL: not needed so far */
+    struct cw_tx *tx;                  /* accepts short packets while OPEN, if the transport has a fast path */
+    struct cw_list pending;             /* requests that wait for the connection or for tx space, in order */
+    struct cw_list inflight;            /* requests accepted by the transport or waiting for the peer's answer */
+    struct cw_list blocked;             /* requests blocked on the peer's credit, and what must not overtake these; all
+                                           of them are older than those on pending */
     uint8_t state;
     uint8_t handle;                     /* enum cw_ep_handle */
-    uint8_t unread;                     /* a stream keeps data that only a program with a handle can read */
+    uint8_t unread;                     /* a stream retains data that only a program with a handle can read */
     uint8_t err_mode;
     uint8_t closes;                     /* CW_CLOSE_* */
     uint8_t peer_ended;                 /* the peer's worker is being destroyed by its program */
     uint8_t error_reported;
     uint8_t busy;                       /* operations that are on no list here are in progress, or may be */
-    uint8_t tries_blocked;              /* the next progress tries the requests on `held` */
+    uint8_t tries_blocked;              /* the next progress retries the requests on `blocked` */
     uint8_t has_user_data;              /* `user_data` is the program's USER_DATA */
-    uint8_t lent    : 1;                /* a handler got it as its reply_ep */
+    uint8_t lent    : 1;                /* a handler received it as its reply_ep */
     uint8_t in_slot : 1;                /* the peer opened it: core/ep_slots.h */
-    uint8_t address : 6;                /* that it was made with; 0: peer->address, n: peer->others[n - 1] */
+    uint8_t address : 6;                /* address it was created with; 0: peer->address, n: peer->others[n - 1] */
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
-    uint32_t tried_path;                /* the last path that was dialled (connect/path.h); 0: none */
-    uint32_t turn;                      /* bytes of user memory that were sent since the queue was last empty */
+    uint32_t tried_path;                /* the last path dialled (connect/path.h); 0: none */
+    uint32_t turn;                      /* bytes of user memory sent since the queue was last empty */
     uint32_t spent;                     /* cw_ep_spend, in the round of progress that is ... */
     uint64_t spent_round;
     struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself; while a client
-                                         * changes its transport, the connection by which it met the server */
-    struct cw_ep_cm *cm;                /* NULL: made by worker address */
-    struct cw_conn *old_conns;          /* dials that failed or gave way to the peer's; closed by the next reap */
+                                           changes its transport, the connection on which it met the server */
+    struct cw_ep_cm *cm;                /* NULL: created by worker address */
+    struct cw_conn *old_conns;          /* dials that failed or yielded to the peer's; closed by the next reap */
     struct cw_peer *peer;
     ucp_err_handler_cb_t err_cb;
     void *user_data;                    /* USER_DATA or err_handler.arg */
     struct cw_list link;                /* worker->eps */
     struct cw_list reap_link;           /* worker->reap */
-    struct cw_list flush_link;          /* worker->owing */
+    struct cw_list flush_link;          /* worker->flush_list */
     struct cw_hash_link index_link;     /* worker->ep_index */
-    uint64_t retained;                  /* core/ep_retained.h: bytes that this process keeps because of the peer */
-    char *end;                          /* how the last connection ended, for the log; NULL: not known */
+    uint64_t retained;                  /* core/ep_retained.h: bytes that this process retains on behalf of the peer */
+    char *end;                          /* how the last connection ended, for the log; NULL: unknown */
     /* the state of the operations follows (struct cw_worker_handlers) */
 };
 
@@ -135,7 +136,7 @@ static inline uint64_t cw_ep_peer_uid(const struct ucp_ep *ep)
     return ep->peer->link.key;
 }
 
-/* The worker address by which the peer is dialled; NULL: not known. */
+/* The worker address by which the peer is dialled; NULL: unknown. */
 static inline const uint8_t *cw_ep_address(const struct ucp_ep *ep)
 {
     if (ep->address != 0) {
@@ -144,51 +145,51 @@ static inline const uint8_t *cw_ep_address(const struct ucp_ep *ep)
     return (ep->peer->address_length > 0) ? ep->peer->address : NULL;
 }
 
-/* Finds or makes the record of another worker; the address is copied when there was none. NULL: no memory. */
+/* Finds or creates the record of another worker; the address is copied if the record has none. NULL: out of memory. */
 struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length);
 
 /* It is in no table any more. */
 void cw_peer_free(struct cw_peer *peer);
 
-/* The endpoint of that number to that peer, or NULL. */
+/* The endpoint with that number to that peer, or NULL. */
 struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t number);
 
-/* Makes an endpoint; no message. Takes a reference on the peer. NULL: no memory. cw_ep_new_of_peer: the peer opened it,
- * so handlers may get it as their reply_ep before the program holds its handle. */
+/* Makes an endpoint; sends nothing. Takes a reference on the peer. NULL: out of memory. cw_ep_new_of_peer: the peer
+ * opened it, so handlers may receive it as their reply_ep before the program holds its handle. */
 struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
 struct ucp_ep *cw_ep_new_of_peer(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
 
-/* ucp_ep_create for a decoded worker address: adopts what the peer opened, or makes an idle one. */
+/* ucp_ep_create for a decoded worker address: adopts an endpoint that the peer opened, or makes an idle one. */
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
-/* The mode that these parameters name; `otherwise`: that of parameters that name none. */
+/* The mode that these parameters select; `otherwise`: the mode of parameters that select none. */
 static inline uint8_t cw_ep_mode(const ucp_ep_params_t *params, uint8_t otherwise)
 {
     return (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ? (uint8_t)params->err_mode : otherwise;
 }
 
-/* Whether an endpoint of that mode watches its peer and tells of its end. FAILOVER does all that PEER does: the end of
+/* Whether an endpoint of that mode monitors its peer and reports its end. FAILOVER does all that PEER does. The end of
  * the message lane ends the endpoint, and that of a further lane ends none, whatever the mode. */
 static inline int cw_ep_mode_watches(uint8_t err_mode)
 {
     return err_mode != UCP_ERR_HANDLING_MODE_NONE;
 }
 
-/* The program gets the handle. Sets flags, error callback and user data, as far as the mask names them. */
+/* Gives the handle to the program. Sets flags, error callback and user data, as far as the mask selects them. */
 void cw_ep_give(struct ucp_ep *ep, const ucp_ep_params_t *params);
-/* Sets error callback and user data, as far as the mask names them. */
+/* Sets error callback and user data, as far as the mask selects them. */
 void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
 
-/* Result of an attempt of a queued request that has sent many bytes, so that others may go before it. */
+/* Result of an attempt of a queued request that has sent many bytes: it yields to others. */
 #define CW_LATER UCS_ERR_BUSY
 
-/* Result of an attempt when the peer's credit is used up, or when an older request waits for credit: the request goes
- * to ep->held and lets others pass. */
+/* Result of an attempt when the peer's credit is exhausted, or an older request waits for credit: the request goes to
+ * ep->blocked and others may pass it. */
 #define CW_BLOCKED UCS_ERR_NO_PROGRESS
 
-/* Notes that a flush of the worker has to look at the endpoint, because a request waits or the peer has to answer. The
- * flush removes endpoints that it finds idle. */
+/* Adds the endpoint to the worker's flush list, because a request waits or the peer has to answer. The flush removes
+ * endpoints that it finds idle. */
 static inline void cw_ep_add_flush(struct ucp_ep *ep)
 {
     if (cw_list_empty(&ep->flush_link)) {
@@ -203,7 +204,7 @@ static inline void cw_ep_add_flush_rma(struct ucp_ep *ep)
     cw_ep_add_flush(ep);
 }
 
-/* Puts a request on the list where it waits: ep->pending or ep->held. It must be on no list before. */
+/* Puts a request on the list where it waits: ep->pending or ep->blocked. It must not be on a list. */
 static inline void cw_ep_wait(struct ucp_ep *ep, struct cw_list *list, struct cw_request *request)
 {
     cw_list_add_tail(list, &request->link);
@@ -224,76 +225,75 @@ static inline void cw_ep_waited(struct cw_request *request)
 
 /* Starts to connect an idle endpoint. The endpoint fails if that is impossible. */
 void cw_ep_dial(struct ucp_ep *ep);
-/* Puts a request behind all that were posted before, and starts to connect if that is needed. */
+/* Queues a request behind all that were posted before, and starts to connect if necessary. */
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
 
-/* Ends a call after an attempt with that status: the request is over, or goes to ep->inflight. */
+/* Completes a call after an attempt with that status: the request is done, or goes to ep->inflight. */
 ucs_status_ptr_t cw_ep_answered(struct cw_request *request, ucs_status_t status, uint32_t attr_mask);
 
-/* True when a send may go to the transport at once. */
+/* Whether a send may go to the transport at once. */
 static inline int cw_ep_ready(const struct ucp_ep *ep)
 {
     return ep->state == CW_EP_OPEN && cw_list_empty(&ep->pending);
 }
 
-/* Puts the endpoint on the worker's list of endpoints that progress has to reap. */
+/* Queues the endpoint for the reap by progress. */
 void cw_ep_reap_later(struct ucp_ep *ep);
 
-/* Bytes that may be sent before packets from the peer get their turn. */
+/* Bytes that may be sent before packets from the peer are polled. */
 uint64_t cw_ep_turn(const struct ucp_ep *ep);
 
-/* Sends pending requests as far as the transport takes them, or until the turn ends: then progress goes on with
- * them. */
+/* Sends pending requests as far as the transport accepts them, or until the budget is used up: then progress
+ * continues. */
 void cw_ep_drain(struct ucp_ep *ep);
-/* Sends pending requests as far as the transport takes them. */
+/* Sends pending requests as far as the transport accepts them. */
 void cw_ep_drain_all(struct ucp_ep *ep);
-/* Tries held requests again, before all others, because the peer's credit may have come. */
+/* Retries blocked requests, before all others, because the peer's credit may have arrived. */
 void cw_ep_release_blocked(struct ucp_ep *ep);
-/* Has progress call cw_ep_release_blocked once, however often this is called. */
+/* Schedules one cw_ep_release_blocked in progress, however often this is called. */
 void cw_ep_release_blocked_later(struct ucp_ep *ep);
-/* The only function that changes the state, so that the worker can count the endpoints that connect. */
+/* The only function that changes the state, so that the worker can count connecting endpoints. */
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
-/* Dials again for endpoints that wait for their peer's dial: `fire` of worker->redial. */
+/* Redials for endpoints in WAITING: `fire` of worker->redial. */
 unsigned cw_ep_redial_waiting(struct cw_alarm *alarm);
-/* Whether a request, or a message that has begun to come, waits for the peer. */
+/* Whether a request, or a partially received message, waits for the peer. */
 int cw_ep_awaits(const struct ucp_ep *ep);
-/* Has the transport watch whether the peer lives, if the endpoint has error handling. */
+/* Enables the transport's keepalive for the peer, if the endpoint has error handling. */
 void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn);
 
-/* The connection is established. Queued requests are sent in the reap of this progress, behind the transport's
- * reply. */
+/* The connection is established. Queued requests are sent in the reap of this progress, after the transport's reply. */
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);
-/* Ends all requests of the endpoint from the next progress on and reports once. Safe in upcalls. */
+/* Fails all requests of the endpoint from the next progress on and reports once. Safe in upcalls. */
 void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
 
 /* Ends the current connection attempt: its connection is closed by the next reap. Safe in upcalls. */
 void cw_ep_drop_conn(struct ucp_ep *ep);
 
-/* Does the work of cw_ep_reap_later when no transport is on the stack. Called by progress. Returns the number of things
- * done. */
+/* Does the work of cw_ep_reap_later when no transport is on the stack. Called by progress. Returns the number of
+ * events. */
 unsigned cw_ep_reap_all(struct ucp_worker *worker);
 /* At worker destroy: ends everything with UCS_ERR_CANCELED and frees. */
 void cw_ep_destroy(struct ucp_ep *ep);
 
 #define CW_CONTROL_MAX 64u
 
-/* Sends an answer of 8 to CW_CONTROL_MAX bytes that the protocol demands, behind queued requests; the endpoint fails if
- * it cannot. */
+/* Sends an answer of 8 to CW_CONTROL_MAX bytes that the protocol requires, behind queued requests; on failure the
+ * endpoint fails. */
 void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
 /* The first half of cw_ep_send_control. Whether the packet was sent (or the connection broke, and `closed` follows)
  * ... */
 int cw_ep_control_now(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
 /* As cw_ep_control_now, but before queued requests. */
 int cw_ep_control_passing(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
-/* ... and the second half: puts the packet into the queue; `release` (may be NULL) is called when it has left the
- * queue. UCS_ERR_NO_MEMORY. */
+/* ... and the second half: queues the packet; `release` (may be NULL) is called when it has left the queue.
+ * UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length,
                                  void (*release)(struct cw_request *request));
 
 /* The peer closed its end, or its worker is being destroyed; ep_close.c. */
 void cw_ep_peer_closed(struct ucp_ep *ep);
 void cw_ep_peer_ended(struct ucp_ep *ep);
-/* A thing that kept an endpoint without handle alive has ended. */
+/* An object that retained an endpoint without handle has ended. */
 static inline void cw_ep_unused(struct ucp_ep *ep)
 {
     if (!cw_ep_has_user(ep)) {
@@ -305,7 +305,7 @@ static inline void cw_ep_unused(struct ucp_ep *ep)
 ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param, int force);
 /* The status of a close whose connection has ended with `status`. An end after both sides have sent CLOSE is no error;
- * the orderly end of a peer in mode NONE is not reported, hence no error either. */
+ * an orderly end of a peer in mode NONE is not reported, hence no error either. */
 ucs_status_t cw_ep_close_status(const struct ucp_ep *ep, ucs_status_t status);
 int cw_ep_is_close(const struct cw_request *request);
 ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_param_t *param);

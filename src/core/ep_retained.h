@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that a peer makes this process keep, beside its window of eager messages (msg/credit.h) and the answers that
- * it waits for (rma/rma.h): announced messages that nobody received, active messages of which parts are missing,
- * answers that the peer does not read. UCX_PEER_MEMORY bounds it for each endpoint; a peer that exceeds the bound loses
- * its connection. That bound also holds, for a worker, for messages of peers that have gone.
+ * Memory that this process retains because of a peer, beside its window of eager messages (msg/credit.h) and the
+ * answers that it waits for (rma/rma.h): announced messages that nobody received, active messages with missing
+ * fragments, answers that the peer does not read. UCX_PEER_MEMORY bounds it for each endpoint; a peer that exceeds the
+ * bound loses its connection. The bound also applies, per worker, to messages of peers that have gone.
  *
- * All endpoints of a worker together may keep CW_RETAINED_PEERS times the bound. Beyond that an endpoint that wants
- * more loses its connection if it has more than an equal share. An endpoint with less goes on, so greedy peers, or one
- * with many connections, do not cost modest peers their connections.
+ * All endpoints of a worker together may retain CW_RETAINED_PEERS times the bound. Beyond that, an endpoint that needs
+ * more loses its connection if it has more than an equal share. An endpoint with less goes on, so that greedy peers, or
+ * one with many connections, do not cost modest peers their connections.
  */
 #ifndef CW_CORE_EP_RETAINED_H
 #define CW_CORE_EP_RETAINED_H
@@ -17,10 +17,9 @@
 #include "core/context.h"
 #include "core/ep.h"
 
-#define CW_RETAINED_ONE   256u          /* the cost of a message or an answer beside its bytes: its object and its place
-                                         * in an index */
+#define CW_RETAINED_ONE   256u          /* the overhead of a message or an answer: its object and its index entry */
 #define CW_RETAINED_PEERS 4u
-#define CW_RETAINED_LEAST (64 * CW_RETAINED_ONE) /* allowed to each endpoint, however many there are */
+#define CW_RETAINED_LEAST (64 * CW_RETAINED_ONE) /* always granted to each endpoint, however many there are */
 #define CW_RETAINED_AUTO  (UINT64_C(1) << 30)
 
 static inline uint64_t cw_retained_limit(const struct ucp_worker *worker)
@@ -30,7 +29,7 @@ static inline uint64_t cw_retained_limit(const struct ucp_worker *worker)
     return (limit == CW_MEMUNITS_AUTO) ? CW_RETAINED_AUTO : limit;
 }
 
-/* Counts this many more bytes for the endpoint. 0: they are too many and are not counted. */
+/* Charges this many bytes to the endpoint. 0: over the limit, nothing is charged. */
 int cw_ep_keep(struct ucp_ep *ep, uint64_t bytes);
 
 static inline void cw_ep_let_go(struct ucp_ep *ep, uint64_t bytes)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The work that one endpoint may do in one round of progress beside the packets that it hands up: bytes that are sent
- * in several packets or copied in shares. Without this limit a peer that reads as fast as it is sent to, or that asks
- * for small pieces, would keep the other peers of the worker waiting.
+ * The work budget of one endpoint in one round of progress beside the packets that it delivers: bytes that are sent in
+ * several packets or copied in shares. Without this limit a peer that reads as fast as we send, or that requests small
+ * pieces, would starve the other peers of the worker.
  */
 #ifndef CW_CORE_EP_ROUND_H
 #define CW_CORE_EP_ROUND_H
@@ -29,8 +29,7 @@ static inline int cw_ep_is_spent(const struct ucp_ep *ep)
     return ep->spent >= CW_EP_ROUND_BYTES && ep->spent_round == ep->worker->round;
 }
 
-/* Whether a queued request must stop because the bytes of this round are used up; the next round then goes on with
- * it. */
+/* Whether a queued request must stop because the bytes of this round are used up; the next round continues it. */
 static inline int cw_ep_must_pause(struct ucp_ep *ep)
 {
     if (cw_likely(!cw_ep_is_spent(ep))) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The interface of the library to its transports. A lane is one channel of an endpoint to its peer: a connection of an
- * interface (struct cw_conn). Each slot of a transport is called only by a function of this file, which also gives the
- * answer for groups and slots that a transport lacks; test/checks/layers.py checks that the rest of the library calls
- * no slot.
+ * interface (struct cw_conn). Only functions of this file call the slots of a transport; they also supply the answer
+ * for groups and slots that a transport lacks. test/checks/layers.py checks that the rest of the library calls no slot.
  *
  * Accesses of devices are in core/lane_access.h, copies between processes in core/lane_copies.h.
  *
@@ -15,8 +14,8 @@
 #include "base/compiler.h"
 #include "transport/transport.h"
 
-/* Whether the peer is this process, or one of the same user on this machine: a transport of shared memory connects to
- * no other. */
+/* Whether the peer is this process, or one of the same user on this machine: a shared memory transport connects to no
+ * other. */
 static inline int cw_lane_peer_is_own(const struct cw_conn *lane)
 {
     return lane->iface->transport->device_class != CW_DEVICE_NET;
@@ -43,10 +42,10 @@ static CW_INLINE ucs_status_t cw_lane_send_bcopy(struct cw_conn *lane, uint8_t i
     return lane->iface->packets->send_bcopy(lane, id, max, pack, arg);
 }
 
-/* A packet that lies in memory, of 8 bytes or more: by send_short if it fits, otherwise by send_bcopy. */
+/* A contiguous packet of 8 bytes or more: by send_short if it fits, otherwise by send_bcopy. */
 ucs_status_t cw_lane_send_packet(struct cw_conn *lane, uint8_t id, const void *packet, size_t length);
 
-/* A packet of 8 bytes of header and no payload, which every transport takes. */
+/* A packet of 8 bytes of header and no payload, which every transport accepts. */
 static inline ucs_status_t cw_lane_send_header(struct cw_conn *lane, uint8_t id, uint64_t header)
 {
     return cw_lane_send_packet(lane, id, &header, sizeof(header));
@@ -115,14 +114,14 @@ static inline ucs_status_t cw_lane_flush(struct cw_conn *lane, struct cw_complet
     return (lane->iface->packets->flush == NULL) ? UCS_OK : lane->iface->packets->flush(lane, completion);
 }
 
-/* Whether a lane of the interface may still have bytes to send or operations to complete. */
+/* Whether a lane of the interface may still have unsent bytes or incomplete operations. */
 static inline int cw_iface_owes(const struct cw_iface *iface)
 {
     return iface->packets->flush != NULL && (iface->packets->owes == NULL || iface->packets->owes(iface));
 }
 
-/* Inside the upcall for this packet: the bytes stay where they are until cw_iface_give_back, with limits.keep_space
- * bytes before them. NULL: they do not. */
+/* Inside the upcall for this packet: retains the bytes in place until cw_iface_give_back, with limits.keep_space bytes
+ * before them. NULL: not retained. */
 static inline void *cw_lane_keep(struct cw_conn *lane, const void *data)
 {
     return (lane->iface->packets->keep == NULL) ? NULL : lane->iface->packets->keep(lane, data);
@@ -167,7 +166,7 @@ static inline int cw_lane_is_unseen(const struct cw_conn *lane)
     return connect->is_unseen != NULL && connect->is_unseen(lane);
 }
 
-/* Whether somebody is known to be at the other end of a lane that is dialled and not accepted yet. */
+/* Whether a peer is known to be at the other end of a lane that is dialled and not accepted yet. */
 static inline int cw_lane_is_there(const struct cw_conn *lane)
 {
     const struct cw_transport_connect *connect = lane->iface->transport->connect;
@@ -241,7 +240,7 @@ static inline size_t cw_iface_address(struct cw_iface *iface, void *buffer, size
                                                : iface->transport->address(iface, buffer, max);
 }
 
-/* What the device of that name contributes to it; 0: nothing. */
+/* What the device with that name contributes to it; 0: nothing. */
 static inline size_t cw_iface_device_address(struct cw_iface *iface, const char *device, void *buffer, size_t max)
 {
     if (iface->transport->device_address != NULL) {

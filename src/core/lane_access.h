@@ -7,7 +7,7 @@
 
 #include "core/lane.h"
 
-/* The domain of the peer whose parts of keys let the device of this open lane access its memory; 0: there is none. */
+/* The domain of the peer whose key parts give the device of this open lane access to its memory; 0: there is none. */
 static inline unsigned cw_lane_peer_domain(const struct cw_conn *lane)
 {
     const struct cw_transport_access *access = lane->iface->transport->access;
@@ -15,7 +15,7 @@ static inline unsigned cw_lane_peer_domain(const struct cw_conn *lane)
     return (access != NULL && lane->iface->domain != NULL) ? access->peer_domain(lane) : 0;
 }
 
-/* The following functions only where there is such a domain, and within limits.access. */
+/* The following functions require such a domain, and lengths within limits.access. */
 static inline ucs_status_t cw_lane_put_short(struct cw_conn *lane, const void *data, size_t length,
                                              const struct cw_access_target *to, unsigned flags,
                                              struct cw_completion *completion)

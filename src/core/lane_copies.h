@@ -26,7 +26,7 @@ static inline int cw_lane_can_copy(struct cw_conn *lane)
     return copies != NULL && copies->ready(lane);
 }
 
-/* The functions from here on only where the lane has copies. */
+/* The following functions require a lane with copies. */
 static inline ucs_status_t cw_lane_copy_from(struct cw_conn *lane, const struct iovec *to, unsigned count,
                                              uint64_t from, const struct cw_validity *validity)
 {
@@ -44,7 +44,7 @@ static inline struct cw_claim_pair *cw_lane_claim_pair(struct cw_conn *lane, int
     return lane->iface->transport->copies->pair(lane, ours, index);
 }
 
-/* The id of the peer's process on this host, as the system tells it. 0: not known, or on another host. */
+/* The id of the peer's process on this host, as the kernel reports it. 0: unknown, or on another host. */
 static inline uint32_t cw_lane_process(struct cw_conn *lane)
 {
     const struct cw_transport_copies *copies = lane->iface->transport->copies;
@@ -60,7 +60,7 @@ static inline int cw_lane_pass(struct cw_conn *lane, uint64_t number, int fd)
     return copies != NULL && copies->pass != NULL && copies->pass(lane, number, fd);
 }
 
-/* Whether the peer takes descriptors. */
+/* Whether the peer accepts descriptors. */
 static inline int cw_lane_passes(struct cw_conn *lane)
 {
     return cw_lane_pass(lane, 0, -1);

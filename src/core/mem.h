@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registered memory (docs/change/one-sided.md): the regions of a context, found by token. Any thread may map and unmap;
- * the table has its own lock. Workers come here for each access that a peer asks them to carry out.
+ * the table has its own lock. Workers call it for each access that a peer requests from them.
  */
 #ifndef CW_CORE_MEM_H
 #define CW_CORE_MEM_H
@@ -17,11 +17,11 @@ struct cw_mapping;      /* another process' region, mapped here; shared by all k
 struct ucp_ep;
 
 ucs_status_t cw_mem_table_new(struct cw_mem_table **table_p);
-/* Regions that the program left mapped end with it. */
+/* Regions that the program did not unmap end with it. */
 void cw_mem_table_free(struct cw_mem_table *table);
 
 /*
- * The functions of ucp_mem_map and its relatives; parameters are read under their mask only. MEM-1..18, 30..33. The
+ * The functions of ucp_mem_map and its relatives; parameters are read under their mask only. The
  * rights of peers:
  *     no PROT given                                    read and write
  *     PROT with REMOTE_READ, REMOTE_WRITE or both      that
@@ -34,46 +34,46 @@ ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *p
 void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream);
 /* Whether these bytes lie in the region; of no bytes it is always true. */
 int cw_mem_covers(const struct ucp_mem *mem, const void *buffer, size_t length);
-/* Of which type it is. */
+/* Its memory type. */
 ucs_memory_type_t cw_mem_type(const struct ucp_mem *mem);
-/* Whether it is the memory of another process, or context, by an exported handle. */
+/* Whether it is the memory of another process or context, imported by an exported handle. */
 int cw_mem_is_imported(const struct ucp_mem *mem);
 /* The key of a region, without the parts of devices. */
 void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key);
-/* The packed key with the parts of all domains; equal at each call. Returns its length. */
+/* The packed key with the parts of all domains; the same bytes at each call. Returns its length. */
 size_t cw_mem_pack(const struct ucp_mem *mem, uint8_t bytes[CW_KEY_MAX]);
-/* The handle of the region in a device's domain; NULL: the domain did not take it. Constant while the region is
+/* The handle of the region in a device's domain; NULL: the domain did not register it. Constant while the region is
  * mapped. */
 const struct cw_memh *cw_mem_handle(const struct ucp_mem *mem, const struct cw_domain *domain);
-/* Whether any domain took it. */
+/* Whether any domain registered it. */
 int cw_mem_has_handle(const struct ucp_mem *mem);
 
-/* The bytes that ucp_memh_pack gives with EXPORT, for cw_mem_map in another process. UCS_ERR_UNSUPPORTED: not
- * memory that was allocated to be shared; UCS_ERR_INVALID_PARAM: without the feature. Logs. */
+/* The bytes that ucp_memh_pack returns with EXPORT, for cw_mem_map in another process. UCS_ERR_UNSUPPORTED: not memory
+ * that was allocated to be shared; UCS_ERR_INVALID_PARAM: without the feature. Logs. */
 #define CW_MEM_EXPORT_MAX (4u + CW_KEY_MAX)
 ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_MAX], size_t *length_p);
 
-/* A right that no key names: atomic operations of 8 bytes by the processor. A region has it unless its key has them
- * carried out by a device. */
+/* A right that no key names: atomic operations of 8 bytes by the processor. A region has it unless its key delegates
+ * them to a device. */
 #define CW_MEM_WORDS 4u
 
-/* With this among the rights, token 0 stands for any region that has the range and all of the rights: for peers that
- * the system lets into the memory of this process anyway. */
+/* With this among the rights, token 0 matches any region that contains the range and has all of the rights: for peers
+ * that the kernel grants access to the memory of this process anyway. */
 #define CW_MEM_KEYLESS 8u
 
 /*
- * An access that a peer asks for: `length` bytes at `address` of the region with that token, with all of `rights`
+ * An access that a peer requests: `length` bytes at `address` of the region with that token, with all of `rights`
  * (CW_KEY_*, CW_MEM_WORDS, CW_MEM_KEYLESS). UCS_OK: *ptr_p is the memory, and the table stays locked until
  * cw_mem_leave: no callbacks, no other calls of this file in between, some 10 KiB at most. UCS_ERR_INVALID_ADDR: no
- * such region or not within it; UCS_ERR_CONNECTION_RESET: there was such a region, and it was unmapped not long ago;
- * UCS_ERR_INVALID_PARAM: no right; UCS_ERR_UNSUPPORTED: all that is well, but the processor may not touch this memory:
- * cw_mem_pin and cw_mem_copy.
+ * such region or not within it; UCS_ERR_CONNECTION_RESET: the region was unmapped recently; UCS_ERR_INVALID_PARAM:
+ * missing right; UCS_ERR_UNSUPPORTED: the access is valid, but the processor cannot access this memory: use cw_mem_pin
+ * and cw_mem_copy.
  */
 ucs_status_t cw_mem_enter(struct ucp_context *context, uint64_t token, uint64_t address, uint64_t length,
                           unsigned rights, void **ptr_p);
 void cw_mem_leave(struct ucp_context *context);
 
-/* Keeps a region's memory in use over several calls. Embedded; on the region's list. */
+/* Pins a region's memory over several calls. Embedded; on the region's list. */
 struct cw_mem_pin {
     struct cw_list link;
     struct ucp_mem *mem;            /* NULL: not pinned */
@@ -81,16 +81,16 @@ struct cw_mem_pin {
     ucs_memory_type_t memory_type;
 };
 
-/* As cw_mem_enter, without the lock afterwards, and of memory of any type: pin->memory_type. */
+/* As cw_mem_enter, but returns without the lock, and for memory of any type: pin->memory_type. */
 ucs_status_t cw_mem_pin(struct ucp_context *context, uint64_t token, uint64_t address, uint64_t length, unsigned rights,
                         struct ucp_ep *ep, struct cw_mem_pin *pin, void **ptr_p);
-/* Nothing happens to a pin that holds nothing. */
+/* A no-op for an empty pin. */
 void cw_mem_unpin(struct ucp_context *context, struct cw_mem_pin *pin);
 
 /*
- * How this process reaches the memory of a key by loads and stores, if it can: `*local_p` is where key->address lies
- * here, `*validity_p` holds the token while the region is registered. *mapping_p: to be given back, or NULL when it is
- * a region of our own. UCS_ERR_UNREACHABLE: not by loads and stores.
+ * Load/store access of this process to the memory of a key, if possible: `*local_p` is where key->address lies here,
+ * `*validity_p` holds the token while the region is registered. *mapping_p: to be released by the caller, or NULL for a
+ * region of our own. UCS_ERR_UNREACHABLE: no load/store access.
  */
 ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key, char **local_p,
                            const uint64_t **validity_p, struct cw_mapping **mapping_p);
@@ -101,9 +101,9 @@ void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping);
 const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
                                          size_t length, struct cw_domain_range *region, struct ucp_mem **blocked_p);
 
-/* For memory that this side sends or receives: a region that is held stays registered with devices until it is
- * released, although the program unmaps it. From the unmapping on packets of peers are refused; a peer's device that
- * has the key reaches the memory until the release. */
+/* For memory that this side sends or receives: a region with a hold stays registered with devices until the hold is
+ * released, although the program unmaps it. From the unmapping on, packets of peers are rejected; a peer's device that
+ * has the key can access the memory until the release. */
 void cw_mem_hold(struct ucp_mem *mem);
 void cw_mem_release(struct ucp_mem *mem);
 

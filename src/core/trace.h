@@ -2,8 +2,8 @@
 /*
  * A worker's last events (docs/reference/observing.md): the layout of the ring, which lies behind the worker's
  * counters, and the functions that write it. When it is off, it costs one predictable branch where an event could be
- * written, and nothing for packets: tables of functions that see packets stand before those of the transports only
- * while the ring is on.
+ * written, and nothing for packets: tables of functions that record packets wrap those of the transports only while the
+ * ring is on.
  */
 #ifndef CW_CORE_TRACE_H
 #define CW_CORE_TRACE_H
@@ -15,14 +15,14 @@
 
 enum cw_trace_kind {
     CW_TRACE_BEGIN = 1,     /* an operation that has a request: id enum cw_counter of its messages */
-    CW_TRACE_END,           /* the request is complete, or was not needed: status */
-    CW_TRACE_WAY,           /* the way that an operation takes: id enum cw_trace_way; only the last one of an operation
-                             * counts */
+    CW_TRACE_END,           /* the request is complete, or the call returned without one: status */
+    CW_TRACE_WAY,           /* the protocol of an operation: id enum cw_trace_way; only the last one of an operation
+                               counts */
     CW_TRACE_OUT,           /* a packet was given to the transport: id of the packet; the status if the transport did
-                             * not take it */
-    CW_TRACE_IN,            /* a packet came */
-    CW_TRACE_ANSWER,        /* the peer's packet about a request came: id of the packet */
-    CW_TRACE_STATE,         /* an endpoint changes its state: id enum cw_ep_state */
+                               not accept it */
+    CW_TRACE_IN,            /* a packet arrived */
+    CW_TRACE_ANSWER,        /* the peer's packet about a request arrived: id of the packet */
+    CW_TRACE_STATE,         /* an endpoint changed its state: id enum cw_ep_state */
     CW_TRACE_FAILED,        /* an endpoint failed: status */
     CW_TRACE_SLEEP,         /* the program is about to sleep, or must not: status */
     CW_TRACE_WAKE,          /* the first progress after that */
@@ -31,12 +31,13 @@ enum cw_trace_kind {
 
 enum cw_trace_way {
     CW_TRACE_COPIED,        /* one packet, copied */
-    CW_TRACE_WITHOUT_COPY,  /* one packet, out of the program's memory */
+    CW_TRACE_WITHOUT_COPY,  /* one packet, zero-copy from the program's memory */
     CW_TRACE_PIECES,        /* several packets */
     CW_TRACE_ANNOUNCED,     /* by rendezvous */
-    CW_TRACE_MAPPED,        /* one-sided, as the ways below: by loads and stores, because the memory is mapped here */
+    CW_TRACE_MAPPED,        /* one-sided, as those below: by loads and stores, because the memory is mapped here */
     CW_TRACE_SYSTEM,        /* copied between the processes */
-    CW_TRACE_ASKED = 8,    /* a get that asks the owner; tools of older releases know this number and those below */
+    CW_TRACE_ASKED = 8,    /* a get requested from the target; tools of older releases know this number and those
+                              below */
     CW_TRACE_PARTS = 10,   /* a put or get of many pieces */
     CW_TRACE_DEVICE = 11,   /* by the device of the lane */
     CW_TRACE_WAYS

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The worker: interfaces, endpoints and requests that make progress together. Calls of the program come through
- * src/api, which enters the worker; functions here and in the layers between expect it entered. The core calls the
- * layers above through a table of handlers that is given at creation, so it does not depend on them.
+ * src/api, which enters the worker; functions here and in the layers between require it entered. The core calls the
+ * layers above through a table of handlers that is passed at creation, so it does not depend on them.
  */
 #ifndef CW_CORE_WORKER_H
 #define CW_CORE_WORKER_H
@@ -38,20 +38,20 @@ struct cw_send;
 /* Functions of the layers above that the core calls. */
 struct cw_worker_handlers {
     const struct cw_upcalls *upcalls;
-    /* Makes and frees the state of the operations in a worker; UCS_ERR_NO_MEMORY. */
+    /* Makes and frees the worker's state of the operations; UCS_ERR_NO_MEMORY. */
     ucs_status_t (*worker_init)(struct ucp_worker *worker);
     void (*worker_cleanup)(struct ucp_worker *worker);
-    /* Starts to connect an idle endpoint; upcalls tell the result. */
+    /* Starts to connect an idle endpoint; upcalls report the result. */
     ucs_status_t (*ep_connect)(struct ucp_ep *ep);
-    /* The number of further lanes that the endpoint can have by our settings; `dial`: dials those of its table that are
-     * missing. Only on the side that dialled the message lane. */
+    /* The number of further lanes that our settings allow the endpoint; `dial`: dials the missing ones of its table.
+     * Only on the side that dialled the message lane. */
     unsigned (*lanes_dial)(struct ucp_ep *ep, int dial);
-    /* The state of the operations that lies behind each endpoint: its length, and the function that initialises it. */
+    /* The state of the operations that lies behind each endpoint: its length, and its initialiser. */
     size_t ep_state_size;
     void (*ep_init)(struct ucp_ep *ep);
     /* Whether an operation still waits for the peer. */
     int (*ep_expects)(const struct ucp_ep *ep);
-    /* The endpoint is connected. NULL: nothing is to be done. */
+    /* The endpoint is connected. NULL: no-op. */
     void (*ep_opened)(const struct ucp_ep *ep);
     /* The endpoint is about to lose its connection `ep->conn`: before this returns, the peer's own accesses to our
      * memory must have ended. */
@@ -71,27 +71,27 @@ struct cw_worker_handlers {
     const struct cw_protocol *const *const *protocols;
     /* Sets the gauges of the queues of messages in worker->counts. */
     void (*worker_gauges)(struct ucp_worker *worker);
-    /* Writes the oldest receives and messages, as many as `listed_posted` and `listed_unexpected` say; sets these lower
-     * if it has fewer. The gauges were set just before. */
+    /* Writes the oldest receives and messages, as many as `listed_posted` and `listed_unexpected` say; lowers these if
+     * it has fewer. The gauges were set just before. */
     void (*worker_queues)(const struct ucp_worker *worker, struct cw_queues *queues);
 };
 
 /* Work that progress does in steps. Owned by the caller that adds it; on no list while it runs. */
 struct cw_job {
     struct cw_list link;
-    /* Makes one step; adds the job again if there is more to do. False: it only looked, which is no work. */
+    /* Makes one step; adds the job again if more remains. False: it only polled, which does not count as work. */
     bool (*run)(struct cw_job *job);
 };
 
-/* The record of past sleeps (core/arm.c). */
+/* History of past sleeps (core/arm.c). */
 struct cw_sleeps {
     uint64_t armed_ns;              /* when the program was last about to sleep */
-    unsigned num_short;             /* short sleeps in a row, at most as many as matter */
-    unsigned rest;                  /* sleeps that are still to begin without a look ... */
-    unsigned next_rest;             /* ... and their number after the next look that finds nothing */
+    unsigned num_short;             /* short sleeps in a row, saturating */
+    unsigned rest;                  /* sleeps to begin without a poll ... */
+    unsigned next_rest;             /* ... and the number granted after the next poll that finds nothing */
 };
 
-/* Drivers of GPUs map memory of devices in granules of this size. */
+/* GPU drivers map device memory in granules of this size. */
 #define CW_WORKER_GRANULE_SHIFT 21
 #define CW_WORKER_GRANULES      64u
 
@@ -101,32 +101,32 @@ struct cw_sleeps {
 struct ucp_worker {
     struct ucp_context *context;
     uint64_t features;                  /* of the context */
-    uint64_t fast_features;             /* `features`, or 0 if calls take a lock, are traced, or may name memory of
-                                         * devices: then no call is a plain one */
+    uint64_t fast_features;             /* Features eligible for the fast path; 0 if calls take a lock, are traced, or
+                                           may name device memory. */
     struct cw_iface **ifaces;           /* one for each transport and device, or for all devices (spans_devices) */
     struct cw_protocol_plan *plans;     /* of each interface */
     unsigned num_ifaces;
-    unsigned num_progressed;            /* num_ifaces, and 1 more for an interface behind these by which only socket
-                                         * addresses are met (cw_worker_cm_iface) */
-    struct cw_rx **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`; also
-                                         * `no_inbox` where packets are traced */
+    unsigned num_progressed;            /* num_ifaces, and 1 more for an interface behind these that only connects by
+                                           socket address (cw_worker_cm_iface) */
+    struct cw_rx **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`; also `no_inbox`
+                                     where packets are traced */
     struct cw_rx **outer_inbox;   /* `inbox`, for a caller outside the worker; `no_inbox` if calls take a lock */
     struct cw_rx *no_inbox;
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
-    unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 */
-    uint32_t moment;                    /* when the counters were last published, in units of CW_MOMENT_SHIFT: the age
-                                         * of receives and messages is counted from it */
+    unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion returns 0 */
+    uint32_t moment;                    /* when the counters were last published, in units of CW_MOMENT_SHIFT: the
+                                           reference for the age of receives and messages */
     uint64_t round;                     /* of progress */
-    uint64_t next_poll_ticks;           /* when an idle worker polls its descriptors again */
+    uint64_t next_poll_ticks;           /* when an idle worker next polls its descriptors */
     uint64_t event_ticks;               /* when polling last found something */
     uint64_t polled_busy;               /* rounds with packets up to the last poll */
     uint64_t last_ticks;                /* the ticks when an idle round last read the clock ... */
     unsigned rounds_to_clock;           /* ... and how many of the next idle rounds do not read it */
     uint64_t idle_rounds;
-    unsigned num_connecting;            /* endpoints DIALING or WAITING: descriptors are looked at in each idle round */
-    unsigned num_waiting;               /* endpoints WAITING: `redial` is set */
+    unsigned num_connecting;            /* endpoints DIALING or WAITING: each idle round polls descriptors */
+    unsigned num_waiting;               /* endpoints WAITING: `redial` is armed */
     struct cw_alarm redial;
-    int poll_always;                    /* the program sleeps between messages: look at descriptors whenever idle */
+    int poll_always;                    /* the program sleeps between messages: poll descriptors whenever idle */
     struct cw_poller *poller;
     struct cw_request_pool requests;
     struct cw_list reap;                /* endpoints whose connections are to be closed or that are to be freed, from
@@ -134,11 +134,11 @@ struct ucp_worker {
     struct cw_ep_slots *slots;          /* core/ep_slots.h; NULL: no peer has opened an endpoint */
     struct cw_list jobs;
     unsigned todo;                      /* not 0 while any of these lists has work for progress */
-    uint64_t fast_features_locked;      /* features whose calls are plain once they have taken the lock; 0: none */
-    int mt;                             /* calls of the API take the lock */
-    uint32_t looks;                     /* attributes that calls of the API take as given with each call: 0, or the
-                                         * memory type's once memory of devices may come (cw_worker_look) */
-    _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* in a line of its own, because other threads read it */
+    uint64_t fast_features_locked;      /* features eligible for the fast path once the lock is taken; 0: none */
+    int mt;                             /* API calls take the lock */
+    uint32_t looks;                     /* attributes that API calls assume for each call: 0, or the memory type's once
+                                           device memory may come (cw_worker_look) */
+    _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* in its own cache line, because other threads read it */
 
     _Alignas(CW_CACHE_LINE) const struct cw_worker_handlers *handlers;
     struct cw_msg_state *msg;           /* state of the operations, owned by worker_init and worker_cleanup */
@@ -148,7 +148,7 @@ struct ucp_worker {
     struct cw_rma_state *rma;
     uint64_t uid;                       /* random: names the worker in addresses and hellos */
     struct cw_list eps;                 /* all endpoints, also those without a handle */
-    uint64_t retained;                  /* core/ep_retained.h: bytes that this process keeps because of all peers */
+    uint64_t retained;                  /* core/ep_retained.h: bytes that this process retains on behalf of all peers */
     struct cw_list flush_list;          /* endpoints for which a flush may have to wait; core/ep.h */
     struct cw_hash peers;               /* struct cw_peer by uid */
     struct cw_hash ep_index;            /* struct ucp_ep by cw_ep_key(uid, number) */
@@ -161,22 +161,22 @@ struct ucp_worker {
     int user_epoll_fd;                  /* -1: none */
     char name[CW_NAME_MAX];
     struct cw_counters_page *page;      /* the memory in which other processes read `counts`; NULL: none */
-    struct cw_queues *queues;           /* core/queues.h; NULL: no process asks for them */
+    struct cw_queues *queues;           /* core/queues.h; NULL: no process requests them */
     size_t queues_length;
     int queues_fd;
-    uint32_t queues_looked;             /* the moment when the worker last looked for such a process */
+    uint32_t queues_looked;             /* the moment when the worker last checked for such a process */
     struct cw_trace *trace;             /* NULL: off */
     struct cw_sleeps sleeps;
     struct cw_yield_policy yield_policy;
-    struct cw_failover_iface **failover; /* core/failover/lane.c: an entry for each of `ifaces`; NULL: none is needed */
+    struct cw_failover_iface **failover; /* core/failover/lane.c: an entry for each of `ifaces`; NULL: not needed */
     size_t page_length;
     int page_fd;
-    uint64_t loaded;                    /* atomic: what the process had loaded when `looks` was decided last */
+    uint64_t loaded;                    /* atomic: what the process had loaded when `looks` was last decided */
     uintptr_t host[CW_WORKER_GRANULES]; /* atomic: granules of the host's memory; cw_call_is_host */
     struct cw_counters counts;
 };
 
-/* The interface by which a worker listens and dials socket addresses. Where the settings leave none, one is opened that
+/* The interface with which a worker listens and dials socket addresses. If the settings leave none, one is opened that
  * serves nothing else. NULL: it cannot be opened. */
 struct cw_iface *cw_worker_cm_iface(struct ucp_worker *worker);
 
@@ -188,7 +188,7 @@ void cw_worker_free(struct ucp_worker *worker);
 /* Never blocks; returns the number of events handled, 0 when idle. */
 unsigned cw_worker_progress(struct ucp_worker *worker);
 
-/* core/yield_policy.c. Called in an idle round when another thread may want this processor: yields if that pays, or has
+/* core/yield_policy.c. Called in an idle round when another thread may need this processor: yields if that pays, or has
  * the caller of progress yield. */
 void cw_worker_try_yield(struct ucp_worker *worker, uint64_t ticks);
 /* For the caller of progress, when worker->yield_policy.due is set; the worker is not entered. */
@@ -199,11 +199,11 @@ unsigned cw_worker_take(struct ucp_worker *worker, struct cw_rx *inbox, uint64_t
 /* As cw_worker_take, for a packet that is not short. */
 unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_rx *inbox);
 
-/* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress. Leaves the lock while it looks
- * for packets before the sleep (core/arm.c). */
+/* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress. Releases the lock while it polls for
+ * packets before the sleep (core/arm.c). */
 ucs_status_t cw_worker_arm(struct ucp_worker *worker);
 
-/* The input from which the plan of an interface is made. */
+/* The input from which the plan of an interface is computed. */
 struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface);
 /* The input of protocols: a lane over that interface, with the connection in its present state, or a new one (NULL). */
 struct cw_protocol_lane cw_worker_protocol_lane(const struct ucp_worker *worker, const struct cw_iface *iface,
@@ -221,11 +221,11 @@ static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t featur
     return (worker->features & feature) != 0;
 }
 
-/* If the process has loaded something since the last call, decides anew whether memory of devices may come. False: it
- * may. Any thread. */
+/* If the process has loaded something since the last call, decides anew whether device memory may come. False: it may.
+ * Any thread. */
 bool cw_worker_look(struct ucp_worker *worker);
 
-/* Counts a message of one kind and its bytes. Two additions to memory, because this is on the shortest paths. */
+/* Counts a message of one kind and its bytes. Two additions to memory, because this is on the critical path. */
 static inline void cw_count_message(struct ucp_worker *worker, enum cw_counter messages, uint64_t length)
 {
     worker->counts.values[messages]++;
@@ -251,7 +251,7 @@ void cw_trace_request(const struct cw_request *request, enum cw_trace_kind kind,
                       uint64_t length, ucs_status_t status);
 void cw_trace_ep(const struct ucp_ep *ep, enum cw_trace_kind kind, unsigned id, ucs_status_t status);
 void cw_trace_sleep(struct ucp_worker *worker, ucs_status_t status);
-/* Used when a worker is made: the number of events for which it needs `memory`; then its upcalls, and each of its
+/* For the creation of a worker: the number of events for which it needs `memory`; then its upcalls, and each of its
  * interfaces, are traced. */
 uint64_t cw_trace_num_events(const struct ucp_worker *worker);
 void cw_trace_open(struct ucp_worker *worker, void *memory, uint64_t num_events);
@@ -268,7 +268,7 @@ static inline void cw_trace_note(const struct cw_request *request, enum cw_trace
     }
 }
 
-/* Lets readers see what was counted so far. */
+/* Publishes the counts so far to readers. */
 static inline void cw_counters_publish(struct ucp_worker *worker)
 {
     if (worker->page != NULL) {
@@ -283,7 +283,7 @@ static inline struct cw_request *cw_request_pool_take(struct ucp_worker *worker)
     return *--worker->requests.top;
 }
 
-/* Fills the head of a request in the state that the pool demands; `flags`: beside those that the mask asks for. */
+/* Fills the head of a request in the state that the pool requires; `flags`: beside those that the mask asks for. */
 static CW_INLINE void cw_request_start(struct cw_request *request, const ucp_request_param_t *param, uint32_t mask,
                                        enum cw_request_kind kind, unsigned flags)
 {
@@ -297,7 +297,7 @@ static CW_INLINE void cw_request_start(struct cw_request *request, const ucp_req
     }
 }
 
-/* cw_request_get inline, for the shortest paths. */
+/* cw_request_get inline, for the critical path. */
 static CW_INLINE struct cw_request *cw_request_get_inline(struct ucp_worker *worker, const ucp_request_param_t *param,
                                                           enum cw_request_kind kind)
 {
