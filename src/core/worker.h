@@ -56,18 +56,19 @@ struct cw_worker_handlers {
     /* The endpoint is about to lose its connection `ep->conn`: before this returns, the peer's own accesses to our
      * memory must have ended. */
     void (*ep_quiesce)(struct ucp_ep *ep);
-    /* The endpoint failed or is freed: all that operations wait for from it ends with this status. The core ends the
-     * requests on the endpoint's own lists. */
+    /* The endpoint failed or is freed: everything that operations wait for from it ends with this status. The core ends
+     * the requests on the endpoint's own lists. */
     void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);
     /* A flush begins. UCS_INPROGRESS: `done` is called from progress, when the one-sided operations posted before are
-     * complete; with `confirm` also at the peer, which may have to make progress for that. UCS_OK: there is nothing to
-     * wait for. An error: of an operation that the peer refused, or UCS_ERR_NO_MEMORY. */
+     * complete; with `confirm` also at the peer, which may have to make progress for that. UCS_OK: nothing to wait for.
+     * An error: of an operation that the peer rejected, or UCS_ERR_NO_MEMORY. */
     ucs_status_t (*ep_flush)(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
-    /* The program got the handle of an endpoint that the peer had opened, or closed a handle: see cw_ep_has_user. */
+    /* The program received the handle of an endpoint that the peer had opened, or closed a handle: see
+     * cw_ep_has_user. */
     void (*ep_user_changed)(struct ucp_ep *ep);
-    /* Ends what a device does with the memory of a send (rndv/send.h). */
+    /* Ends the accesses of a device to the memory of a send (rndv/send.h). */
     void (*send_device_end)(struct cw_send *send);
-    /* For each enum cw_proto_operation the table of its protocols, which ends with NULL (src/proto). */
+    /* For each enum cw_proto_operation the table of its protocols, NULL-terminated (src/proto). */
     const struct cw_protocol *const *const *protocols;
     /* Sets the gauges of the queues of messages in worker->counts. */
     void (*worker_gauges)(struct ucp_worker *worker);
