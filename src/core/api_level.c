@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of N22-20, from numbers to meanings.
+ * The table from numbers to meanings, by API level.
  */
 #include "core/api_level.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The step before a program sleeps (docs/why/wakeup.md). To sleep and to be woken takes ten microseconds and more, and
- * several times that where the processor has to leave a halt. If the last sleeps of a program were all short, the
- * worker first looks at the descriptor for as long as such a sleep takes, and often finds the answer without a sleep.
- * After a look that found nothing, the next sleeps begin without one; their number grows with each such look. A worker
- * whose program sleeps long never looks.
+ * The step before a program sleeps (docs/why/wakeup.md). Sleep and wakeup cost ten microseconds and more, and several
+ * times that if the processor has to leave a halt. If the last sleeps of a program were all short, the worker first
+ * polls the descriptor for as long as such a sleep takes, and often finds the answer without a sleep. After a poll that
+ * found nothing, the next sleeps begin without one; their number grows with each such poll. A worker whose program
+ * sleeps long never polls here.
  */
 #include "core/worker.h"
 
@@ -13,14 +13,14 @@
 #define SHORT_NS     UINT64_C(200000) /* from one sleep to the next, with the sleep of a peer in between */
 #define SPIN_MOST_NS UINT64_C(1000000)
 
-/* From this many short sleeps in a row on the worker looks before it sleeps. */
+/* Number of short sleeps in a row from which on the worker polls before it sleeps. */
 #define HABIT 4u
 
-/* Sleeps without a look after a look that found nothing. */
+/* Sleeps without a poll after a poll that found nothing. */
 #define REST_LEAST 16u
 #define REST_MOST  4096u
 
-/* Looks at memory between two looks at descriptors and clock, which are system calls. */
+/* Polls of memory between two polls of descriptors and clock, which are system calls. */
 #define LOOKS 32u
 
 /* `except`: an interface that is not to be armed, or NULL. */
@@ -52,7 +52,7 @@ static int look_pays(const struct cw_sleeps *sleeps, uint64_t now_ns)
     return sleeps->num_short == HABIT && sleeps->rest == 0 && is_short(sleeps, now_ns);
 }
 
-/* Counts a sleep: the program is about to sleep, or finds that it need not. */
+/* Counts a sleep: the program is about to sleep, or need not. */
 static void note(struct cw_sleeps *sleeps, uint64_t now_ns)
 {
     sleeps->num_short = !is_short(sleeps, now_ns) ? 0 : (sleeps->num_short < HABIT) ? sleeps->num_short + 1 : HABIT;
@@ -70,7 +70,7 @@ static void looked(struct cw_sleeps *sleeps, int found)
     }
 }
 
-/* Whether a packet came, or the descriptor became readable. */
+/* Whether a packet arrived, or the descriptor became readable. */
 static int look(const struct cw_poller *poller, struct cw_rx *inbox, uint64_t end_ns)
 {
     unsigned i;
@@ -89,8 +89,8 @@ static int look(const struct cw_poller *poller, struct cw_rx *inbox, uint64_t en
     return 0;
 }
 
-/* Looks, then arms. The core itself sees packets that come into its inbox, so their sender need not wake the program
- * meanwhile, and that interface is armed after the look. A worker with a lock leaves it while it looks. */
+/* Polls, then arms. The core itself sees packets that arrive in its inbox, so their sender need not wake the program
+ * meanwhile, and that interface is armed after the poll. A worker with a lock releases it while it polls. */
 static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
 {
     const uint64_t spin_ns = worker->context->config->wakeup_spin_ns;
@@ -133,10 +133,9 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker)
 
     if (status == UCS_OK) {
         cw_poller_sleep(worker->poller); /* work that other threads leave to progress from now on must wake the
-                                         * program */
+                                            program */
     }
-    /* The program may sleep now, or may not: the counters are published before, as nobody publishes them during the
-     * sleep. */
+    /* The counters are published before the program may sleep, as nobody publishes them during the sleep. */
     cw_count(worker, (status == UCS_OK) ? CW_COUNT_ARMS : CW_COUNT_ARMS_BUSY, 1);
     cw_counters_publish(worker);
     if (cw_unlikely(worker->trace != NULL)) {

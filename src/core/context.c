@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Creating a context: parameters, configuration, and the list of usable devices, with warnings about names that fit no
- * device.
+ * Creating a context: parameters, configuration, and the list of usable devices, with warnings about names that match
+ * no device.
  */
 #include "core/context.h"
 
@@ -54,7 +54,7 @@ static const struct cw_name_list *device_list(const struct cw_config *config, en
            (class_id == CW_DEVICE_SHM) ? &config->shm_devices : &config->self_devices;
 }
 
-/* The names for the text "please use one or more of:"; they end with NUL even if they were cut. */
+/* The names for the text "please use one or more of:", NUL-terminated even if truncated. */
 struct names_text {
     char text[512];
     size_t length;
@@ -124,7 +124,7 @@ static void warn_reasons(const struct cw_config *config, const char *entry, cons
 
 #define NAMES_CHECKED 100u
 
-/* How many names of a list are checked. */
+/* Maximum number of names of a list that are checked. */
 static unsigned num_checked(const struct cw_name_list *list, const char *type)
 {
     if (list->count <= NAMES_CHECKED) {
@@ -158,7 +158,7 @@ static void warn_devices(const struct cw_config *config, const struct found *fou
     }
 }
 
-/* Whether this entry of UCX_TLS names a memory domain that is built in; its device may be absent here. */
+/* Whether this entry of UCX_TLS names a built-in memory domain; its device may be absent here. */
 static unsigned is_of_a_domain(const char *entry)
 {
     const struct cw_md *md;
@@ -251,7 +251,7 @@ static void warn_unavailable(const struct cw_config *config, const struct found 
     }
 }
 
-/* The list grows by what a transport has, as room for all that it might have would be memory that nothing uses. */
+/* The list grows per transport: memory for the maximum would stay unused. */
 static ucs_status_t add_devices(const struct cw_config *config, const struct cw_transport *transport,
                                 struct found *found)
 {
@@ -274,7 +274,7 @@ static ucs_status_t add_devices(const struct cw_config *config, const struct cw_
     return UCS_OK;
 }
 
-/* After a failure the list holds what was found before. */
+/* After a failure the list contains what was found before. */
 static ucs_status_t find_devices(const struct cw_config *config, struct found *found)
 {
     ucs_status_t status = UCS_OK;

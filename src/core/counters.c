@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory in which other processes read a worker's counters (core/counters.h): made with the worker, written when
- * progress looks at descriptors, and freed with its descriptor. A worker works without it, too.
+ * progress polls descriptors, and freed with its descriptor. A worker works without it, too.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static unsigned num_transports(const struct ucp_worker *worker)
     return count;
 }
 
-/* The index of a transport, shared by its interfaces; CW_COUNTERS_TRANSPORTS: there is no room. */
+/* The index of a transport, shared by its interfaces; CW_COUNTERS_TRANSPORTS: the table is full. */
 static unsigned place_of(struct ucp_worker *worker, const char *name)
 {
     struct cw_counters_transport *transports = worker->counts.transports;
@@ -95,7 +95,7 @@ void cw_counters_ready(struct ucp_worker *worker)
     }
 }
 
-/* Creates a file with a new name: the pattern's, or that with the first number that is free. */
+/* Creates a file with a new name: the pattern's, or that with the first free number. */
 static int create_file(char *path, size_t size, const char *pattern)
 {
     size_t length;
@@ -168,7 +168,7 @@ void cw_counters_write(struct ucp_worker *worker)
         worker->handlers->worker_gauges(worker);
     }
     __atomic_store_n(&page->sequence, sequence + 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* pairs with the reader's, which looks at the sequence before and after */
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* pairs with the reader, which reads the sequence before and after */
     store(page->values, counts->values, CW_COUNT_LAST);
     for (i = 0; i < page->num_transports && i < CW_COUNTERS_TRANSPORTS; i++) {
         store(&page->transports[i].open, &counts->transports[i].open, 1);

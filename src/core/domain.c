@@ -107,8 +107,8 @@ void cw_domains_close(struct ucp_context *context)
     }
 }
 
-/* Operations of two executors are not atomic to each other. So the devices carry them out only where the processor has
- * no way to this memory, or where the program asks for it. */
+/* Operations of two executors are not atomic to each other. So the devices carry them out only where the processor
+ * cannot access this memory, or where the program asks for it. */
 int cw_domains_do_atomics(const struct ucp_context *context)
 {
     unsigned i;

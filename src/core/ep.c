@@ -66,7 +66,7 @@ struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t
     return NULL;
 }
 
-/* `ep`: memory, NULL if there is none. */
+/* `ep`: memory, NULL if allocation failed. */
 static struct ucp_ep *ep_init(struct ucp_ep *ep, struct ucp_worker *worker, struct cw_peer *peer, uint32_t number,
                               int in_slot)
 {
@@ -139,12 +139,12 @@ static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint
     ep->worker->handlers->ep_user_changed(ep);
     if (ep->state == CW_EP_FAILED) {
         ep->error_reported = 0;
-        cw_ep_reap_later(ep); /* progress tells the new owner of the failure */
+        cw_ep_reap_later(ep); /* progress reports the failure to the new owner */
     }
     return UCS_OK;
 }
 
-/* What the mode does not notice without looks at idle connections. */
+/* What the mode cannot detect without keepalive on idle connections. */
 static void tell_unwatched(const struct ucp_ep *ep)
 {
     if (ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER &&
@@ -159,7 +159,7 @@ static bool is_address(const uint8_t *known, size_t known_length, const void *ad
     return known_length == length && memcmp(known, address, length) == 0;
 }
 
-/* The place of a further address that no endpoint uses any more, or of a new one; NULL: all are in use, or there is no
+/* The slot of a further address that no endpoint uses any more, or a new one; NULL: all are in use, or out of
  * memory. */
 static struct cw_peer_address **other_place(const struct ucp_worker *worker, struct cw_peer *peer)
 {
@@ -188,7 +188,7 @@ static struct cw_peer_address **other_place(const struct ucp_worker *worker, str
     return NULL;
 }
 
-/* The number of an address for ep->address; the peer keeps it. */
+/* The index of an address for ep->address; the peer retains it. */
 static ucs_status_t number_address(const struct ucp_worker *worker, struct cw_peer *peer, const void *address,
                                    size_t length, uint8_t *number_p)
 {
@@ -281,7 +281,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
 #define TURN_BYTES (512u << 10)
 #define TURN_HELD  8192u
 
-/* True when `turn` bytes were sent, or when TURN_HELD requests moved to `held`, while requests are left. */
+/* True when `turn` bytes were sent, or when TURN_HELD requests moved to `blocked`, while requests are left. */
 static int drain(struct ucp_ep *ep, struct cw_conn *batch, uint64_t turn)
 {
     struct cw_request *request;
@@ -357,9 +357,9 @@ int cw_ep_awaits(const struct ucp_ep *ep)
     return !cw_list_empty(&ep->inflight) || !cw_list_empty(&ep->blocked) || is_expecting(ep);
 }
 
-/* While both sides send long messages, a side that hands its whole queue to the system first lets the peer wait for its
- * answers, so only one direction moves at a time; therefore each side sends a turn of TURN_BYTES. While no long message
- * comes in, no peer waits for a turn, and a queue left over would only delay the next send. */
+/* While both sides send long messages, a side that passes its whole queue to the kernel first makes the peer wait for
+ * its answers, so only one direction moves at a time; therefore each side sends a turn of TURN_BYTES. While no long
+ * message arrives, no peer waits for a turn, and a queue left over would only delay the next send. */
 uint64_t cw_ep_turn(const struct ucp_ep *ep)
 {
     return is_expecting(ep) ? TURN_BYTES : UINT64_MAX;
@@ -401,13 +401,13 @@ ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request)
         return CW_AGAIN;
     }
     if (status != CW_AGAIN) {
-        cw_ep_gather_end(ep); /* the system takes no more: a batch gains nothing either */
+        cw_ep_gather_end(ep); /* the kernel accepts no more: a batch gains nothing either */
     }
     return status;
 }
 
-/* Requests that were handed over are sent already and stay at the front, so that cw_ep_gathers sees by the last request
- * whether anything is still to be sent. */
+/* Requests that were handed over are sent already and stay at the front, so that cw_ep_gathers detects by the last
+ * request whether anything is unsent. */
 void cw_ep_release_blocked(struct ucp_ep *ep)
 {
     struct cw_list handed_over;
@@ -468,7 +468,7 @@ static int is_connecting(const struct ucp_ep *ep)
     return ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING;
 }
 
-/* Where the core may write short packets; nowhere if the plan sends none of them, or where a trace records packets. */
+/* Destination for short packets of the core; none if the plan sends none of them, or where a trace records packets. */
 static struct cw_tx *find_tx(const struct ucp_ep *ep)
 {
     const struct cw_iface *iface = (ep->conn == NULL) ? NULL : ep->conn->iface;
@@ -595,7 +595,7 @@ static void close_conn(struct cw_conn **conn_p)
 
     if (conn != NULL) {
         *conn_p = NULL;
-        cw_lane_close(conn); /* completes the requests that the transport still held */
+        cw_lane_close(conn); /* completes the requests that the transport still owns */
     }
 }
 
@@ -631,7 +631,7 @@ void cw_ep_drop_conn(struct ucp_ep *ep)
     cw_ep_reap_later(ep);
 }
 
-/* Where the transport gave the reason of a failed dial, that has the advice, too. */
+/* Where the transport gave the reason of a failed dial, that includes the advice. */
 static const char *advice(const struct ucp_ep *ep)
 {
     switch (ep->status) {
@@ -648,7 +648,7 @@ static const char *advice(const struct ucp_ep *ep)
     }
 }
 
-/* No callback tells of the failure. In mode NONE the program cannot learn of it, so the log tells a person. */
+/* No callback reports the failure. In mode NONE the program cannot learn of it, so it is logged. */
 static void log_failure(const struct ucp_ep *ep)
 {
     enum cw_log_level level = cw_ep_mode_watches(ep->err_mode) ? CW_LOG_ERROR : CW_LOG_WARN;
@@ -661,8 +661,8 @@ static void log_failure(const struct ucp_ep *ep)
            (ep->end != NULL) ? ": " : "", (ep->end != NULL) ? ep->end : "", advice(ep));
 }
 
-/* In mode NONE the orderly end of the peer is no error. A handle that is lent ends with it in any mode, which
- * is for an error handler of its own to tell. */
+/* In mode NONE the orderly end of the peer is no error. A lent handle ends with it in any mode, which an error handler
+ * of its own has to report. */
 static bool wants_report(const struct ucp_ep *ep)
 {
     if (ep->handle == CW_HANDLE_LENT) {
@@ -685,7 +685,7 @@ static void report_failure(struct ucp_ep *ep)
     log_failure(ep);
 }
 
-/* The program holds no handle, and the peer can send nothing that the program would see. */
+/* The program holds no handle, and nothing that the peer can send would be visible to the program. */
 static int is_done(const struct ucp_ep *ep)
 {
     return !cw_ep_has_user(ep) && !ep->unread && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) &&
@@ -709,7 +709,7 @@ static void ep_free(struct ucp_ep *ep)
     cw_list_remove(&ep->link);
     cw_list_remove(&ep->flush_link);
     cw_list_remove(&ep->reap_link);
-    /* the peer is kept while numbers were given out, so that a later endpoint to it continues the count */
+    /* the peer is retained while numbers were given out, so that a later endpoint to it continues the count */
     if (--peer->references == 0 && peer->next_number == (uint32_t)cw_counter_start) {
         cw_hash_remove(&worker->peers, &peer->link);
         cw_peer_free(peer);
@@ -769,14 +769,14 @@ static unsigned reap(struct ucp_ep *ep)
     return 1;
 }
 
-/* Only a connection shows whether the peer lives, so an endpoint with error handling gets one before the first send. An
- * endpoint whose peer has dialled meanwhile has one already. */
+/* Only a connection shows whether the peer lives, so an endpoint with error handling connects before the first send. An
+ * endpoint whose peer has dialled meanwhile is connected already. */
 static int should_dial(const struct ucp_ep *ep)
 {
     return ep->state == CW_EP_IDLE && cw_ep_has_user(ep) && cw_ep_mode_watches(ep->err_mode);
 }
 
-/* The remaining endpoints come first in the next round: a dial costs system calls, and meanwhile peers may dial by
+/* The remaining endpoints come first in the next round: a dial costs system calls, and meanwhile peers may dial
  * themselves. */
 static void put_off(struct ucp_worker *worker, struct cw_list *rest)
 {

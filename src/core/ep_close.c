@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flush and close. A flush is an operation in the queue of the endpoint like any other, so it completes after the
- * operations that were posted before it and before those that are posted later. A close is a flush that also
- * tells the peer; it needs no answer. Messages from the peer that arrive after the close on this side are
- * delivered to the worker, so the connection stays until both ends are closed.
+ * operations that were posted before it and before those that are posted later. A close is a flush that also notifies
+ * the peer; it needs no answer. Messages from the peer that arrive after the close on this side are delivered to the
+ * worker, so the connection stays until both ends are closed.
  */
 #include "core/ep.h"
 
@@ -18,7 +18,7 @@ struct flush_state {
     struct cw_flush_wait remote;    /* the wait for one-sided operations */
     struct cw_request *request;
     uint8_t remote_waits;
-    uint8_t sent;                   /* the transport's part of the flush is over */
+    uint8_t sent;                   /* the transport's part of the flush is complete */
     ucs_status_t status;            /* result of the one-sided operations */
 };
 
@@ -49,7 +49,7 @@ static void remote_done(struct cw_flush_wait *wait, ucs_status_t status)
         cw_list_remove(&state->request->link);
         cw_request_complete(state->request, status);
     } else {
-        cw_ep_release_blocked(state->request->ep); /* a close may wait in `held` */
+        cw_ep_release_blocked(state->request->ep); /* a close may wait in `blocked` */
     }
 }
 
@@ -66,7 +66,7 @@ static ucs_status_t flush_send(struct cw_request *request)
     ucs_status_t status;
 
     if (!cw_list_empty(&request->ep->blocked)) {
-        return CW_BLOCKED; /* the held requests were posted before */
+        return CW_BLOCKED; /* the blocked requests were posted before */
     }
     status = cw_lanes_flush(request->ep, &state->completion);
     if (status == UCS_OK) {
@@ -84,7 +84,7 @@ static ucs_status_t send_notice(struct ucp_ep *ep, enum cw_packet_id id)
 }
 
 /* A connection that answers a send with an error is over. `closed` follows once everything that the peer sent before
- * was read, for instance that it ends in good order. */
+ * was read, for instance its orderly end. */
 static ucs_status_t wait_for_end(ucs_status_t status)
 {
     return (status < 0 && status != UCS_ERR_NO_MEMORY && status != CW_BLOCKED) ? CW_AGAIN : status;
@@ -97,10 +97,10 @@ static ucs_status_t close_send(struct cw_request *request)
     ucs_status_t status;
 
     if (!cw_list_empty(&ep->blocked)) {
-        return CW_BLOCKED; /* the held requests send first */
+        return CW_BLOCKED; /* the blocked requests send first */
     }
     if (state->remote_waits) {
-        return CW_BLOCKED; /* the peer still has to answer, and may end the connection once it gets CLOSE */
+        return CW_BLOCKED; /* the peer still has to answer, and may end the connection once it receives CLOSE */
     }
     if (!(ep->closes & CW_CLOSE_SENT)) {
         status = send_notice(ep, CW_PACKET_CLOSE);
@@ -121,8 +121,8 @@ int cw_ep_is_close(const struct cw_request *request)
     return request->send == close_send;
 }
 
-/* A peer that has sent CLOSE ends the connection once it has ours, and with it all that was sent before. Packets under
- * way to a peer that ended in good order are lost. */
+/* A peer that has sent CLOSE ends the connection once it has ours, and with it all that was sent before. Packets in
+ * flight to a peer that ended in good order are lost. */
 ucs_status_t cw_ep_close_status(const struct ucp_ep *ep, ucs_status_t status)
 {
     const int both_closed = ep->closes == (CW_CLOSE_SENT | CW_CLOSE_CAME);
@@ -162,7 +162,7 @@ static struct flush_state *state_init(struct cw_request *request)
 }
 
 /* Sends the request at once when nothing is queued; otherwise, or when the transport has not completed it, puts it on
- * the list where it waits. The status of refused one-sided operations is reported, but does not keep a close from
+ * the list where it waits. The status of rejected one-sided operations is reported, but does not keep a close from
  * closing. */
 static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *param,
                               ucs_status_t (*send)(struct cw_request *), int confirm)
@@ -196,7 +196,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
     return cw_request_handle(request);
 }
 
-/* No operation of the endpoint is under way, so no request is needed to find that out. */
+/* No operation of the endpoint is in flight, so no request is needed to find that out. */
 static CW_INLINE int is_unused(const struct ucp_ep *ep)
 {
     return cw_list_empty(&ep->pending) && cw_list_empty(&ep->blocked) && !ep->busy;
@@ -209,8 +209,8 @@ static CW_INLINE int is_idle(const struct ucp_ep *ep)
                               (cw_likely(ep->lanes == NULL) || ep->lanes->num_retained == 0)));
 }
 
-/* There is no connection yet, and the flush waits for it. Without error handling it asks no more than whether the peer
- * is there, and a transport may know that before the peer makes progress. Direct stores are complete and need no
+/* There is no connection yet, and the flush waits for it. Without error handling it only has to know whether the peer
+ * exists, and a transport may know that before the peer makes progress. Direct stores are complete and need no
  * connection. */
 static CW_NOINLINE ucs_status_ptr_t flush_unopened(struct ucp_ep *ep, const ucp_request_param_t *param)
 {
@@ -268,7 +268,7 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
         cw_ep_waited(request);
         if (request->outstanding > 0) {
             cw_list_add_tail(&ep->inflight, link); /* the transport still reads its memory; the end of the connection
-                                                    * completes it */
+                                                      completes it */
         } else {
             cw_request_complete(request, UCS_ERR_CANCELED);
         }
@@ -287,9 +287,9 @@ static void close_unasked(struct ucp_ep *ep)
     }
 }
 
-/* The endpoint dials a peer, and nothing was posted to it. Its close has nothing to deliver, so it does not
- * wait for a peer that may make no progress any more. The dial goes on, because the peer may have accepted it
- * for an endpoint of its own that is to stay. */
+/* The endpoint dials a peer, and nothing was posted to it. Its close has nothing to deliver, so it does not wait for a
+ * peer that may make no progress any more. The dial continues, because the peer may have accepted it for an endpoint of
+ * its own that is to stay. */
 static int connects_unasked(const struct ucp_ep *ep)
 {
     return (ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING) && ep->cm == NULL && is_idle(ep);
@@ -342,8 +342,8 @@ void cw_ep_peer_ended(struct ucp_ep *ep)
 }
 
 struct worker_flush_state {
-    size_t waiting;      /* endpoint flushes under way, plus 1 while this flush starts them */
-    ucs_status_t status; /* status of a one-sided operation that a peer refused */
+    size_t waiting;      /* endpoint flushes in flight, plus 1 while this flush starts them */
+    ucs_status_t status; /* status of a one-sided operation that a peer rejected */
 };
 
 static void worker_flush_step(struct cw_request *request)
@@ -372,8 +372,8 @@ static void ep_flushed(void *handle, ucs_status_t status, void *user_data)
     worker_flush_step(user_data);
 }
 
-/* Endpoints enter worker->owing by themselves, except for packets that a transport still holds. Transports seldom hold
- * any, so a flush of thousands of endpoints that owe nothing visits none of them. */
+/* Endpoints enter worker->flush_list by themselves, except for packets that a transport still buffers. Transports
+ * seldom buffer any, so a flush of thousands of idle endpoints visits none of them. */
 static void ask_transports(struct ucp_worker *worker)
 {
     struct ucp_ep *ep;
@@ -389,7 +389,7 @@ static void ask_transports(struct ucp_worker *worker)
     }
 }
 
-/* Some endpoint may owe something. */
+/* Some endpoint may be unflushed. */
 static CW_NOINLINE ucs_status_ptr_t flush_owing(struct ucp_worker *worker, const ucp_request_param_t *param)
 {
     struct cw_request *request = NULL;

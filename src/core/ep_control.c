@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small packets that the library sends by itself. They keep their place in the endpoint's queue.
+ * Small packets that the library sends by itself. They keep their position in the endpoint's queue.
  */
 #include "core/ep_retained.h"
 
@@ -88,7 +88,7 @@ static void let_go(struct cw_request *request)
     cw_ep_let_go(request->ep, CW_RETAINED_ONE);
 }
 
-/* Queues the packet, because the transport does not take it now. */
+/* Queues the packet, because the transport does not accept it now. */
 static void send_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
 {
     static struct cw_log_limit limit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bounds of core/ep_retained.h. Invariant: worker->kept is the sum of ep->kept. Beyond the worker's bound an
- * endpoint may only fill its equal share. All shares together are as large as the bound, so a worker keeps at most
+ * The bounds of core/ep_retained.h. Invariant: worker->retained is the sum of ep->retained. Beyond the worker's bound
+ * an endpoint may only fill its equal share. All shares together are as large as the bound, so a worker retains at most
  * twice the bound, or CW_RETAINED_LEAST for each endpoint.
  */
 #include "core/ep_retained.h"

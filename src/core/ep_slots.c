@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slots lie in chunks of whole pages, never across the end of a page, so all pages of all chunks look the same when
- * they hold nothing but tombstones. Invariants: a slot that is no tombstone and holds no endpoint is on the list of
- * free ones, or lies behind `used`; `dead` of a page counts its tombstones.
+ * Slots lie in chunks of whole pages, never across a page boundary, so all pages of all chunks are identical when they
+ * contain only tombstones. Invariants: a slot that is no tombstone and contains no endpoint is on the free list, or
+ * lies behind `used`; `dead` of a page counts its tombstones.
  */
 #include "core/ep_slots.h"
 
@@ -14,7 +14,7 @@
 #include "os/memory.h"
 #include "os/pattern.h"
 
-/* The first chunk is taken as it is: pages of few endpoints are not worth a descriptor. */
+/* The first chunk is never mapped over: pages of few endpoints are not worth a descriptor. */
 #define FIRST_PAGES 16u
 #define MAX_BYTES   ((size_t)1 << 20)
 
@@ -26,7 +26,7 @@ struct cw_ep_chunk {
     struct cw_ep_chunk *next;
     char *memory;
     size_t num_slots;
-    size_t used;      /* slots before this one were taken at some time */
+    size_t used;      /* slots before this one were allocated at some time */
     size_t num_pages;
     int gives_back;
     uint16_t dead[];  /* of each page */
@@ -34,7 +34,7 @@ struct cw_ep_chunk {
 
 struct cw_ep_slots {
     struct cw_pattern pattern;
-    struct cw_ep_chunk *chunks; /* the newest first; slots are taken from it */
+    struct cw_ep_chunk *chunks; /* the newest first; slots are allocated from it */
     struct free_slot *free;
     size_t page_size;
     size_t slot_size;
@@ -157,7 +157,7 @@ static void bury(struct cw_ep_slots *slots, struct ucp_ep *ep)
     struct cw_ep_chunk *chunk = chunk_of(slots, ep);
     const size_t page = (size_t)((char *)ep - chunk->memory) / slots->page_size;
 
-    memcpy(ep, slots->tombstones, slots->slot_size); /* threads may read its worker, which stays what it was */
+    memcpy(ep, slots->tombstones, slots->slot_size); /* threads may read its worker, which stays unchanged */
     if (++chunk->dead[page] == slots->per_page && chunk->gives_back) {
         cw_pattern_give_back(chunk->memory + page * slots->page_size, slots->page_size);
     }

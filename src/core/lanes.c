@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of the further lanes of an endpoint (core/lanes.h): the agreement of both sides, flush, the end of the
- * endpoint, and silent lanes. If nothing is confirmed on a lane for a while, this side asks about it on the message
- * lane. A peer that answers twice, and has received nothing more on the lane in between, shows that the lane is cut.
+ * The life of the further lanes of an endpoint (core/lanes.h): negotiation, flush, the end of the endpoint, and silent
+ * lanes. If nothing is confirmed on a lane for a while, this side probes it on the message lane. A peer that answers
+ * twice, and has received nothing more on the lane in between, shows that the lane is cut.
  */
 #include "core/lanes.h"
 
@@ -20,7 +20,7 @@
 #define MAX_PROBES 2u
 #define RETRY_NS   UINT64_C(10000000000)
 
-/* A flush that waits for the packets that were kept when it began, then for the message lane. */
+/* A flush that waits for the packets that were retained when it began, then for the message lane. */
 struct cw_lanes_flush {
     struct cw_list link;
     struct cw_completion *completion;
@@ -81,8 +81,8 @@ struct cw_further_lane *cw_lanes_find(const struct ucp_ep *ep, const struct cw_c
     return NULL;
 }
 
-/* The packet passes queued operations: these may be long messages, which further lanes are wanted for. 0: there was no
- * room. */
+/* The packet passes queued operations: these may be long messages, which further lanes are needed for. 0: no tx
+ * space. */
 static int send_packet(struct ucp_ep *ep, const struct cw_wire_lane *packet)
 {
     return cw_ep_control_passing(ep, CW_PACKET_LANE, packet, sizeof(*packet));
@@ -96,7 +96,7 @@ static void offer(struct ucp_ep *ep)
     struct cw_wire_lane packet = {.kind = CW_WIRE_LANE_OFFER};
 
     if (lanes == NULL) {
-        return; /* all packets then go by the message lane */
+        return; /* all packets then use the message lane */
     }
     memcpy(lanes->token, random, sizeof(random));
     memcpy(&packet.sent, random, sizeof(random));
@@ -128,7 +128,7 @@ void cw_lanes_want(struct ucp_ep *ep)
     if (!ep->conn->dialled) {
         offer(ep);
     } else if (ep->worker->handlers->lanes_dial(ep, 0) > 0) {
-        ep->conn->lanes_asked = send_packet(ep, &ask) != 0; /* or the next long message asks */
+        ep->conn->lanes_asked = send_packet(ep, &ask) != 0; /* or on the next long message */
     }
 }
 
@@ -198,7 +198,7 @@ static ucs_status_t on_offer(struct ucp_ep *ep, const struct cw_wire_lane *packe
     return UCS_OK;
 }
 
-/* Ends a lane on which nothing was confirmed since the question, although the peer has answered it. */
+/* Ends a lane on which nothing was confirmed since the probe, although the peer has answered it. */
 static void is_silent(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     if (lane->state == CW_FURTHER_OPEN && !cw_list_empty(&lane->retained) && lane->probes > 0 &&
@@ -207,7 +207,7 @@ static void is_silent(struct cw_lanes *lanes, struct cw_further_lane *lane)
     }
 }
 
-/* The answer tells what came, too, so a TAKEN that waits for room must not tell that again. */
+/* The answer contains the received count, too, so a TAKEN that waits for tx space must not repeat it. */
 static void on_probe(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     const struct cw_wire_lane answer = {.kind = CW_WIRE_LANE_ALIVE,
@@ -245,7 +245,7 @@ ucs_status_t cw_lanes_on_packet(struct ucp_ep *ep, const void *data, size_t leng
     lane = &ep->lanes->further[packet.lane - 1];
     taken = le64toh(packet.taken);
     if (le16toh(packet.generation) != lane->generation) {
-        return UCS_OK; /* the packet is about a lane that both sides have closed */
+        return UCS_OK; /* the packet refers to a lane that both sides have closed */
     }
     switch ((enum cw_wire_lane_kind)packet.kind) {
     case CW_WIRE_LANE_TAKEN:
@@ -381,7 +381,7 @@ void cw_lanes_retained_end(struct cw_retained *retained, ucs_status_t status)
     run_flushes(ep);
 }
 
-/* ---- room, end ---- */
+/* ---- tx space, end ---- */
 
 void cw_lanes_space(struct ucp_ep *ep)
 {
@@ -390,7 +390,7 @@ void cw_lanes_space(struct ucp_ep *ep)
     if (lanes->untold) {
         cw_lanes_tell(lanes);
         if (!lanes->untold) {
-            cw_ep_reap_later(ep); /* a closed endpoint has waited for that */
+            cw_ep_reap_later(ep); /* a closed endpoint was waiting for that */
         }
     }
     cw_lanes_resend(lanes);

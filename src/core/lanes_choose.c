@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of the lane that carries the next piece, and sending the piece on it (core/lanes.h). The piece goes to the
- * lane on which it would arrive first, by the unconfirmed bytes and the measured bandwidth of each lane. If that lane
- * has no room, the sender waits for it as long as it stays the best one. A lane without confirmations counts as slower
- * the longer they are missing.
+ * The choice of the lane that carries the next piece, and sending the piece on it (core/lanes.h). The piece is assigned
+ * to the lane on which it would arrive first, by the unconfirmed bytes and the measured bandwidth of each lane. If that
+ * lane has no tx space, the sender waits for it as long as it stays the best one. A lane without confirmations counts
+ * as slower the longer they are missing.
  */
 #include "core/lanes.h"
 
@@ -39,7 +39,7 @@ void cw_lanes_measure(struct cw_further_lane *lane, uint64_t bytes)
     }
 }
 
-/* Bytes per nanosecond; 0: not known yet. */
+/* Bytes per nanosecond; 0: unknown. */
 static double measured(const struct cw_further_lane *lane)
 {
     const int is_sure =
@@ -48,7 +48,7 @@ static double measured(const struct cw_further_lane *lane)
     return (is_sure && lane->window_ns > 0) ? (double)lane->window_bytes / (double)lane->window_ns : 0;
 }
 
-/* The most that the bandwidth can be, as the oldest packet is not confirmed yet. */
+/* The upper bound of the bandwidth, as the oldest packet is not confirmed yet. */
 static double limited(const struct cw_further_lane *lane, double rate, uint64_t now_ns)
 {
     const struct cw_retained *head;
@@ -70,7 +70,7 @@ static size_t piece_of(const struct ucp_ep *ep, const struct cw_further_lane *la
     const size_t chunk = ep->worker->context->config->min_rndv_chunk_size;
     const size_t least = (chunk < LEAST_PIECE) ? LEAST_PIECE : chunk;
     const size_t most = (chunk > CW_LANES_PIECE) ? chunk : CW_LANES_PIECE;
-    const size_t there = ep->conn->iface->limits.max_placed; /* if all further lanes end, the piece goes there */
+    const size_t there = ep->conn->iface->limits.max_placed; /* if all further lanes end, the piece uses this one */
     const size_t here = lane->conn->iface->limits.max_placed;
     const size_t max = (here < there) ? here : there;
     size_t piece = (size_t)((double)left * share);
@@ -216,7 +216,7 @@ static ucs_status_t send_retained(struct cw_further_lane *lane, struct cw_retain
                                                       retained->count, &retained->own);
 
     if (status != UCS_OK && status != UCS_INPROGRESS) {
-        lane->full = 1; /* `room` follows, or the end of the lane */
+        lane->full = 1; /* `space` follows, or the end of the lane */
         cw_failover_full(retained->lanes->ep, lane);
         return status;
     }
@@ -252,7 +252,7 @@ ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, 
     return UCS_INPROGRESS;
 }
 
-/* Sends a lost packet on the message lane, whose packets are not kept. 0: to be tried later. */
+/* Sends a lost packet on the message lane, whose packets are not retained. 0: retry later. */
 static int resend_there(struct cw_lanes *lanes, struct cw_retained *retained)
 {
     const ucs_status_t status = cw_lane_send_placed(lanes->ep->conn, retained->id, retained->header, retained->iov,
@@ -270,7 +270,7 @@ static int resend_there(struct cw_lanes *lanes, struct cw_retained *retained)
     return 1;
 }
 
-/* Sends a lost packet on a lane that seems to have room. 0: it has none. */
+/* Sends a lost packet on a lane that seems to have tx space. 0: it has none. */
 static int resend_on(struct cw_lanes *lanes, struct cw_conn *conn, struct cw_retained *retained)
 {
     if (conn == lanes->ep->conn) {
@@ -283,8 +283,8 @@ static int resend_on(struct cw_lanes *lanes, struct cw_conn *conn, struct cw_ret
     return 1;
 }
 
-/* A packet that the transport of an ended lane still holds is not sent again before that lane is closed, which calls
- * its completion. */
+/* A packet that the transport of an ended lane still owns is not sent again before that lane is closed, which calls its
+ * completion. */
 void cw_lanes_resend(struct cw_lanes *lanes)
 {
     struct ucp_ep *ep = lanes->ep;

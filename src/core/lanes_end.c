@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Counting on further lanes, and their end (core/lanes.h). Both sides count the bytes of placed packets that they sent
- * on a lane, and those that came whole, which they tell at once (TAKEN). The side on which a lane ends closes it and
- * tells both numbers on the message lane (END); the other side closes its end and answers with its own numbers. Packets
- * that did not come whole are sent again, and the place of a packet that came in part is given back. Impossible numbers
- * end the endpoint.
+ * on a lane, and those that arrived complete, which they report at once (TAKEN). The side on which a lane ends closes
+ * it and sends both numbers on the message lane (END); the other side closes its end and answers with its own numbers.
+ * Incomplete packets are sent again, and the place of a partially received packet is released. Invalid numbers end the
+ * endpoint.
  */
 #include "core/lanes.h"
 
@@ -40,9 +40,9 @@ int cw_lanes_placing(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, 
     return 1;
 }
 
-/* ---- telling ---- */
+/* ---- confirming ---- */
 
-/* 0: there is no room. The packet is sent before queued requests, because it belongs to none of them. */
+/* 0: no tx space. The packet is sent before queued requests, because it belongs to none of them. */
 static int tell(struct cw_lanes *lanes, struct cw_further_lane *lane, enum cw_wire_lane_kind kind)
 {
     const struct cw_wire_lane packet = {.kind = (uint8_t)kind,
@@ -68,13 +68,13 @@ static void tell_end(struct cw_lanes *lanes, struct cw_further_lane *lane)
 
 /* ---- the end of a lane ---- */
 
-/* Has the packets sent again that were sent on the lane and are not in their places at the peer. */
+/* Requeues the packets that were sent on the lane and are not in their places at the peer. */
 static void lose(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     cw_list_splice_tail(&lanes->lost, &lane->retained);
 }
 
-/* Ends the lane once both sides have closed it. 0: the peer's numbers are impossible. */
+/* Ends the lane once both sides have closed it. 0: the peer's numbers are invalid. */
 static int settle(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     struct ucp_ep *ep = lanes->ep;
@@ -101,7 +101,7 @@ static int settle(struct cw_lanes *lanes, struct cw_further_lane *lane)
     lanes->next_dial_ns = lane->retry_ns;
     lanes->rounds = 0;
     lane->generation++;
-    cw_ep_release_blocked_later(ep); /* the reap after that sends the lost packets again */
+    cw_ep_release_blocked_later(ep); /* the next reap sends the lost packets again */
     return 1;
 }
 
@@ -160,7 +160,7 @@ void cw_lanes_lost(struct cw_lanes *lanes, struct cw_further_lane *lane, const c
                 cw_iface_device(lane->conn->iface), why);
     }
     drop(lanes, lane);
-    cw_ep_release_blocked_later(ep); /* an access that waited for room of this lane takes another one */
+    cw_ep_release_blocked_later(ep); /* an access that waited for tx space of this lane uses another one */
     tell_end(lanes, lane);
     if (!settle(lanes, lane)) {
         impossible(lanes, lane);
@@ -168,8 +168,8 @@ void cw_lanes_lost(struct cw_lanes *lanes, struct cw_further_lane *lane, const c
     }
 }
 
-/* The peer's count is final, so the packets that it has taken end here: the last lane may end before this side can tell
- * its own count. 0: the count is impossible. */
+/* The peer's count is final, so the packets that it received end here: the last lane may end before this side can send
+ * its own count. 0: the count is invalid. */
 static int confirm_last(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     if (lane->peer_taken <= lane->confirmed) {
@@ -233,8 +233,8 @@ int cw_lanes_confirmed(struct cw_lanes *lanes, struct cw_further_lane *lane, uin
     return 1;
 }
 
-/* The packet is told at once, and so before all packets that follow from it: a peer that asks for more has thereby been
- * told of the last one. */
+/* The packet is confirmed at once, and so before all packets that follow from it: when the peer requests more, it
+ * already has the confirmation of the last one. */
 void cw_lanes_placed(struct ucp_ep *ep, const struct cw_conn *conn, const void *header, size_t length)
 {
     struct cw_further_lane *lane = cw_lanes_find(ep, conn);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Regions: their life from ucp_mem_map to ucp_mem_unmap, and accesses that peers ask for (core/mem.h). How memory is
+ * Regions: their life from ucp_mem_map to ucp_mem_unmap, and accesses that peers request (core/mem.h). How memory is
  * allocated and registered is in mem_map.c; memory of other processes is in mem_attach.c.
- * Invariants: a region is in table->regions, and its validity words hold its token, exactly while it is registered; a
- * pin is on the list of its region exactly while pin->mem is set; a region that was unmapped lives while it has pins or
- * is held.
+ *
+ * Invariants: a region is in table->regions, and its validity words contain its token, exactly while it is registered;
+ * a pin is on the list of its region exactly while pin->mem is set; an unmapped region lives while it has pins or
+ * holds.
  */
 #include "core/mem.h"
 
@@ -136,7 +137,7 @@ ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
     return UCS_OK;
 }
 
-/* After this no access with a key reaches the region. The table is locked. */
+/* After this no access with a key can reach the region. The table is locked. */
 static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
 {
     const struct cw_md_part part = cw_mem_part(&mem->key);
@@ -278,7 +279,7 @@ static CW_COLD ucs_status_t missing(const struct cw_mem_table *table, uint64_t t
     return UCS_ERR_INVALID_ADDR;
 }
 
-/* *mem_p is also set when the answer is UCS_ERR_UNSUPPORTED. */
+/* *mem_p is also set for UCS_ERR_UNSUPPORTED. */
 static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint64_t address, uint64_t length,
                          unsigned rights, struct ucp_mem **mem_p)
 {
@@ -340,7 +341,7 @@ ucs_status_t cw_mem_pin(struct ucp_context *context, uint64_t token, uint64_t ad
     return status;
 }
 
-/* Leaves the table, and ends the region if it is dead and nobody uses it any more. */
+/* Leaves the table, and frees the region if it is dead and unused. */
 static void leave_or_end(struct cw_mem_table *table, struct ucp_mem *mem)
 {
     const int over = mem != NULL && mem->dead && mem->holds == 0 && cw_list_empty(&mem->pins);
@@ -386,7 +387,7 @@ void cw_mem_release(struct ucp_mem *mem)
     leave_or_end(table, mem);
 }
 
-/* There are few regions that devices have registered, so a walk over the list is enough. */
+/* There are few device-registered regions, so a walk over the list is enough. */
 const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
                                          size_t length, struct cw_domain_range *region, struct ucp_mem **blocked_p)
 {
@@ -433,8 +434,7 @@ static void abandon_conn(struct cw_conn *conn)
     }
 }
 
-/* The program unmaps memory that a peer is using. The memory may soon hold other data, so the transfer ends
- * now. */
+/* The program unmaps memory that a peer is using. The memory may soon contain other data, so the transfer ends now. */
 static void abandon(struct ucp_ep *ep, const struct ucp_mem *mem)
 {
     if (ep->state != CW_EP_FAILED) {
@@ -450,8 +450,8 @@ static void abandon(struct ucp_ep *ep, const struct ucp_mem *mem)
 }
 
 /*
- * Takes away all pins whose worker can be entered. In the order of locks a worker comes before the table, so while the
- * table is locked this only tries to enter the worker; a pin keeps its worker from being destroyed, so the try is safe.
+ * Removes all pins whose worker can be entered. In the lock order a worker comes before the table, so while the table
+ * is locked this only tries to enter the worker; a pin keeps its worker from being destroyed, so the try is safe.
  */
 static void break_pins(struct ucp_context *context, struct ucp_mem *mem)
 {

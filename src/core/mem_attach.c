@@ -2,7 +2,7 @@
 /*
  * Memory that other processes (or other contexts of this process) allocated and that is mapped here: one mapping for
  * all keys to a region. A key is untrusted until the memory that it names has confirmed it; memory that does not
- * confirm it counts as unreachable, without a log line, and the owner is asked by packets instead.
+ * confirm it counts as unreachable, without a log line, and the target serves the accesses by packets instead.
  */
 #include <stdlib.h>
 
@@ -57,8 +57,8 @@ static void mapping_free(struct cw_mapping *mapping)
     free(mapping);
 }
 
-/* The system is asked while the table is unlocked, because threads that answer the peers of their own regions wait for
- * the lock. */
+/* The system calls run while the table is unlocked, because threads that serve accesses of peers to their own regions
+ * wait for the lock. */
 ucs_status_t cw_mapping_get(struct ucp_context *context, const struct cw_key *key, struct cw_mapping **mapping_p)
 {
     struct cw_mem_table *table = context->memory;
@@ -123,7 +123,7 @@ void cw_mapping_free_all(struct cw_mem_table *table)
     }
 }
 
-/* Whether the keys are equal in all fields, also in the place of the memory. */
+/* Whether the keys are equal in all fields, including the location of the memory. */
 static int is_same_key(const struct cw_key *first, const struct cw_key *second)
 {
     return names_the_same(first, second) && first->validity == second->validity && first->flags == second->flags &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Handles and key parts of a region for devices: one of each for every domain of the context, made with the region. A
- * domain that does not take the memory has neither; its peers reach the memory by packets.
+ * domain that does not accept the memory has neither; its peers access the memory by packets.
  */
 #include <stdlib.h>
 
@@ -12,9 +12,9 @@
 #include "mem/cache.h"
 #include "mem/device.h"
 
-/* The devices' share of a region; NULL: no domain took it. Constant until the region ends. */
+/* The devices' share of a region; NULL: no domain registered it. Constant until the region ends. */
 struct cw_mem_device {
-    struct cw_memh *handles[CW_DOMAIN_MAX]; /* by the number of the domain, less 1 */
+    struct cw_memh *handles[CW_DOMAIN_MAX]; /* by number of the domain, less 1 */
     size_t parts_length;
     uint8_t parts[CW_KEY_PARTS_MAX];
 };
@@ -25,7 +25,7 @@ static unsigned wanted_rights(const struct ucp_mem *mem)
 
     rights |= (mem->key.rights & CW_KEY_READ) ? CW_RIGHT_REMOTE_READ : 0u;
     rights |= (mem->key.rights & CW_KEY_WRITE) ? CW_RIGHT_REMOTE_WRITE : 0u;
-    /* Atomic operations on memory of a GPU are refused, whoever would carry them out. */
+    /* Atomic operations on GPU memory are rejected, whoever would carry them out. */
     return (mem->key.rights == (CW_KEY_READ | CW_KEY_WRITE) && mem->memory_type == UCS_MEMORY_TYPE_HOST)
                ? rights | CW_RIGHT_REMOTE_ATOMIC
                : rights;

@@ -2,7 +2,7 @@
 /*
  * How memory becomes a region: memory of the program, memory allocated here by the first method of UCX_ALLOC_PRIO that
  * works, or memory imported from another process. Also the further calls on a region: advice, an exported handle, a
- * text. A call that lacks a parameter is reported in the log here.
+ * text. A call that lacks a parameter is logged here.
  */
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 
 #define HUGE_WORTH ((size_t)16 << 20) /* from this length on the trailer's huge page is a small part of the memory */
 
-/* An exported handle has these bytes, then the key. */
+/* An exported handle consists of these bytes, then the key. */
 static const uint8_t export_magic[4] = {'C', 'X', 2, 0};
 
 /* ---- allocating ---- */
@@ -110,7 +110,7 @@ static struct order read_params(struct ucp_context *context, const ucp_mem_map_p
 {
     const uint64_t mask = params->field_mask;
     struct order order = {.rights = CW_KEY_READ | CW_KEY_WRITE, .memory_type = UCS_MEMORY_TYPE_UNKNOWN};
-    const uint64_t types = cw_context_memory_types(context); /* a driver may have been loaded since the last look */
+    const uint64_t types = cw_context_memory_types(context); /* a driver may have been loaded since the last query */
 
     order.has_length = (mask & UCP_MEM_MAP_PARAM_FIELD_LENGTH) != 0;
     order.has_exported = (mask & UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER) != 0;
@@ -340,7 +340,7 @@ static int read_spec(const char *spec, size_t *size_p, ucs_memory_type_t *type_p
     *type_p = UCS_MEMORY_TYPE_HOST;
     snprintf(size, sizeof(size), "%.*s", (int)((comma == NULL) ? strlen(spec) : (size_t)(comma - spec)), spec);
     if (!cw_number_read_memunits(size, size_p) || *size_p >= SIZE_MAX - 1) {
-        return 0; /* the greatest values stand for inf and auto */
+        return 0; /* the greatest values represent inf and auto */
     }
     for (type = 0; comma != NULL && strcmp(comma + 1, cw_words_memory_type[type]) != 0; type++) {
         if (cw_words_memory_type[type + 1] == NULL) {

@@ -6,7 +6,7 @@
 
 #include "core/mem.h"
 
-/* The rights for which registrations are kept; a request with any other right gets a registration of its own. */
+/* The rights for which registrations are cached; a request with any other right gets a registration of its own. */
 #define RETAINED (unsigned)(CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_READ)
 
 int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
@@ -20,7 +20,7 @@ int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domai
     return use->memh != NULL;
 }
 
-/* NULL: no registrations are kept for this domain. */
+/* NULL: no registrations are cached for this domain. */
 static struct cw_cache *cache_of(const struct ucp_context *context, const struct cw_domain *domain)
 {
     return context->caches[domain->number - 1];
@@ -59,7 +59,7 @@ static ucs_status_t begin_own(struct ucp_context *context, struct cw_domain *dom
     return UCS_OK;
 }
 
-/* NO_MEMORY: nothing can be kept now; a registration for this request alone may be had. */
+/* NO_MEMORY: nothing can be cached now; a registration for this request alone may succeed. */
 static ucs_status_t begin_of_device(struct ucp_context *context, struct cw_domain *domain,
                                     const struct cw_mem_part *part, unsigned rights, struct cw_mem_use *use)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers a process that asks for the queues of a worker. Asking by a lock leaves the memory of the counters sealed,
- * and a process that is killed while it asks leaves nothing behind.
+ * Answers a process that requests the queues of a worker. A lock as the request leaves the memory of the counters
+ * sealed, and a process that is killed meanwhile leaves nothing behind.
  */
 #include "core/queues.h"
 
@@ -9,8 +9,8 @@
 #include "os/memory.h"
 #include "os/shm.h"
 
-#define LOOK_MOMENTS  8u                     /* between two system calls that look for the lock */
-#define ANSWER_LASTS  UINT64_C(1000000000)   /* ns; a later process that asks gets an answer of its own */
+#define LOOK_MOMENTS  8u                     /* between two system calls that check the lock */
+#define ANSWER_LASTS  UINT64_C(1000000000)   /* ns; a process that requests later gets an answer of its own */
 
 static void hide(struct ucp_worker *worker)
 {

@@ -29,7 +29,7 @@ void cw_request_pool_init(struct cw_request_pool *pool, size_t user_size)
 {
     *pool = (struct cw_request_pool){0};
     user_size = (user_size > MAX_USER_SIZE) ? MAX_USER_SIZE : user_size;
-    /* 8 spare bytes: some bindings store a status through the handle without having asked for room */
+    /* 8 spare bytes: some bindings store a status through the handle without having requested user space */
     pool->object_size = (CW_REQUEST_SIZE + ((user_size < 8) ? 8 : user_size) + 15) & ~(size_t)15;
     pool->chunk_objects = FIRST_CHUNK_OBJECTS;
 }
@@ -53,7 +53,7 @@ void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_cont
     pool->num_objects = 0;
 }
 
-/* Makes room in the array for this many objects, none of which is free. */
+/* Grows the array to this many objects, none of which is free. */
 static int make_space(struct cw_request_pool *pool, size_t num_objects)
 {
     struct cw_request **bottom = (num_objects > SIZE_MAX / sizeof(*bottom)) ? NULL :
@@ -100,7 +100,7 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
     return 1;
 }
 
-/* Brings a request into the state that the pool demands. */
+/* Brings a request into the state that the pool requires. */
 static inline void make_clean(struct cw_request *request)
 {
     cw_list_init(&request->link);

@@ -9,8 +9,8 @@
 
 #include "core/lane_access.h"
 
-/* The reference packs zeros for memory that none of its devices reaches: all of the peer's memory, by packets without a
- * token. Open MPI 4.1 unpacks zeros for the last byte of a region of a dynamic window. */
+/* UCX packs zeros for memory that none of its devices can access: all of the peer's memory, by packets without a token.
+ * Open MPI 4.1 unpacks zeros for the last byte of a region of a dynamic window. */
 static int is_zeros(const uint8_t *bytes)
 {
     unsigned i;
@@ -54,9 +54,9 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, int 
     if (parts.length > 0) {
         memcpy(rkey->retained + 1, parts.bytes, parts.length);
     }
-    if (key.token != 0 && key.executor == 0 && /* else a device of the owner makes its atomic operations */
+    if (key.token != 0 && key.executor == 0 && /* else a device of the target executes its atomic operations */
         cw_mem_attach(context, &key, &local, &rkey->validity, &rkey->mapping) != UCS_OK) {
-        local = NULL; /* copies or packets reach the memory then */
+        local = NULL; /* copies or packets then access the memory */
     }
     cw_rkey_set_local(rkey, local);
     *rkey_p = rkey;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UCX_SINGLE_NET_DEVICE: which network devices of a context are left.
+ * UCX_SINGLE_NET_DEVICE: which network devices of a context remain.
  */
 #include "core/context.h"
 

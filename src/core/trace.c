@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ring of events (core/trace.h), and the tables of functions that see packets between a transport and the core:
+ * The ring of events (core/trace.h), and the tables of functions that record packets between a transport and the core:
  * each calls the transport's own function or upcall.
  */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker: creation and destruction in a fixed order, progress, and the sleep protocol (spec section 6).
+ * The worker: creation and destruction in a fixed order, progress, and the sleep protocol.
  */
 #include "core/lane_copies.h"
 #include "core/worker.h"
@@ -20,20 +20,19 @@
 #include "transport/registry.h"
 #include "wire/packet.h"
 
-/* Descriptors are looked at when the worker is idle for a while, and in one of this many busy rounds: a system call in
+/* Descriptors are polled when the worker is idle for a while, and in one of this many busy rounds: a system call in
  * each round would add to the latency of shared memory (docs/why/progress.md). */
 #define BUSY_ROUNDS_PER_POLL 128u
-/* Packets taken from an inbox in one round, and the rounds with packets after which the other interfaces are looked
- * at. */
+/* Packets taken from an inbox in one round, and the rounds with packets after which the other interfaces are polled. */
 #define TAKES_PER_ROUND   15u /* and the first one */
 #define ROUNDS_PER_IFACES 16u
 _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter is one of the former");
 /* While idle rounds are short, one in this many reads the clock. */
 #define ROUNDS_PER_CLOCK  4u
-/* How soon an idle worker polls its descriptors again. While packets come by other ways, polling takes at most one part
- * in BUSY_SHARE of its time. Otherwise it waits one part in QUIET_SHARE of the time since the last event of a
- * descriptor. LATEST_POLL bounds both: where a system call is dear, a poll before each answer of a device would delay
- * all of them. */
+/* The interval after which an idle worker polls its descriptors again. While packets arrive on other paths, polling
+ * takes at most one part in BUSY_SHARE of its time. Otherwise the interval is one part in QUIET_SHARE of the time since
+ * the last event of a descriptor. LATEST_POLL bounds both: where a system call is slow, a poll before each answer of a
+ * device would delay all of them. */
 #define BUSY_SHARE        16u
 #define QUIET_SHARE       8u
 #define LATEST_POLL       (4 * (uint64_t)CW_CLOCK_TICKS_SHORT)
@@ -43,7 +42,7 @@ _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter
 #define EVENTS_DEFAULT                                                                                               \
     (UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX)
 
-/* A processor needs no alignment beyond a page, and each message of a peer would need memory with it. */
+/* A processor needs no alignment beyond a page, and each message of a peer would need memory for it. */
 static int is_alignment(size_t bytes)
 {
     if (bytes == 0 || (bytes & (bytes - 1)) != 0 || bytes > cw_memory_page()) {
@@ -54,7 +53,7 @@ static int is_alignment(size_t bytes)
     return 1;
 }
 
-/* A program that names its own event descriptor would wait there for events, which never come. */
+/* A program that passes its own event descriptor would wait there for events that never come. */
 static int is_event_fd(const ucp_worker_params_t *params)
 {
     if ((params->field_mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) && params->event_fd < 0) {
@@ -180,8 +179,8 @@ static unsigned num_served(const struct ucp_context *context, unsigned first)
     return next - first;
 }
 
-/* Opens the interfaces. An interface that cannot be opened is left out, as long as another one works. But if an
- * interface lacks a protection that the settings demand, the worker is not made. */
+/* Opens the interfaces. An interface that cannot be opened is omitted, as long as another one works. But if an
+ * interface lacks a protection that the settings require, creation fails. */
 static ucs_status_t open_ifaces(struct ucp_worker *worker)
 {
     const struct ucp_context *context = worker->context;
@@ -237,7 +236,7 @@ static void free_peers(struct ucp_worker *worker)
     }
 }
 
-/* Releases everything that creation has taken, in reverse order; also for a worker that is made in part. */
+/* Releases everything that creation has allocated, in reverse order; also for a partially created worker. */
 static void release(struct ucp_worker *worker)
 {
     struct ucp_context *context = worker->context;
@@ -269,7 +268,7 @@ static void release(struct ucp_worker *worker)
     cw_context_drop(context);
 }
 
-/* Chooses the inbox. Traced packets come by the transport instead. */
+/* Chooses the inbox. Traced packets use the transport instead. */
 static void find_inbox(struct ucp_worker *worker)
 {
     unsigned i;
@@ -380,7 +379,7 @@ void cw_worker_free(struct ucp_worker *worker)
 {
     size_t leaked;
 
-    worker->progress_depth++; /* callbacks that call progress must not find a worker that is destroyed in part */
+    worker->progress_depth++; /* callbacks that call progress must not find a partially destroyed worker */
     while (!cw_list_empty(&worker->eps)) {
         say_goodbye(cw_list_head(&worker->eps, struct ucp_ep, link));
         cw_ep_destroy(cw_list_head(&worker->eps, struct ucp_ep, link));
@@ -416,7 +415,7 @@ static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
     return count + cw_poller_dispatch(worker->poller);
 }
 
-/* Looks whether another thread wants this processor; called in an idle round that reads the clock. */
+/* Detects whether another thread needs this processor; called in an idle round that reads the clock. */
 static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
 {
     const uint64_t busy = worker->round - worker->idle_rounds;
@@ -542,7 +541,7 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     return count;
 }
 
-/* Hands up one packet. Its bytes stay unchanged until the producer is told. To be followed by cw_rx_next. */
+/* Delivers one packet. Its bytes stay unchanged until cw_rx_next notifies the producer, which must follow. */
 static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen)
 {
     const void *data = cw_rx_take(inbox, seen);
@@ -562,7 +561,7 @@ static CW_NOINLINE unsigned take_more(const struct ucp_worker *worker, struct cw
     return count;
 }
 
-/* Called in some rounds while the inbox has packets: looks at the other interfaces. */
+/* Called in some rounds while the inbox has packets: polls the other interfaces. */
 static CW_NOINLINE unsigned look_around(struct ucp_worker *worker, unsigned count)
 {
     unsigned i;

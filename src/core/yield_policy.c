@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No call tells whether another thread wants this processor, so a yield finds it out: it returns at once if there is
+ * No call reports whether another thread needs this processor, so a yield finds it out: it returns at once if there is
  * none. A yield that takes a little while let a thread run that yielded in its turn, as a thread does that fills or
  * empties a ring: then more yields pay. A yield that takes long let a thread run that only computes; a thread that
  * yielded to it each time would hardly run at all.
@@ -61,8 +61,8 @@ void cw_worker_yield(struct ucp_worker *worker)
     cw_worker_leave(worker);
 }
 
-/* Whether this worker yields. Without a setting only a worker that threads share does: processes that outnumber
- * processors wait in another way (docs/why/threads.md). */
+/* Whether this worker yields. Without a setting only a worker shared by threads does: processes that outnumber
+ * processors wait differently (docs/why/threads.md). */
 static int gives_way(const struct ucp_worker *worker)
 {
     const int setting = worker->context->config->progress_yield;
