@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slots of a message lane that outlives its connection: taking packets, giving them to the carrier, and freeing
+ * The slots of a message lane that outlives its connection: accepting packets, passing them to the carrier, and freeing
  * those that the peer has confirmed.
  */
 #include "core/failover/failover.h"
@@ -12,9 +12,10 @@
 #include "os/clock.h"
 #include "proto/protocol.h"
 
-#define MAX_BYTES  (UINT64_C(1) << 20) /* of packets that the peer has not confirmed; beyond it the lane has no room */
+#define MAX_BYTES  (UINT64_C(1) << 20) /* of packets that the peer has not confirmed; beyond it the lane has no tx
+                                          space */
 #define MAX_PLACED (512u << 10)
-#define MAX_UNTOLD 64u /* packets that are handled before the peer is told within a round of progress */
+#define MAX_UNTOLD 64u /* packets handled before the peer is notified within a round of progress */
 
 /* The interface of such lanes whose carrier belongs to one interface of the worker. */
 struct cw_failover_iface {
@@ -36,7 +37,7 @@ static struct cw_failover *failover_of(struct cw_conn *conn)
     return cw_container_of(conn, struct cw_failover, conn);
 }
 
-/* 0: the carrier has no room, or has ended. */
+/* 0: the carrier has no tx space, or has ended. */
 static int send_copy(const struct cw_failover *failover, const struct cw_failover_packet *packet)
 {
     return cw_lane_send_packet(failover->carrier, packet->id, packet->bytes, packet->length) == UCS_OK;
@@ -280,7 +281,7 @@ static void run_flushes(struct cw_failover *failover)
         status = flush_start(failover, flush);
         if (status == UCS_OK) {
             flush_done(&flush->own, UCS_OK);
-        } else if (status != UCS_INPROGRESS) { /* there is no room, or the carrier has ended */
+        } else if (status != UCS_INPROGRESS) { /* no tx space, or the carrier has ended */
             cw_list_add_head(&failover->flushes, &flush->link);
             return;
         }
@@ -377,7 +378,7 @@ static const struct cw_transport_connect connect_slots = {
     .abandon = failover_abandon,
 };
 
-/* No worker lists such an interface, so nobody dials by it, and it makes no progress. */
+/* No worker lists such an interface, so nobody dials with it, and it makes no progress. */
 const struct cw_transport cw_failover_transport = {
     .name = "failover",
     .device_class = CW_DEVICE_NET,
@@ -436,7 +437,7 @@ static struct cw_failover_iface *iface_new(const struct ucp_worker *worker, cons
     return made;
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static struct cw_iface *iface_for(struct ucp_worker *worker, const struct cw_iface *real)
 {
     unsigned i;
@@ -506,7 +507,7 @@ int cw_failover_tell(struct cw_failover *failover, struct cw_conn *conn, enum cw
     return cw_lane_send_packet(conn, CW_PACKET_MOVE, &move, sizeof(move)) != CW_AGAIN;
 }
 
-/* 0: there is no room. */
+/* 0: no tx space. */
 static int confirm(struct cw_failover *failover)
 {
     if (failover->carrier != NULL && !failover->owes_here && failover->told != failover->handled) {
@@ -524,7 +525,7 @@ ucs_status_t cw_failover_on_counted(struct cw_failover *failover, const struct c
     struct ucp_ep *ep = failover->ep;
 
     if (conn != failover->carrier) {
-        return UCS_OK; /* it comes again by the next carrier */
+        return UCS_OK; /* the next carrier delivers it again */
     }
     failover->handled++;
     if (failover->handled - failover->told >= MAX_UNTOLD) {
@@ -561,7 +562,7 @@ void cw_failover_reap(struct ucp_ep *ep)
     }
     (void)confirm(failover);
     send_unsent(failover);
-    run_flushes(failover); /* those of a carrier that was closed */
+    run_flushes(failover); /* those of a closed carrier */
     if (ep->lanes == NULL && !ep->conn->lanes_asked && !ep->conn->dialled) {
         cw_lanes_want(ep);
     }

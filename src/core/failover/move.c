@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The move of a message lane to another carrier, and its silence: if nothing is confirmed for a while, or the carrier
- * does not answer, this side asks on the further lanes. A peer that answers twice, and has handled nothing in between,
- * shows that the carrier is cut. Impossible numbers end the endpoint.
+ * does not answer, this side probes the further lanes. A peer that answers twice, and has handled nothing in between,
+ * shows that the carrier is cut. Invalid numbers end the endpoint.
  */
 #include "core/failover/failover.h"
 
@@ -14,7 +14,7 @@
 
 #define SILENT_NS   UINT64_C(300000000)
 #define ANSWER_NS   UINT64_C(300000000)  /* after this time without TAKEN the next further lane is tried */
-#define REPAIR_NS   UINT64_C(1000000000) /* time between looks for lanes that are to be opened again */
+#define REPAIR_NS   UINT64_C(1000000000) /* interval between checks for lanes to be reopened */
 #define MAX_ANSWERS 2u
 #define MAX_STRIKES 3u
 
@@ -42,7 +42,7 @@ static void suspect(struct cw_failover *failover, const struct cw_further_lane *
     }
 }
 
-/* Tells or asks something on a further lane that may be cut. 0: the lane has no room. */
+/* Sends a report or a probe on a further lane that may be cut. 0: the lane has no tx space. */
 static int tell_on(struct cw_failover *failover, const struct cw_further_lane *lane, enum cw_wire_move_kind kind)
 {
     suspect(failover, lane);
@@ -55,7 +55,7 @@ void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane)
 
     if (failover != NULL && cw_list_empty(&lane->retained)) {
         if (lane->conn == failover->carrier && cw_list_empty(&failover->packets)) {
-            failover->moved_ns = cw_clock_ns(); /* it owes nothing but room, from now on */
+            failover->moved_ns = cw_clock_ns(); /* from now on only tx space is missing */
         }
         suspect(failover, lane);
         look_at(failover, cw_clock_ns() + CW_FAILOVER_LOOK_NS);
@@ -64,7 +64,8 @@ void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane)
 
 /* ---- moving ---- */
 
-/* A peer that has closed its endpoint keeps its lanes until it has handled our CLOSE, and so everything before that. */
+/* A peer that has closed its endpoint retains its lanes until it has handled our CLOSE, and so everything before
+ * that. */
 static void no_lane(struct cw_failover *failover)
 {
     if (failover->ep->closes == (CW_CLOSE_SENT | CW_CLOSE_CAME)) {
@@ -73,7 +74,7 @@ static void no_lane(struct cw_failover *failover)
     cw_ep_fail(failover->ep, failover->status);
 }
 
-/* Offers the next further lane to the peer, first of all the one on which it was heard. */
+/* Offers the next further lane to the peer, starting with the one on which the peer was last received. */
 static void try_next(struct cw_failover *failover)
 {
     struct ucp_ep *ep = failover->ep;
@@ -127,7 +128,7 @@ static void seek(struct cw_failover *failover)
     look_at(failover, failover->asked_ns + CW_FAILOVER_LOOK_NS);
 }
 
-/* The carrier is left; nothing that still comes by it is handled. */
+/* The carrier is left; packets that still arrive on it are ignored. */
 static void begin(struct cw_failover *failover, ucs_status_t status)
 {
     failover->carrier = NULL;
@@ -146,7 +147,7 @@ static void begin(struct cw_failover *failover, ucs_status_t status)
     seek(failover);
 }
 
-/* Closes the first connection by the next reap. */
+/* Closes the first connection in the next reap. */
 static void leave_first(struct cw_failover *failover, const char *why)
 {
     struct ucp_ep *ep = failover->ep;
@@ -273,13 +274,13 @@ static ucs_status_t on_taken(struct cw_failover *failover, struct cw_conn *conn,
     if (failover->owes_here || !take_count(failover, move->handled, 1)) {
         return UCS_ERR_IO_ERROR;
     }
-    failover->told = failover->handled; /* HERE told it */
+    failover->told = failover->handled; /* HERE contained it */
     is_carried(failover, conn);
     cw_failover_pump(failover);
     return UCS_OK;
 }
 
-/* Leaves a carrier by which nothing gets through. */
+/* Leaves a carrier that delivers nothing. */
 static void is_silent(struct cw_failover *failover)
 {
     static const char why[] = "nothing comes through any more";
@@ -324,7 +325,7 @@ static void on_alive_carrier(struct cw_failover *failover)
     }
 }
 
-/* No room comes from a lane that is cut, even if an answer from before the cut has cleared it of doubt. */
+/* A cut lane gets no tx space, even if an answer from before the cut has cleared it of doubt. */
 static int is_stuck(const struct cw_further_lane *lane)
 {
     return lane->full && cw_list_empty(&lane->retained);
@@ -337,7 +338,7 @@ static int carrier_is_stuck(const struct cw_failover *failover)
     return lane != NULL && is_stuck(lane);
 }
 
-/* Whether the carrier may be cut: it owes a confirmation, answers, or room. */
+/* Whether the carrier may be cut: a confirmation, an answer, or tx space is missing. */
 static int owes_sign(const struct cw_failover *failover)
 {
     return !cw_list_empty(&failover->packets) || failover->unanswered == MAX_STRIKES || carrier_is_stuck(failover);
@@ -348,7 +349,7 @@ static ucs_status_t on_alive(struct cw_failover *failover, const struct cw_conn 
     const uint64_t before = failover->acked;
 
     if (move->generation != failover->generation || failover->carrier == NULL || move->handled < before) {
-        return UCS_OK; /* it is older than what the carrier told */
+        return UCS_OK; /* it is older than what the carrier reported */
     }
     if (!take_count(failover, move->handled, 0)) {
         return UCS_ERR_IO_ERROR;
@@ -379,7 +380,7 @@ static ucs_status_t on_handled(struct cw_failover *failover, const struct cw_con
         return UCS_OK;
     }
     if (move->handled < failover->acked) {
-        return UCS_OK; /* an answer to a probe has told more already */
+        return UCS_OK; /* an answer to a probe has reported more already */
     }
     if (!take_count(failover, move->handled, 0)) {
         return UCS_ERR_IO_ERROR;
@@ -458,7 +459,7 @@ static void probe(struct cw_failover *failover, uint64_t now_ns)
     }
 }
 
-/* Compares the lanes that are doubtful with the carrier. */
+/* Compares the doubtful lanes with the carrier. */
 static void doubt(struct cw_failover *failover)
 {
     struct cw_further_lane *lane;
@@ -483,7 +484,7 @@ static void doubt(struct cw_failover *failover)
     }
 }
 
-/* Has lanes that were lost opened again. */
+/* Has lost lanes reopened. */
 static void repair(struct cw_failover *failover)
 {
     struct ucp_ep *ep = failover->ep;
