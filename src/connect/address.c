@@ -32,7 +32,7 @@ static void tell_left_out(const struct ucp_worker *worker, struct cw_iface *ifac
     }
 }
 
-/* The best interfaces come first, so that the others are left out if there is no room for all. */
+/* The best interfaces come first, so that the others are omitted if the address is full. */
 size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, uint8_t *buffer)
 {
     struct cw_address_writer writer;

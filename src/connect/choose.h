@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of the interface that serves a peer: a pure function of plain numbers.
+ * The choice of the interface that serves a peer: a pure function of numbers.
  */
 #ifndef CW_CONNECT_CHOOSE_H
 #define CW_CONNECT_CHOOSE_H
@@ -10,11 +10,11 @@ struct cw_plan_candidate {
     double bandwidth_bps;
 };
 
-/* The number that makes one candidate better than another. */
+/* The figures by which candidates are compared. */
 enum cw_plan_number { CW_PLAN_LATENCY, CW_PLAN_BANDWIDTH, CW_PLAN_PLACE };
 
 /* Whether `a` is better than `b`, which stands behind it in the list: so `a` wins if both are equal. *by (may be NULL)
- * is the number that decides. */
+ * is the figure that decides. */
 int cw_plan_is_better(const struct cw_plan_candidate *a, const struct cw_plan_candidate *b, enum cw_plan_number *by);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The choice of connect/choose_lanes.h. The next lane goes where the fewest lanes use our interface, then where the
- * fewest use the peer's; an interface with several ways counts as several. A path that is slower than the best by more
- * than UCX_MULTI_LANE_MAX_RATIO gets no lane: its share of a message would not be worth the connection.
+ * fewest use the peer's; an interface with several routes counts as several. A path that is slower than the best by
+ * more than UCX_MULTI_LANE_MAX_RATIO gets no lane: its share of a message would not be worth the connection.
  */
 #include "connect/choose_lanes.h"
 
@@ -24,7 +24,7 @@ static double best_bandwidth(const struct cw_plan_path *paths, unsigned count)
     return best_bps;
 }
 
-/* How many of the chosen lanes use an interface of ours (`ours`) or an entry of the peer's, per way of the path. */
+/* How many of the chosen lanes use an interface of ours (`ours`) or an entry of the peer's, per route of the path. */
 static double load_of(const struct cw_plan_path *paths, const struct cw_plan_path *path,
                       const struct cw_plan_lane *lanes, unsigned count, int ours)
 {

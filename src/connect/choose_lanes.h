@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The choice of the further lanes of an endpoint: a pure function of the paths between both sides' interfaces, and of
- * how many lanes the settings want.
+ * the number of lanes that the settings allow.
  */
 #ifndef CW_CONNECT_CHOOSE_LANES_H
 #define CW_CONNECT_CHOOSE_LANES_H
@@ -13,25 +13,25 @@ struct cw_plan_path {
     double bandwidth_bps;
     unsigned iface;       /* which of ours, */
     unsigned entry;       /* and which of the peer's */
-    unsigned ways;        /* connections that are faster together than one of them; 0: further connections gain
-                           * nothing */
+    unsigned ways;        /* number of connections that are faster together than one of them; 0: further connections
+                             gain nothing */
     uint8_t carries_bulk; /* places payloads in order with other packets */
 };
 
 struct cw_plan_lane {
     unsigned path;   /* index */
-    unsigned way;    /* index among the ways of the path */
+    unsigned way;    /* index among the routes of the path */
     const char *why; /* the reason, for info texts */
 };
 
 struct cw_plan_lane_limits {
     unsigned wanted;
     double max_ratio;  /* a lane is chosen only if the best bandwidth is at most this many times its own */
-    double path_ratio; /* bandwidth of one more connection by a way that already has a lane, as a part of the first
-                        * one's */
+    double path_ratio; /* bandwidth of one more connection on a route that already has a lane, as a fraction of the
+                          first one's */
 };
 
-/* Fills `lanes`, at most `wanted` of them, and returns how many there are. The first ones are the best. */
+/* Fills `lanes`, at most `wanted` of them, and returns their number. The first ones are the best. */
 unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, const struct cw_plan_lane_limits *limits,
                        struct cw_plan_lane *lanes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client's side of connect/cm.h: an endpoint dials a listener by TCP. If another transport reaches the server's
- * worker as well, the endpoint then dials that one and changes to it.
+ * The client's side of connect/cm.h: an endpoint dials a listener by TCP. If another transport also reaches the
+ * server's worker, the endpoint then dials that one and changes to it.
  */
 #include "connect/cm.h"
 
@@ -101,7 +101,7 @@ ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *para
 
 /* ---- after the server's answer ---- */
 
-/* Starts to change to another connection, by the next path to the server that was not tried yet. 0: there is none. */
+/* Starts to change to another connection, by the next untried path to the server. 0: there is none. */
 static int move(struct ucp_ep *ep)
 {
     struct cw_conn *met = ep->conn;
@@ -132,10 +132,10 @@ static int move(struct ucp_ep *ep)
     return 0;
 }
 
-/* Keeps the connection by which client and server met. */
+/* Keeps the connection on which client and server met. */
 static void stay(struct ucp_ep *ep)
 {
-    /* nothing was sent on it, so there is room */
+    /* nothing was sent on it, so there is tx space */
     ucs_status_t status = cw_lane_send_header(ep->conn, CW_PACKET_STAY, 0);
 
     if (status == UCS_OK) {
@@ -187,7 +187,7 @@ static void moved(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status)
     cw_ep_opened(ep, conn);
 }
 
-/* NULL: there is no address, or no memory; the endpoint then has no further lanes. */
+/* NULL: no address, or out of memory; the endpoint then has no further lanes. */
 static uint8_t *copy_of(const struct cw_address *address)
 {
     uint8_t *copy = (address->length == 0) ? NULL : malloc(address->length);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints by socket address, and the listeners that they are made at (docs/change/client-server.md). Worker entered,
- * unless said otherwise.
+ * Endpoints by socket address, and the listeners at which they are created (docs/change/client-server.md). Worker
+ * entered, unless stated otherwise.
  */
 #ifndef CW_CONNECT_CM_H
 #define CW_CONNECT_CM_H
@@ -20,33 +20,33 @@ struct ucp_listener {
     ucp_listener_conn_handler_t handler;
 };
 
-/* Belongs to the program; touched by one thread at a time, with no worker entered. The ends of its listener and of that
- * listener's worker touch it under the context's requests_lock. */
+/* Belongs to the program; accessed by one thread at a time, with no worker entered. The ends of its listener and of
+ * that listener's worker access it under the context's requests_lock. */
 struct ucp_conn_request {
     struct cw_list link;              /* context->conn_requests, until the program answers; first */
     struct ucp_context *context;
     struct ucp_worker *worker;        /* of the listener */
     const struct ucp_listener *listener; /* NULL: it is gone */
-    struct cw_conn *conn;             /* belongs to no worker until the program answers; NULL: refused, as `worker`
-                                       * ended */
-    const struct cw_transport_cm *cm; /* of the interface where the request came, which may be gone */
+    struct cw_conn *conn;             /* belongs to no worker until the program answers; NULL: rejected, as `worker`
+                                         ended */
+    const struct cw_transport_cm *cm; /* of the interface that received the request, which may be gone */
     struct cw_cm_request asked;
     struct cw_net_address client;
 };
 
-/* Reads the socket address that a program gave for `whose`. UCS_ERR_INVALID_PARAM, with a sentence in the log, if it is
- * no internet address or is shorter than one. */
+/* Reads the socket address that a program passed for `whose`. UCS_ERR_INVALID_PARAM, with a log line, if it is no
+ * internet address or is shorter than one. */
 ucs_status_t cw_cm_address(const ucs_sock_addr_t *given, const char *whose, struct cw_net_address *address);
 
 ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
                                 struct ucp_listener **listener_p);
 void cw_listener_destroy(struct ucp_listener *listener);
-/* Both calls use up the request, whatever they return. */
+/* Both calls consume the request, whatever they return. */
 ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
                                const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_cm_verdict answer);
-/* The worker ends: refuses the clients of its listeners that the program has not answered. Their requests stay the
- * program's, which can do no more than give them up by either of the calls above. */
+/* The worker ends: rejects the clients of its listeners that the program has not answered. Their requests stay the
+ * program's, which can only release them by either of the calls above. */
 void cw_requests_end(struct ucp_worker *worker);
 
 /* ucp_ep_create with UCP_EP_PARAMS_FLAGS_CLIENT_SERVER. */

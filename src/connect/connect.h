@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connecting to a peer: the worker's own address, and wireup of endpoints. Called by the functions of the API and,
- * through the upcall table, by transports; worker entered.
+ * Connecting to a peer: the worker's own address, and wireup of endpoints. Worker entered.
  */
 #ifndef CW_CONNECT_CONNECT_H
 #define CW_CONNECT_CONNECT_H
@@ -12,26 +11,25 @@
 enum cw_address_part {
     CW_ADDRESS_ALL,
     CW_ADDRESS_NET,     /* network transports only */
-    CW_ADDRESS_TO_MOVE  /* without the transport by which client and server meet: for the change of a client to a faster
-                         * transport, where not all entries have room */
+    CW_ADDRESS_TO_MOVE  /* without the transport on which client and server meet: for the change of a client to a faster
+                           transport, where not all entries fit */
 };
 
 /* Writes the worker's address to CW_ADDRESS_MAX bytes; returns its length. */
 size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, uint8_t *buffer);
 
-/* The same with what the device of that name contributes alone; 0: nothing. */
+/* The same, restricted to what the device of that name contributes; 0: nothing. */
 size_t cw_worker_device_address(struct ucp_worker *worker, enum cw_address_part part, const char *device,
                                 uint8_t *buffer);
 
-/* UCS_OK when some interface can dial it; else UCS_ERR_UNREACHABLE with the reasons in the log. No system
- * call. */
+/* UCS_OK if some interface can dial it; else UCS_ERR_UNREACHABLE, with the reasons in the log. No system call. */
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);
 
 /* ucp_ep_create with a worker address, which is checked as above. */
 ucs_status_t cw_wireup_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
-/* Starts to connect an idle endpoint by the best path (connect/path.h) that was not tried yet. The transport reports
- * the result by upcalls. */
+/* Starts to connect an idle endpoint by the best untried path (connect/path.h). The transport reports the result by
+ * upcalls. */
 ucs_status_t cw_wireup_connect(struct ucp_ep *ep);
 
 /* Upcalls of transports, see transport/transport.h. */

@@ -3,7 +3,7 @@
  * Opening further lanes. The choice is a pure function (connect/choose_lanes.h) of the paths between both workers. A
  * hello names an open endpoint by both uids and its number, a lane of it that does not exist yet, and the token that
  * the acceptor of the message lane sent; it never makes or adopts an endpoint. A hello that lacks one of these is
- * refused, and the refusal does not tell which one.
+ * rejected, and the rejection does not disclose which one.
  */
 #include "connect/further.h"
 
@@ -22,7 +22,7 @@ struct paths {
     unsigned count;
 };
 
-/* Finds the addresses of the peer's interfaces. 0: they are not known. */
+/* Finds the addresses of the peer's interfaces. 0: unknown. */
 static int address_of(const struct ucp_ep *ep, struct cw_address *address)
 {
     const uint8_t *bytes = (ep->cm != NULL) ? ep->cm->server_address : cw_ep_address(ep);
@@ -56,7 +56,7 @@ static void find_paths(const struct ucp_worker *worker, int by_access, const str
     }
 }
 
-/* An endpoint in mode FAILOVER gets a lane for each different way, also for slow ones. */
+/* An endpoint in mode FAILOVER gets a lane for each distinct route, also for slow ones. */
 static unsigned plan_failover(const struct ucp_ep *ep, const struct paths *paths, struct cw_plan_lane *planned)
 {
     const struct cw_plan_lane_limits limits = {.wanted = cw_lanes_wanted_by(ep), .max_ratio = 1e12, .path_ratio = 0};
@@ -75,7 +75,7 @@ static unsigned plan_packets(const struct ucp_worker *worker, const struct paths
     return cw_plan_lanes(paths->plan, paths->count, &limits, planned);
 }
 
-/* A connection uses the whole of a device, so lanes for accesses take different devices, and one of them alone gains
+/* A connection uses the whole of a device, so lanes for accesses use different devices, and one of them alone gains
  * nothing over the message lane. */
 static unsigned plan_access(const struct ucp_worker *worker, const struct paths *paths, struct cw_plan_lane *planned)
 {
@@ -106,7 +106,7 @@ static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const str
     uint8_t bytes[CW_LANE_HELLO_LENGTH];
 
     if (ep->cm != NULL) {
-        /* the number of the connection request stands for the client, and its endpoint is endpoint 1 of the server */
+        /* the number of the connection request identifies the client, and its endpoint is endpoint 1 of the server */
         hello.source_uid = cw_ep_peer_uid(ep);
         hello.target_uid = ep->cm->server_uid;
         hello.number = 1;
@@ -179,7 +179,7 @@ unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_addres
     return count;
 }
 
-/* NULL, or why such a lane is refused. */
+/* NULL, or why such a lane is rejected. */
 static const char *check(const struct ucp_ep *ep, const struct cw_conn *conn, const struct cw_lane_hello *hello,
                          int *is_strange)
 {
@@ -260,7 +260,7 @@ void cw_further_space(struct cw_conn *conn)
 }
 
 /* After bytes that are no packet on one lane the bytes of the others cannot be trusted either, so the endpoint fails. A
- * lane for accesses carries no packets; there the status tells that its device refused something. */
+ * lane for accesses carries no packets; there the status reports that its device rejected something. */
 void cw_further_closed(struct cw_conn *conn, ucs_status_t status)
 {
     struct ucp_ep *ep = conn->user;

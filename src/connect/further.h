@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening further lanes of an endpoint (core/lanes.h): which ones, dialling, and accepting. Worker entered.
+ * Opening further lanes of an endpoint (core/lanes.h): selection, dialling, and accepting. Worker entered.
  */
 #ifndef CW_CONNECT_FURTHER_H
 #define CW_CONNECT_FURTHER_H
@@ -13,12 +13,12 @@
 /* handlers->lanes_dial. */
 unsigned cw_further_dial(struct ucp_ep *ep, int dial);
 
-/* Whether the endpoint is to ask for a message lane that another one can take over, if this interface dials it: it is
- * in mode FAILOVER, and there are at least two ways to the peer. */
+/* Whether the endpoint requests a message lane with failover if this interface dials it: it is in mode FAILOVER, and
+ * there are at least two routes to the peer. */
 int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *iface);
 
 /* For info texts: the further lanes that an endpoint to this address gets for long messages, puts and gets, the best
- * ones first. `by_access`: devices move them. Returns how many there are. */
+ * ones first. `by_access`: devices move them. Returns their number. */
 struct cw_further_told {
     const struct cw_iface *iface;
     unsigned way; /* the number of this pair among several pairs of addresses */
@@ -27,7 +27,7 @@ struct cw_further_told {
 unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address, int by_access,
                          struct cw_further_told told[CW_MAX_LANES]);
 
-/* Handles the hello of a further lane that came on `conn`. Returns the answer of the upcall `accept`. */
+/* Handles the hello of a further lane that arrived on `conn`. Returns the answer of the upcall `accept`. */
 ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, const void *bytes, size_t length,
                                void *reply, size_t *reply_length);
 /* The upcalls of a connection that is a further lane. */

@@ -93,7 +93,7 @@ void cw_listener_destroy(struct ucp_listener *listener)
     free(listener);
 }
 
-/* Takes the request from the context's list, and its connection. NULL: the worker's end has refused it. */
+/* Takes the request and its connection from the context's list. NULL: the worker's end has rejected it. */
 static struct cw_conn *take(struct ucp_conn_request *request)
 {
     struct ucp_context *context = request->context;

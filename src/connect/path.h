@@ -2,7 +2,7 @@
 /*
  * Paths to a peer. A path is one interface of this worker and one entry of the peer's address that belongs to the same
  * transport. The order of the paths is a pure function of the interfaces' numbers (connect/choose.h), so an endpoint
- * whose dial failed goes on with the path behind the one that it tried last.
+ * whose dial failed continues with the path behind the one that it tried last.
  */
 #ifndef CW_CONNECT_PATH_H
 #define CW_CONNECT_PATH_H
@@ -14,11 +14,11 @@ struct cw_path {
     struct cw_iface *iface;
     const void *address;    /* of the peer's interface; borrowed from the peer's address */
     size_t length;
-    uint32_t number;        /* names the pair for this worker and this address; never 0 */
+    uint32_t number;        /* identifies the pair for this worker and this address; never 0 */
 };
 
-/* The best path that comes behind the path of the number `after` (0: the best of all) and does not use the interface
- * `except` (NULL: any may be used). Returns 0, and leaves *path alone, when there is none. No system call. */
+/* The best path behind the path of the number `after` (0: the best of all) that does not use the interface `except`
+ * (NULL: any may be used). Returns 0, and leaves *path unchanged, if there is none. No system call. */
 int cw_path_next(struct ucp_worker *worker, const struct cw_address *address, uint32_t after,
                  const struct cw_iface *except, struct cw_path *path);
 

@@ -2,7 +2,7 @@
 /*
  * Wireup: an endpoint that has something to send dials its peer. Both may dial at once: then the connection of the
  * worker with the smaller uid is used and the other one dropped. The states are drawn in core/ep.h. Nothing is sent on
- * a connection before it was accepted, so this race cannot lose or double a message.
+ * a connection before it was accepted, so this race cannot lose or duplicate a message.
  */
 #include "connect/connect.h"
 
@@ -75,8 +75,8 @@ ucs_status_t cw_wireup_create(struct ucp_worker *worker, const ucp_ep_params_t *
 }
 
 /* The status of an endpoint after a dial that ended so. It was made because some transport reaches the peer's address,
- * so whatever a dial finds there (nobody, an unauthenticated peer, a worker that ends) is a peer that is gone. Only
- * where no device leads there the peer is out of reach. */
+ * so whatever a dial finds there (nobody, an unauthenticated peer, a worker that ends) is a peer that is gone. Only if
+ * no device has a route there the peer is unreachable. */
 static ucs_status_t dial_status(ucs_status_t status)
 {
     switch (status) {
@@ -134,15 +134,15 @@ static int our_dial_wins(const struct ucp_ep *ep, const struct cw_hello *hello)
     return uid < hello->source_uid || (uid == hello->source_uid && ep->number < hello->number);
 }
 
-/* Whether our dial has not reached the peer although the peer's dial has reached us: a firewall can let one direction
- * pass only. */
+/* Whether our dial has not reached the peer although the peer's dial has reached us: a firewall can block one
+ * direction. */
 static int dial_is_unseen(const struct ucp_ep *ep)
 {
     return ep->conn != NULL && cw_lane_is_unseen(ep->conn);
 }
 
-/* Takes the peer's dial. Ours must be closed at once and not by the next reap: until then it could still send its
- * hello. The peer would accept that hello and give up its own dial, and then each side would hold a connection that the
+/* Accepts the peer's dial. Ours must be closed at once and not by the next reap: until then it could still send its
+ * hello. The peer would accept that hello and give up its own dial, and then each side would have a connection that the
  * other one closed. */
 static void give_way(struct ucp_ep *ep)
 {
@@ -199,7 +199,7 @@ static enum cw_hello_answer accept_request(struct ucp_ep *ep, struct cw_conn *co
     return accept_on(ep, conn, hello);
 }
 
-/* The peer created its endpoint first, or our endpoint was closed and freed already: the program holds no handle of it
+/* The peer created its endpoint first, or our endpoint was closed and freed already: the program has no handle of it
  * now. */
 static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn *conn, const struct cw_hello *hello,
                                        uint32_t number)
@@ -221,7 +221,7 @@ static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn
     return accept_on(ep, conn, hello);
 }
 
-/* Tells why the first bytes of a connection are refused. */
+/* Logs why the first bytes of a connection are rejected. */
 static void tell_refused(const struct cw_iface *iface, const void *bytes, size_t length)
 {
     static struct cw_log_limit limit;
@@ -346,7 +346,7 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
         cw_ep_drop_conn(ep);
         cw_ep_set_state(ep, CW_EP_WAITING);
     } else {
-        /* a refusal without a reply is the transport's: the sides do not agree on the protection */
+        /* a rejection without a reply is the transport's: the sides do not agree on the protection */
         gone = status == UCS_OK || (status == UCS_ERR_REJECTED && reply != NULL);
         dial_failed(ep, gone ? UCS_ERR_ENDPOINT_TIMEOUT : dial_status(status));
     }
