@@ -14,7 +14,7 @@
 #include "os/memory.h"
 #include "os/pattern.h"
 
-/* The first chunk is never mapped over: pages of few endpoints are not worth a descriptor. */
+/* The first chunk has no pattern: pages of few endpoints are not worth a descriptor. */
 #define FIRST_PAGES 16u
 #define MAX_BYTES   ((size_t)1 << 20)
 

@@ -541,7 +541,7 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     return count;
 }
 
-/* Delivers one packet. Its bytes stay unchanged until cw_rx_next notifies the producer, which must follow. */
+/* Delivers one packet. Its bytes stay unchanged until the producer is notified. Must be followed by cw_rx_next. */
 static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen)
 {
     const void *data = cw_rx_take(inbox, seen);
