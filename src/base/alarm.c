@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Melds two roots that have no siblings: the later one becomes the first child of the other. */
+/* Melds two roots without siblings: the later one becomes the first child of the other. */
 static struct cw_alarm *meld(struct cw_alarm *one, struct cw_alarm *other)
 {
     struct cw_alarm *early = (other->at_ns < one->at_ns) ? other : one;
@@ -21,8 +21,8 @@ static struct cw_alarm *meld(struct cw_alarm *one, struct cw_alarm *other)
     return early;
 }
 
-/* Makes one heap of a list of siblings: the way down the list melds pairs, the way back melds the results into one.
- * This order keeps later removals cheap. */
+/* Makes one heap of a list of siblings: the first pass melds pairs, the pass back melds the results into one. This
+ * order keeps later removals cheap. */
 static struct cw_alarm *meld_siblings(struct cw_alarm *alarm)
 {
     struct cw_alarm *pairs = NULL, *root = NULL, *other, *next;

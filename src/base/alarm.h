@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Alarms in order of time: a heap of alarms that are embedded in their owners. It is a pairing heap: setting an alarm
- * takes constant time, removing one the logarithm of their number. The heap has no clock: os/poll.h asks it for the
- * alarms that are due, and is the interface for all other files.
+ * Alarms ordered by time: a heap of alarms that are embedded in their owners. It is a pairing heap: setting an alarm
+ * takes O(1), removing one O(log n). The heap has no clock: os/poll.h queries it for the alarms that are due, and is
+ * the interface for all other files.
  */
 #ifndef CW_BASE_ALARM_H
 #define CW_BASE_ALARM_H
 
 #include <stdint.h>
 
-/* Must not move in memory while it is set. An alarm that is all zeros but for `fire` is not set. */
+/* Must not move in memory while it is set. An alarm that is all zeros except `fire` is not set. */
 struct cw_alarm {
     uint64_t at_ns;             /* cw_clock_ns; 0: not set */
-    /* Returns the number of things done that the program may wait for (os/poll.h). The alarm is not set any more; it
-     * may be set again. */
+    /* Returns the number of events that the program may wait for (os/poll.h). The alarm is not set any more; it may be
+     * set again. */
     unsigned (*fire)(struct cw_alarm *alarm);
     struct cw_alarm *child;     /* of the heap: the first of those that come later */
     struct cw_alarm *next;      /* siblings */

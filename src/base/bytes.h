@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of bytes. Callers: everything that moves payload: one-sided operations, between memory that several processes
- * see; messages, between the program's memory and a transport's.
+ * Copies of bytes: for one-sided operations, between memory that several processes access; for messages, between the
+ * program's memory and a transport's.
  */
 #ifndef CW_BASE_BYTES_H
 #define CW_BASE_BYTES_H
@@ -13,8 +13,8 @@
 
 #include "base/compiler.h"
 
-/* From this length on libc and the system may copy by `rep movsb`. Where the destination begins less than a line behind
- * the source, as addresses in a page count, some processors (AMD Zen 3 and 4) then take 25 times as long. */
+/* From this length on libc and the kernel may copy by `rep movsb`. Where the destination begins less than a line behind
+ * the source, modulo the page size, some processors (AMD Zen 3 and 4) are then 25 times slower. */
 #define CW_BYTES_LONG 1024u
 
 static inline size_t cw_smaller(size_t a, size_t b)
@@ -30,7 +30,7 @@ static inline int cw_bytes_are_near(uint64_t to, uint64_t from)
 /* As memcpy, for memory of which that is true. */
 void cw_bytes_copy_near(void *to, const void *from, size_t length);
 
-/* As memcpy, wherever both lie. */
+/* As memcpy, for any alignment. */
 static inline void cw_bytes_copy_any(void *to, const void *from, size_t length)
 {
     if (cw_unlikely(length > CW_BYTES_LONG && cw_bytes_are_near((uintptr_t)to, (uintptr_t)from))) {
@@ -40,7 +40,7 @@ static inline void cw_bytes_copy_any(void *to, const void *from, size_t length)
     }
 }
 
-/* As memmove: they may share bytes. */
+/* As memmove: they may overlap. */
 static inline void cw_bytes_move(void *to, const void *from, size_t length)
 {
     if (cw_unlikely((uintptr_t)to - (uintptr_t)from < length || (uintptr_t)from - (uintptr_t)to < length)) {
@@ -50,7 +50,7 @@ static inline void cw_bytes_move(void *to, const void *from, size_t length)
     }
 }
 
-/* The lengths of numbers go by one store, so that a reader that waits for a number sees all of it or nothing. */
+/* Lengths of integers are copied by one store, so that a reader that waits for an integer sees all of it or nothing. */
 static inline void cw_bytes_copy(void *to, const void *from, size_t length)
 {
     if (length == 8) {
@@ -66,7 +66,7 @@ static inline void cw_bytes_copy(void *to, const void *from, size_t length)
     }
 }
 
-/* The most frequent short length goes without a call. `from` may be anything when the length is 0. */
+/* The most frequent short length is copied inline. `from` may be anything when the length is 0. */
 static inline void cw_bytes_copy_short(void *to, const void *from, size_t length)
 {
     if (length == 8) {
@@ -78,7 +78,7 @@ static inline void cw_bytes_copy_short(void *to, const void *from, size_t length
 
 #define CW_BYTES_FEW 48u
 
-/* At most CW_BYTES_FEW bytes, without a call: with vectors that may overlap. */
+/* At most CW_BYTES_FEW bytes, inline: with vectors that may overlap. */
 static CW_INLINE void cw_bytes_copy_few(void *to, const void *from, size_t length)
 {
     char *dest = to;

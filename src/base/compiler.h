@@ -8,17 +8,17 @@
 #define cw_likely(x)   __builtin_expect(!!(x), 1)
 #define cw_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* The compiler forgets what it knows of the pointer: later accesses use this one register and read again. */
+/* The compiler forgets what it knows of the pointer: later accesses use this one register and reload it. */
 #define CW_FORGET(pointer) __asm__("" : "+r"(pointer))
 
-/* A parameter that a function has only because others of its kind need it. */
+/* A parameter that a function has only because its function type requires it. */
 #define CW_UNUSED __attribute__((unused))
 
 /* For functions that are inlined at several places: a constant argument removes most of the code. */
 #define CW_INLINE inline __attribute__((always_inline))
 
-/* Kept out of line, so that callers do not pay for its registers and stack; COLD: runs seldom, too. The signature is
- * kept as declared, so that a caller that only passes its arguments on moves none of them. */
+/* Kept out of line, so that callers do not pay for its registers and stack; COLD: also rarely executed. The signature
+ * is kept as declared, so that a caller that only passes its arguments on moves none of them. */
 #if defined(__clang__)
 #define CW_NOINLINE __attribute__((noinline))
 #else
@@ -49,7 +49,7 @@ static inline void cw_cpu_relax(void)
 #endif
 }
 
-/* Asks for a cache line that will be written soon. */
+/* Prefetches a cache line for writing. */
 static inline void cw_prefetch_write(const void *address)
 {
 #if defined(__x86_64__)

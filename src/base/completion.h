@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How one who was lent memory tells that it does not need it any more. */
+/* Completion of borrowed memory: how the borrower returns it. */
 #ifndef CW_BASE_COMPLETION_H
 #define CW_BASE_COMPLETION_H
 

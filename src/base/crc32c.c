@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC32C (Castagnoli) by the processor's instruction where there is one, found out at the first call, and by a table
- * otherwise.
+ * CRC32C (Castagnoli) by the processor's instruction if there is one, detected at the first call, otherwise by a
+ * table.
  */
 #include "base/crc32c.h"
 
@@ -60,8 +60,8 @@ static uint32_t crc_by_table(uint32_t state, const uint8_t *bytes, size_t length
 }
 
 #if defined(__x86_64__)
-/* The compiler's own way to ask would do so in a constructor, several times, and each time costs a virtual machine tens
- * of microseconds. */
+/* The compiler's builtin would detect it in a constructor, several times, and each time costs a virtual machine tens of
+ * microseconds. */
 static int has_instruction(void)
 {
     const unsigned needed = bit_SSE4_2 | bit_PCLMUL;
@@ -78,7 +78,7 @@ __attribute__((target("sse4.2"))) static inline uint64_t crc_word(uint64_t state
     return __builtin_ia32_crc32di(state, word);
 }
 
-/* The state after as many zeros as `power` stands for: x to the power of 8 times their number - 33, mirrored. */
+/* The state after as many zeros as `power` represents: x to the power of 8 times their number - 33, bit-reversed. */
 __attribute__((target("sse4.2,pclmul"))) static inline uint64_t crc_shift(uint64_t state, uint32_t power)
 {
     const __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((int64_t)state), _mm_cvtsi64_si128(power), 0);
@@ -86,7 +86,8 @@ __attribute__((target("sse4.2,pclmul"))) static inline uint64_t crc_shift(uint64
     return __builtin_ia32_crc32di(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-/* The instruction takes three cycles, but one can begin in each: so three thirds of a block go side by side. */
+/* The instruction has a latency of three cycles and a throughput of one per cycle: so three thirds of a block are
+ * computed in parallel. */
 __attribute__((target("sse4.2,pclmul"))) static inline uint64_t crc_blocks(uint64_t state, const uint8_t **bytes_p,
                                                                            size_t *length_p, size_t third,
                                                                            uint32_t power, uint32_t power_of_two)
@@ -162,7 +163,7 @@ uint32_t cw_crc32c_portable(uint32_t crc, const void *data, size_t length)
 
 uint32_t cw_crc32c(uint32_t crc, const void *data, size_t length)
 {
-    static crc_fn chosen; /* threads that run here at one time choose equally */
+    static crc_fn chosen; /* concurrent threads choose equally */
     crc_fn fn = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
 
     if (fn == NULL) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A chained hash table with embedded links, keyed by 64 bits; several elements may carry one key. It grows by doubling
- * and starts with no memory at all. Growing may fail: the chains then only become longer, an insertion itself cannot
- * fail once the first table exists.
+ * A chained hash table with embedded links, keyed by 64 bits; several elements may have one key. It grows by doubling
+ * and starts with no memory. Growing may fail: the chains then only become longer, an insertion itself cannot fail once
+ * the first table exists.
  */
 #ifndef CW_BASE_HASH_H
 #define CW_BASE_HASH_H

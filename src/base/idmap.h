@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers for objects that a peer names in its packets: a slot and a generation in 64 bits, so that a stale or forged
- * number finds nothing. Grows by doubling, reuses slots; number 0 is never given out.
+ * Ids for objects that a peer names in its packets: a slot and a generation in 64 bits, so that a stale or forged id
+ * finds nothing. Grows by doubling, reuses slots; id 0 is never issued.
  */
 #ifndef CW_BASE_IDMAP_H
 #define CW_BASE_IDMAP_H
@@ -25,7 +25,7 @@ struct cw_idmap {
 
 void cw_idmap_init(struct cw_idmap *map);
 void cw_idmap_cleanup(struct cw_idmap *map);
-/* UCS_ERR_NO_MEMORY leaves *id_p alone. */
+/* UCS_ERR_NO_MEMORY leaves *id_p unchanged. */
 ucs_status_t cw_idmap_add(struct cw_idmap *map, void *object, uint64_t *id_p);
 /* NULL for any number that is not in use now. */
 static inline void *cw_idmap_get(const struct cw_idmap *map, uint64_t id)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Doubly linked lists through an embedded link, and singly linked queues. Used everywhere; no allocation, no locks.
- * An unlinked element that was initialised points to itself, so that removing it twice is harmless.
+ * Doubly linked lists through an embedded link, and singly linked queues. No allocation, no locks. An unlinked element
+ * that was initialised points to itself, so that removing it twice is harmless.
  */
 #ifndef CW_BASE_LIST_H
 #define CW_BASE_LIST_H
@@ -44,7 +44,7 @@ static inline void cw_list_add_head(struct cw_list *list, struct cw_list *link)
     cw_list_insert_before(list->next, link);
 }
 
-/* The link is left initialised: cw_list_empty(link) then tells that it is on no list. */
+/* The link is left initialised: cw_list_empty(link) is then true. */
 static inline void cw_list_remove(struct cw_list *link)
 {
     link->prev->next = link->next;

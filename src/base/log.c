@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The log (base/log.h). A mutex guards destination and filter; the level is a relaxed atomic because a record that
- * slips through while the level changes does no harm. A record is built whole and leaves in one write. The file is
- * opened at the first record, so that a program that logs nothing leaves no empty file behind.
+ * passes while the level changes does no harm. A record is built in memory and written in one call. The file is opened
+ * at the first record, so that a program that logs nothing leaves no empty file behind.
  */
 #include "base/log.h"
 
@@ -18,7 +18,7 @@
 
 #define PATH_SIZE   1024
 #define PREFIX_SIZE 384
-#define STACK_SIZE  640 /* of a text, and of a record with its prefix; longer ones get memory of their own */
+#define STACK_SIZE  640 /* of a text, and of a record with its prefix; longer ones are allocated */
 #define COMPONENT   "UCX"
 
 enum sink_kind { SINK_STDOUT, SINK_STDERR, SINK_FILE };
@@ -155,7 +155,7 @@ void cw_log_offer_interceptor(cw_log_interceptor_fn interceptor)
                                                   memory_order_relaxed);
 }
 
-/* These texts stand before each line of a record. */
+/* Prefix of each line of a record. */
 struct head {
     const char *component;
     const char *level;
@@ -219,8 +219,8 @@ static void write_stream(FILE *stream, const char *data, size_t length)
     (void)fflush(stream);
 }
 
-/* The last file that fits the number falls out, each other moves up by one; with rotate 0 the file starts again. Not
- * inline, as its names would take room on the stack of each record. */
+/* The last file within the number is deleted, each other moves up by one; with rotate 0 the file starts again.
+ * noinline: its names would take stack space of each record. */
 static CW_COLD void sink_rotate(void)
 {
     char from[PATH_SIZE + 16];
@@ -244,7 +244,7 @@ static CW_COLD void sink_rotate(void)
     sink.fd = cw_file_open_append(sink.path, &sink.size);
 }
 
-/* Called with the lock held; leaves sink.kind at SINK_STDOUT when the file cannot be had. */
+/* Called with the lock held; leaves sink.kind at SINK_STDOUT if the file cannot be opened. */
 static CW_COLD void sink_open(void)
 {
     char prefix[PREFIX_SIZE];
@@ -269,7 +269,7 @@ static CW_COLD void sink_open(void)
 
 static void sink_write(int is_fatal, const char *data, size_t length)
 {
-    FILE *const errors = cw_env_stderr(); /* before the lock: the loader may be asked */
+    FILE *const errors = cw_env_stderr(); /* before the lock: the loader may be queried */
     FILE *const output = cw_env_stdout();
     struct cw_write_signals signals;
 
@@ -330,7 +330,7 @@ static void record_write(const struct head *head, int is_fatal, const char *text
     }
 }
 
-/* The text of a record, as long as it is, and then the record. */
+/* The text of a record, of any length, and then the record. */
 static void record_format(const struct head *head, int is_fatal, const char *format, va_list args)
 {
     int saved_errno = errno; /* for %m */
@@ -345,7 +345,7 @@ static void record_format(const struct head *head, int is_fatal, const char *for
     if (length >= (int)sizeof(stack)) {
         text = malloc((size_t)length + 1);
         if (text == NULL) {
-            text = stack; /* without memory the beginning of the text is written */
+            text = stack; /* out of memory: the beginning of the text is written */
         } else {
             errno = saved_errno;
             (void)vsnprintf(text, (size_t)length + 1, format, args);
@@ -357,7 +357,7 @@ static void record_format(const struct head *head, int is_fatal, const char *for
     }
 }
 
-/* Whether the record is kept from being written. */
+/* Whether the record is suppressed. */
 static int is_intercepted(enum cw_log_level level, const char *file, unsigned line, const char *function,
                           const char *format, va_list args)
 {
@@ -438,8 +438,8 @@ void cw_log_asked(const char *file, unsigned line, const char *text)
     errno = saved_errno;
 }
 
-/* Counts a record; 0 when it is above the limit of this second. A race between threads lets at most one window's worth
- * too many through. */
+/* Counts a record; 0 when it is above the limit of this second. A race between threads passes at most one window's
+ * worth too many. */
 static int limit_passes(struct cw_log_limit *limit)
 {
     uint64_t now_us = cw_env_wall_time_us();

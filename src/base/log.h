@@ -2,9 +2,9 @@
 /*
  * The log: one record per call, filtered by a process-wide level, written whole to stdout, stderr or a file.
  *
- * Used everywhere. Works before the configuration was read: the level, the file and the filter are then taken from
- * UCX_LOG_LEVEL, UCX_LOG_FILE and UCX_LOG_FILE_FILTER; config/global.c corrects them with the setters below. All
- * functions are thread safe, never fail, never abort and keep errno. Not for signal handlers.
+ * Works before the configuration was read: the level, the file and the filter are then taken from UCX_LOG_LEVEL,
+ * UCX_LOG_FILE and UCX_LOG_FILE_FILTER; config/global.c corrects them with the setters below. All functions are thread
+ * safe, never fail, never abort and keep errno. Not for signal handlers.
  */
 #ifndef CW_BASE_LOG_H
 #define CW_BASE_LOG_H
@@ -41,8 +41,8 @@ enum cw_log_level {
 #define CW_LOG_SOURCE __FILE__
 #endif
 
-/* Records up to this level pass. CW_LOG_LAST until the first use: everything then enters cw_log_emit, which finds the
- * level out. */
+/* Records up to this level pass. CW_LOG_LAST until the first use: everything then enters cw_log_emit, which determines
+ * the level. */
 extern _Atomic int cw_log_threshold;
 
 #define cw_log_enabled(_level) \
@@ -74,17 +74,17 @@ void cw_log_emit(enum cw_log_level level, const char *file, unsigned line, const
 void cw_log_emit_args(enum cw_log_level level, const char *file, unsigned line, const char *function,
                       const char *format, va_list args) __attribute__((format(printf, 5, 0)));
 
-/* A record of another component, whose level passed already, under a level name of its own; file filter and destination
- * are the log's. No interceptor sees it. */
+/* A record of another component, whose level check passed already, under a level name of its own; file filter and
+ * destination are the log's. It bypasses the interceptor. */
 void cw_log_print(const char *component, const char *level, int is_fatal, const char *file, unsigned line,
                   const char *format, va_list args) __attribute__((format(printf, 6, 0)));
 
-/* A line that the user asked for by a setting of its own: an INFO record that passes at every level. */
+/* A line that the user requested by a dedicated setting: an INFO record that passes at every level. */
 void cw_log_asked(const char *file, unsigned line, const char *text);
 
 /*
  * For lines that a peer or an unauthenticated peer can cause at any rate: at most CW_LOG_LIMIT_PER_SECOND records per
- * second pass one limit; the first one after a pause tells how many were dropped. A limit is a static or embedded
+ * second pass one limit; the first one after a pause reports how many were dropped. A limit is a static or embedded
  * variable, zero at the start, shared by any number of threads.
  */
 #define CW_LOG_LIMIT_PER_SECOND 10u
@@ -105,7 +105,7 @@ struct cw_log_limit {
 void cw_log_emit_limited(struct cw_log_limit *limit, enum cw_log_level level, const char *file, unsigned line,
                          const char *function, const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-/* Also ends the lazy look at the environment, so that what a caller set stays set. */
+/* Also disables the lazy reading of the environment, so that the caller's settings stay. */
 void cw_log_set_level(enum cw_log_level level);
 enum cw_log_level cw_log_get_level(void);
 
@@ -117,17 +117,18 @@ enum cw_log_level cw_log_get_level(void);
  */
 void cw_log_set_file(const char *pattern, uint64_t max_size, unsigned rotate);
 
-/* Only records of source files whose name matches the glob pass; "" and "*" are all of them. Cut at 127 characters. */
+/* Only records of source files whose name matches the glob pass; "" and "*" match all of them. Truncated to 127
+ * characters. */
 void cw_log_set_filter(const char *glob);
 
-/* WARN, TRACE ..., as printed by the configuration; the level of a name in any case, or -1. */
+/* WARN, TRACE ..., as printed by the configuration; the level of a name, case-insensitive, or -1. */
 const char *cw_log_level_name(enum cw_log_level level);
 int cw_log_level_parse(const char *name);
 
 /*
- * Sees each record that passed level and filter before it is written; non-zero keeps it from being written. NULL
- * takes it out again. base/log_join.h puts the handlers of libucs there, unless a test has put in another one. May be
- * called from several threads at once; must not log.
+ * Called for each record that passed level and filter before it is written; non-zero suppresses it. NULL removes it.
+ * base/log_join.h installs the handlers of libucs there, unless a test has installed another one. May be called from
+ * several threads at once; must not log.
  */
 typedef int (*cw_log_interceptor_fn)(const char *file, unsigned line, const char *function, enum cw_log_level level,
                                      const char *format, va_list args);

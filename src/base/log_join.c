@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The weak references from libucp to libucs (base/log_join.h). UCX's libucs has the public one alone. All stay empty in
- * a program that is linked statically and uses none of the functions behind them: both logs then work alone.
+ * The weak references from libucp to libucs (base/log_join.h). UCX's libucs has only the public one. All stay empty in
+ * a statically linked program that uses none of the functions behind them: both logs then work independently.
  */
 #include "base/log_join.h"
 

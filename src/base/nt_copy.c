@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Unit of the time that a copy takes for a byte: 1/256 ns. SPEED converts from bytes per nanosecond. */
+/* Unit of the time per copied byte: 1/256 ns. SPEED converts from bytes per nanosecond. */
 #define UNIT                256u
 #define SPEED(bytes_per_ns) (UNIT / (bytes_per_ns))
 
@@ -22,14 +22,14 @@
 #define SLOW   SPEED(18)
 #define ENOUGH 8u
 
-/* If the mean of these is as slow as VERY_SLOW, copies past the caches are better. */
+/* If the mean of these is as slow as VERY_SLOW, non-temporal copies are better. */
 #define VERY_SLOW SPEED(4)
 
 /* A slower copy was interrupted and counts as SLOWEST. */
 #define SLOWEST SPEED(2)
 
-/* Bytes that go past the caches before copies are timed again. Lines that were written past the caches have another
- * speed, so the first lap afterwards is not timed. */
+/* Bytes copied non-temporally before copies are timed again. Lines written non-temporally have another speed, so the
+ * first lap afterwards is not timed. */
 #define PAST_BYTES (512u << 20)
 
 void cw_nt_store(void *to, const void *from, size_t length)
@@ -62,7 +62,7 @@ void cw_nt_store(void *to, const void *from, size_t length)
         dest += CW_CACHE_LINE;
         source += CW_CACHE_LINE;
     }
-    _mm_sfence(); /* stores of this kind are not in order with the others */
+    _mm_sfence(); /* non-temporal stores are weakly ordered */
 #endif
     memcpy(dest, source, length);
 }
@@ -108,7 +108,7 @@ static inline void copy(const struct cw_nt_choice *nt, void *to, const void *fro
     }
 }
 
-/* Past the caches, or in the lap after that: not timed. */
+/* Non-temporal, or in the lap after that: not timed. */
 static CW_NOINLINE void copy_untimed(struct cw_nt_choice *nt, void *to, const void *from, size_t length)
 {
     copy(nt, to, from, length);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies into memory that another process reads and that is written again and again: the packets of a ring. Where both
- * processors are far from each other, each line that is written has to be fetched from there first, one by one, while
- * stores past the caches do not wait (docs/why/shared-memory.md). Near each other such stores are the
- * slower ones. So a copy is timed now and then, and where several in a row are very slow the next ones go past the
- * caches.
+ * Copies into memory that another process reads and that is written again and again: the packets of a ring. If both
+ * processors are distant, each written line has to be fetched from the other one first, one by one, while non-temporal
+ * stores do not wait (docs/why/shared-memory.md). Between close processors non-temporal stores are slower. So a sample
+ * of the copies is timed, and after several very slow ones in a row the next ones are non-temporal.
  */
 #ifndef CW_BASE_NT_COPY_H
 #define CW_BASE_NT_COPY_H
@@ -15,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/compiler.h"
 
-/* Whether the processor has stores that go past the caches whatever the memory. */
+/* Whether the processor has non-temporal stores for memory of any type. */
 #if defined(__SSE2__)
 #define CW_NT_HELPS 1
 #else
@@ -24,12 +23,12 @@
 
 /* Each ring has one, which is zero at first and belongs to the producer. */
 struct cw_nt_choice {
-    uint32_t left;  /* bytes of what goes on; 0: copies are timed */
-    uint8_t off;    /* UCX_TUNING: copies go through the caches */
-    uint8_t past;   /* copies go past the caches */
-    uint8_t skip;   /* copies until the next one that is timed */
+    uint32_t left;  /* bytes until the mode ends; 0: copies are timed */
+    uint8_t off;    /* UCX_TUNING: copies always use the caches */
+    uint8_t past;   /* copies are non-temporal */
+    uint8_t skip;   /* copies until the next timed one */
     uint8_t timed;  /* number of timed copies in a row ... */
-    uint16_t spent; /* ... and the sum of their times, in 1/256 ns for a byte */
+    uint16_t spent; /* ... and the sum of their times, in 1/256 ns per byte */
 };
 
 /* Shorter copies are never timed: the store buffers of the processor hide their cost. */
@@ -47,13 +46,13 @@ static inline void cw_nt_new_memory(struct cw_nt_choice *nt)
     }
 }
 
-/* Copies at least CW_NT_LEAST bytes, on the way that the choice takes, and times it where it must. */
+/* Copies at least CW_NT_LEAST bytes in the current mode, and times the copy if due. */
 void cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t length);
 
-/* Takes note of how long a copy of `length` bytes took. */
+/* Records the duration of a copy of `length` bytes. */
 void cw_nt_note(struct cw_nt_choice *nt, size_t length, uint64_t ns);
 
-/* As memcpy, past the caches if the processor can. Later stores become visible later. */
+/* As memcpy, with non-temporal stores if the processor has them. Later stores become visible later. */
 void cw_nt_store(void *to, const void *from, size_t length);
 
 /* As memcpy; far NULL: into any memory. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * USDT probes (docs/reference/observing.md): places that tracers such as bpftrace and perf find in the library. Each is
- * one instruction that does nothing while nobody traces; built without <sys/sdt.h> there are none.
+ * USDT probes (docs/reference/observing.md): trace points for bpftrace, perf and the like. Each is one nop while nobody
+ * traces; built without <sys/sdt.h> there are none.
  */
 #ifndef CW_BASE_PROBE_H
 #define CW_BASE_PROBE_H

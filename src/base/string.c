@@ -13,7 +13,7 @@
 
 #define DISTANCE_NAME_MAX 128
 
-/* Makes room for `more` bytes and a NUL. */
+/* Reserves `more` bytes and a NUL. */
 static int text_reserve(struct cw_text *text, size_t more)
 {
     size_t capacity = (text->capacity == 0) ? 64 : text->capacity;
@@ -116,7 +116,7 @@ void cw_string_copy(char *to, size_t size, const char *from)
     to[length] = '\0';
 }
 
-/* Writes what `letter` stands for; 0 when it stands for nothing. */
+/* Writes the expansion of `letter`; 0 when it has none. */
 static int expand_letter(char *to, size_t size, char letter)
 {
     switch (letter) {
