@@ -27,7 +27,7 @@ _Static_assert(sizeof(struct header) == CW_ADDRESS_AT_CHECKSUM, "the checksum fo
 _Static_assert(offsetof(struct header, entries) == CW_ADDRESS_AT_ENTRIES &&
                offsetof(struct header, length) == CW_ADDRESS_AT_LENGTH, "they are where they are written");
 
-/* Finds accidents (a truncated, mixed up or foreign blob); it does not protect from an attacker. */
+/* Detects accidents (a truncated, mixed up or foreign blob); it does not protect from an attacker. */
 static uint32_t checksum(const uint8_t *bytes, size_t length)
 {
     uint32_t hash = 2166136261u;
@@ -115,8 +115,8 @@ ucs_status_t cw_address_decode(const void *blob, struct cw_address *address)
 }
 
 /* An address of UCX begins with the number of its format in the low half of a byte, 0 for v1; v2 has its flags in the
- * next byte. A flag says that the worker's uid follows, which every address of a worker has; another one says that a
- * name is there. */
+ * next byte. One flag means that the worker's uid follows, which every address of a worker has; another one that a name
+ * is present. */
 #define UCX_V1_UID  0x20u
 #define UCX_V1_NAME 0x10u
 #define UCX_V2      0x01u
@@ -132,7 +132,7 @@ const char *cw_address_maker(const void *blob)
 {
     const uint8_t *bytes = blob;
 
-    if (is_marker(bytes) || /* the place of the marker in version 1 */
+    if (is_marker(bytes) || /* offset of the marker in version 1 */
         (bytes[0] == FIRST && bytes[CW_ADDRESS_AT_MAGIC - 1] == TENTH && is_marker(bytes + CW_ADDRESS_AT_MAGIC))) {
         return "another version of this library";
     }

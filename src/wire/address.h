@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker address: a blob that tells its own length, with equal bytes at each call. Pure encoding and
+ * The worker address: a blob that contains its own length, with equal bytes at each call. Pure encoding and
  * decoding.
  *
  *   OFFSET SIZE MEANING (little endian)
@@ -44,7 +44,7 @@ struct cw_address_writer {
 };
 
 void cw_address_begin(struct cw_address_writer *writer, uint8_t *buffer, uint64_t uid);
-/* Room for the next entry; NULL when the blob is full or has 255 entries. */
+/* Space for the next entry; NULL when the blob is full or has 255 entries. */
 uint8_t *cw_address_entry(struct cw_address_writer *writer, size_t *max_p);
 void cw_address_entry_done(struct cw_address_writer *writer, uint8_t wire_id, size_t length);
 /* Returns the length of the blob. */
@@ -57,13 +57,13 @@ struct cw_address {
     size_t length;
 };
 
-/* Checks everything, so that the entries can be walked. The length is not known to the caller: the blob must be
- * at least CW_ADDRESS_HEADER bytes, and as long as it says. UCS_ERR_INVALID_PARAM, or UCS_ERR_UNREACHABLE for another
+/* Checks everything, so that the entries can be walked. The caller does not know the length: the blob must be at least
+ * CW_ADDRESS_HEADER bytes, and as long as it states. UCS_ERR_INVALID_PARAM, or UCS_ERR_UNREACHABLE for another
  * library's or version's blob. */
 ucs_status_t cw_address_decode(const void *blob, struct cw_address *address);
 
-/* Whose blob it is that decode answers UCS_ERR_UNREACHABLE for, as far as its first ten bytes and our marker tell: a
- * phrase, or NULL. Random bytes may look like another library's. */
+/* The origin of a blob for which decode returns UCS_ERR_UNREACHABLE, judged by its first ten bytes and our marker: a
+ * phrase, or NULL. Random bytes may be taken for another library's. */
 const char *cw_address_maker(const void *blob);
 
 struct cw_address_entry {
@@ -72,7 +72,7 @@ struct cw_address_entry {
     size_t length;
 };
 
-/* The entry of that index; 0: there are no more. */
+/* The entry at that index; 0: there are no more. */
 int cw_address_get(const struct cw_address *address, unsigned index, struct cw_address_entry *entry);
 
 /* The first entry of a transport, or NULL. */

@@ -71,7 +71,7 @@ size_t cw_cm_reply_encode(enum cw_cm_verdict answer, const void *address, size_t
     return sizeof(server) + address_length;
 }
 
-/* The blob tells its own length, at CW_ADDRESS_AT_LENGTH; no more than `length` may be read. */
+/* The blob contains its own length, at CW_ADDRESS_AT_LENGTH; no more than `length` may be read. */
 static ucs_status_t decode_address(const uint8_t *blob, size_t length, struct cw_address *address)
 {
     uint16_t told;

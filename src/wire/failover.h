@@ -14,10 +14,10 @@
 enum cw_wire_move_kind {
     CW_WIRE_MOVE_HANDLED = 1, /* on the message lane: confirms packets */
     CW_WIRE_MOVE_LOST = 2, /* from the acceptor, on any further lane: it has left the message lane */
-    CW_WIRE_MOVE_HERE = 3, /* from the dialler: it has left the message lane, and this further lane takes its place */
+    CW_WIRE_MOVE_HERE = 3, /* from the dialler: it has left the message lane, and this further lane replaces it */
     CW_WIRE_MOVE_TAKEN = 4, /* from the acceptor, answers HERE: it has left the former message lane, too */
     CW_WIRE_MOVE_PROBE = 5, /* on another lane: nothing was confirmed on the message lane for a while */
-    CW_WIRE_MOVE_ALIVE = 6, /* answers PROBE, on the lane where it came */
+    CW_WIRE_MOVE_ALIVE = 6, /* answers PROBE, on the lane where it arrived */
     CW_WIRE_MOVE_KINDS = 7
 };
 

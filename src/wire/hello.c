@@ -70,7 +70,7 @@ unsigned cw_hello_foreign(const void *bytes, size_t length)
     struct wire_hello wire;
     unsigned version;
 
-    /* A later release may have made the hello longer. */
+    /* A later release may have extended the hello. */
     if (length < offsetof(struct wire_hello, err_mode)) {
         return 0;
     }

@@ -39,19 +39,20 @@ struct cw_lane_hello {
 };
 
 void cw_lane_hello_encode(const struct cw_lane_hello *hello, uint8_t bytes[CW_LANE_HELLO_LENGTH]);
-/* Whether these first bytes of a connection ask for a further lane; only the magic is checked. */
+/* Whether these first bytes of a connection request a further lane; only the magic is checked. */
 int cw_is_lane_hello(const void *bytes, size_t length);
 /* UCS_ERR_INVALID_PARAM for anything that is not such a hello. */
 ucs_status_t cw_lane_hello_decode(const void *bytes, size_t length, struct cw_lane_hello *hello);
-/* Takes equal time wherever they differ. */
+/* Constant time. */
 int cw_lane_token_equal(const uint8_t *left, const uint8_t *right);
 
 enum cw_wire_lane_kind {
     CW_WIRE_LANE_ASK = 1, /* from the dialler of the message lane: it wants `lane` further ones, and a token */
-    CW_WIRE_LANE_OFFER = 2, /* from the acceptor: it takes up to `lane` further ones; 8/16: token */
-    CW_WIRE_LANE_TAKEN = 3, /* 16/8: bytes of placed packets that came whole on that lane so far; more than before */
+    CW_WIRE_LANE_OFFER = 2, /* from the acceptor: it accepts up to `lane` further ones; 8/16: token */
+    CW_WIRE_LANE_TAKEN = 3, /* 16/8: bytes of placed packets that arrived complete on that lane so far; more than
+                               before */
     CW_WIRE_LANE_END = 4, /* the sender of this has closed the lane. 8/8: bytes that it sent there, also in part; 16/8:
-                           * those that came whole. Once for each generation, by both */
+                             those that arrived complete. Once for each generation, by both */
     CW_WIRE_LANE_PROBE = 5, /* the sender got no confirmation on that lane for a while */
     CW_WIRE_LANE_ALIVE = 6, /* answers PROBE; 16/8: as in TAKEN, or the number of the last TAKEN */
     CW_WIRE_LANE_KINDS = 7

@@ -40,7 +40,7 @@ enum cw_packet_id {
     CW_PACKET_AMO_REPLY = 25, /* struct cw_wire_amo_reply */
     CW_PACKET_FLUSH = 26, /* struct cw_wire_flush */
     CW_PACKET_FLUSHED = 27, /* struct cw_wire_flushed */
-    CW_PACKET_STAY = 30, /* header 8 bytes, zero: the client uses the connection by which it met the server */
+    CW_PACKET_STAY = 30, /* header 8 bytes, zero: the client uses the connection on which it met the server */
     CW_PACKET_GET_DATA = 33, /* wire/rma.h, struct cw_wire_get_data */
     CW_PACKET_LANE = 34, /* wire/lane.h, struct cw_wire_lane: about the further lanes of the endpoint */
     CW_PACKET_PUT_LIST = 35, /* wire/rma.h, struct cw_wire_put_list; placed: struct cw_wire_put_list_data */
@@ -103,14 +103,14 @@ struct cw_wire_tag_rts {
 enum cw_wire_rndv_mode {
     CW_WIRE_RNDV_SEND = 1, /* the receiver waits for RNDV_DATA */
     CW_WIRE_RNDV_COPY = 2, /* the sender may copy shares into the receiver's memory (docs/change/long-messages.md) */
-    CW_WIRE_RNDV_WRITE = 3, /* the sender's device is to write into the receiver's memory */
+    CW_WIRE_RNDV_WRITE = 3, /* the sender's device writes into the receiver's memory */
     CW_WIRE_RNDV_NAME = 4, /* as SEND, but the sender may answer RNDV_NAME instead, */
     CW_WIRE_RNDV_CHUNKS = 5, /* or RNDV_CHUNK, */
     CW_WIRE_RNDV_EITHER = 6 /* or one of them */
 };
 
-/* The smallest piece that a receiver may ask for: every transport takes this many bytes in one packet. A smaller limit
- * would let a peer that sends few bytes make this side send a packet for each few bytes of its message. */
+/* The smallest piece that a receiver may request: every transport accepts this many bytes in one packet. A smaller
+ * limit would let a peer that sends few bytes make this side send a packet for each few bytes of its message. */
 #define CW_WIRE_LEAST_PIECE 128u
 
 /* The receiver of an announced message is ready. 0/8: id of the send; 8/8: id of the receive; 16/8: COPY: address
@@ -152,17 +152,17 @@ struct cw_wire_rndv_name {
     uint8_t handle[64];
 };
 
-/* Chunks of memory of the host by which two ends share the way between memory of their devices: of a connection, in one
+/* Bounce buffers in host memory through which two ends copy between memory of their devices: of a connection, in one
  * direction. */
 #define CW_WIRE_CHUNKS 16u
-/* Chunks of a message that the receiver has not taken. */
+/* Bounce buffers of a message that the receiver has not consumed. */
 #define CW_WIRE_CHUNKS_OUT 4u
 #define CW_WIRE_CHUNK_MOST (UINT32_C(16) << 20)
 
-/* The next bytes of the message lie at the beginning of a chunk. 0/8: id of the receive; 8/8: id of the send; 16/8:
- * offset of the bytes in the message, which is what all chunks before have; 24/8: in another process the place of the
- * chunk, below CW_WIRE_CHUNKS, in this one its number; 32/8: number of its descriptor, which was passed, or 0: the
- * receiver has the chunk, or is in this process; 40/4: bytes; 44/4: bytes of the chunk. No payload. */
+/* The next bytes of the message lie at the beginning of a bounce buffer. 0/8: id of the receive; 8/8: id of the send;
+ * 16/8: offset of the bytes in the message, which is the sum of all buffers before; 24/8: in another process the index
+ * of the buffer, below CW_WIRE_CHUNKS, in this one its number; 32/8: number of its descriptor, which was passed, or 0:
+ * the receiver has the buffer, or is in this process; 40/4: bytes; 44/4: bytes of the buffer. No payload. */
 struct cw_wire_rndv_chunk {
     uint64_t receive_id;
     uint64_t send_id;
@@ -173,8 +173,9 @@ struct cw_wire_rndv_chunk {
     uint32_t size;
 };
 
-/* To the sender: these bytes were copied, and it may use the chunk again. 0/8: id of the send; 8/8: offset of the bytes
- * in the message; 16/4: 1: the receiver keeps the chunk, 0: its descriptor must be passed again; 20/4: zero. */
+/* To the sender: these bytes were copied, and it may reuse the bounce buffer. 0/8: id of the send; 8/8: offset of the
+ * bytes in the message; 16/4: 1: the receiver retains the buffer, 0: its descriptor must be passed again; 20/4:
+ * zero. */
 struct cw_wire_rndv_taken {
     uint64_t send_id;
     uint64_t offset;
@@ -182,7 +183,7 @@ struct cw_wire_rndv_taken {
     uint32_t reserved;
 };
 
-/* To the sender: the transfer is over. 0/8: id of the send; 8/4: ucs_status_t; 12/4: zero. */
+/* To the sender: the transfer is complete. 0/8: id of the send; 8/4: ucs_status_t; 12/4: zero. */
 struct cw_wire_rndv_done {
     uint64_t send_id;
     int32_t status;
@@ -234,7 +235,7 @@ struct cw_wire_am_rts {
     struct cw_wire_rts rts;
 };
 
-/* The most bytes of a stream that a sender may have sent beyond the receiver's last STREAM_CREDIT. */
+/* Limit of stream bytes that a sender may have sent beyond the receiver's last STREAM_CREDIT. */
 #define CW_STREAM_WINDOW (1u << 20)
 
 /* Bytes of the endpoint's stream. 0/8: the number of stream bytes before these. Payload: at least one byte. */

@@ -7,7 +7,7 @@
 
 #include "wire/packet.h"
 
-/* The most operations of one endpoint that wait for the other side's answer: GET, PUT_RTS, AMO with an id, FLUSH. */
+/* Limit of operations of one endpoint that wait for the other side's answer: GET, PUT_RTS, AMO with an id, FLUSH. */
 #define CW_RMA_WINDOW 256u
 
 /* Bytes for registered memory (docs/change/one-sided.md). 0/8: token of the region; 8/8: address of the first byte.
@@ -17,9 +17,9 @@ struct cw_wire_put {
     uint64_t address;
 };
 
-/* The places of the pieces of a put. 0/8: token of the region; 8/4: number of pieces, at most CW_WIRE_PUT_LIST_MAX;
- * 12/4: zero. Payload: that many struct cw_wire_put_list_element. The bytes of the pieces follow on the connection in
- * one placed packet, the next one with this id. */
+/* The destinations of the pieces of a put. 0/8: token of the region; 8/4: number of pieces, at most
+ * CW_WIRE_PUT_LIST_MAX; 12/4: zero. Payload: that many struct cw_wire_put_list_element. The bytes of the pieces follow
+ * on the connection in one placed packet, the next one with this id. */
 struct cw_wire_put_list {
     uint64_t token;
     uint32_t count;
@@ -51,7 +51,7 @@ struct cw_wire_put_rts {
     struct cw_wire_rts rts;
 };
 
-/* Asks for bytes of registered memory. 0/8: token; 8/8: address; 16/8: bytes, at least 1; 24/8: id of the receive;
+/* Requests bytes of registered memory. 0/8: token; 8/8: address; 16/8: bytes, at least 1; 24/8: id of the receive;
  * 32/4: bytes that one RNDV_DATA may carry, at least 1; 36/4: CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS. RNDV_DATA,
  * GET_DATA, GET_REFUSED, RNDV_NAME or RNDV_CHUNK answers. */
 struct cw_wire_get {
@@ -63,7 +63,7 @@ struct cw_wire_get {
     uint32_t flags;
 };
 
-#define CW_WIRE_GET_NAME   1u /* the owner may answer RNDV_NAME, */
+#define CW_WIRE_GET_NAME   1u /* the target may answer RNDV_NAME, */
 #define CW_WIRE_GET_CHUNKS 2u /* or RNDV_CHUNK */
 
 /* The whole answer in one packet, as RNDV_DATA from offset 0. 0/8: id of the receive. Payload: at least one byte. */
@@ -71,7 +71,7 @@ struct cw_wire_get_data {
     uint64_t receive_id;
 };
 
-/* The owner refuses a GET. 0/8: id of the receive; 8/4: ucs_status_t, an error; 12/4: zero. */
+/* The target rejects a GET. 0/8: id of the receive; 8/4: ucs_status_t, an error; 12/4: zero. */
 struct cw_wire_get_refused {
     uint64_t receive_id;
     int32_t status;
@@ -79,7 +79,7 @@ struct cw_wire_get_refused {
 };
 
 /* An atomic operation. 0/8: token; 8/8: address, aligned to its size; 16/8: operand, of CSWAP the value to compare
- * with; 24/8: CSWAP: the new value, else 0; 32/8: id for AMO_REPLY, 0: none is wanted; 40/1: enum cw_wire_amo_op; 41/1:
+ * with; 24/8: CSWAP: the new value, else 0; 32/8: id for AMO_REPLY, 0: no reply; 40/1: enum cw_wire_amo_op; 41/1:
  * bytes, 4 or 8; 42/6: zero. */
 struct cw_wire_amo {
     uint64_t token;
@@ -116,7 +116,7 @@ struct cw_wire_flush {
 };
 
 /* Answers FLUSH: all PUT and AMO packets before it are carried out. 0/8: id; 8/4: ucs_status_t: the error of the first
- * one that was refused since the last FLUSH, or UCS_OK; 12/4: zero. */
+ * one that was rejected since the last FLUSH, or UCS_OK; 12/4: zero. */
 struct cw_wire_flushed {
     uint64_t flush_id;
     int32_t status;
