@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Time. cw_clock_ns is the monotonic clock. cw_clock_ticks reads a free-running counter, which takes a few cycles. It
- * serves for pacing only: its rate is not known beyond "between 10 MHz and 10 GHz".
+ * serves for pacing only: its rate is known no better than "between 10 MHz and 10 GHz".
  */
 #ifndef CW_OS_CLOCK_H
 #define CW_OS_CLOCK_H
@@ -23,7 +23,7 @@ static inline uint64_t cw_clock_ticks(void)
 #endif
 }
 
-/* A number of ticks that takes about ten microseconds on current machines. */
+/* Number of ticks that take about ten microseconds on current machines. */
 #if defined(__aarch64__)
 #define CW_CLOCK_TICKS_SHORT 512u
 #else

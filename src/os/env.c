@@ -37,9 +37,9 @@ const char *cw_env_get(const char *name)
 
 /*
  * The address of a variable of libc. A program that is not position independent has its own copy of the variables it
- * names, which libc then uses, too; a library that was loaded with RTLD_DEEPBIND finds that of libc, which nobody keeps
- * up. `own` is what this library finds by name, for programs in which the other search cannot be made. Each thread may
- * search: none waits for another one that waits for the loader.
+ * names, which libc then uses, too; a library that was loaded with RTLD_DEEPBIND finds that of libc, which nobody
+ * updates. `own` is what this library finds by name, for programs in which the other search is impossible. Each thread
+ * may search: none waits for another one that waits for the loader.
  */
 static void *variable_of_libc(_Atomic(void *) *found, const char *name, void *own)
 {
@@ -112,7 +112,7 @@ uint64_t cw_env_wall_time_us(void)
 
 void cw_env_host(char *text, size_t size)
 {
-    /* POSIX leaves open whether a name that was cut is terminated. */
+    /* POSIX leaves open whether a truncated name is terminated. */
     if (gethostname(text, size) != 0 || text[0] == '\0') {
         (void)snprintf(text, size, "?");
     }
@@ -200,7 +200,7 @@ static ucs_status_t read_to_end(int fd, char *text, size_t size, size_t *length_
     return UCS_OK;
 }
 
-/* The whole of a regular file, about which fstat(2) told this. */
+/* The whole of a regular file with this fstat(2) result. */
 static ucs_status_t read_file(int fd, const struct stat *info, size_t max, char **text_p, size_t *length_p)
 {
     ucs_status_t status;
@@ -229,7 +229,7 @@ ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *l
     struct stat info;
     int fd;
 
-    /* Non-blocking, so that a FIFO of that name cannot hold the caller up. */
+    /* Non-blocking, so that a FIFO of that name cannot block the caller. */
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         return UCS_ERR_NO_ELEM;
@@ -241,7 +241,7 @@ ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *l
     return status;
 }
 
-/* In a program with more rights than its user, files of that user are an unauthenticated peer's. */
+/* In a program with more privileges than its user, files of that user are untrusted. */
 static bool is_trusted(uid_t owner, unsigned other)
 {
     const bool is_own = owner == geteuid() && !(cw_env_is_secure() && owner == getuid());
@@ -249,9 +249,8 @@ static bool is_trusted(uid_t owner, unsigned other)
     return owner == 0 || owner == other || is_own;
 }
 
-/* Puts the target of a symbolic link, seen from where the link is, in place of its path. The link is looked at and read
- * through one descriptor, so that it cannot be another one in between. 0, or errno; EPERM: an unauthenticated peer made
- * it. */
+/* Replaces the path of a symbolic link by its target, relative to the link. The link is examined and read through one
+ * descriptor, so that it cannot be replaced in between. 0, or errno; EPERM: an untrusted user made it. */
 static int follow(char *path, unsigned other, struct stat *info)
 {
     const int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -288,7 +287,7 @@ static int follow(char *path, unsigned other, struct stat *info)
     return error;
 }
 
-/* A descriptor, or -1 and errno; EPERM with *info: a symbolic link of an unauthenticated peer leads there. */
+/* A descriptor, or -1 and errno; EPERM with *info: a symbolic link of an untrusted user leads there. */
 static int open_unsuspected(const char *path, unsigned other, struct stat *info)
 {
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
@@ -314,7 +313,7 @@ static int open_unsuspected(const char *path, unsigned other, struct stat *info)
     return fd;
 }
 
-/* Whether opening the file failed because there is none, or because this user cannot see whether there is one. */
+/* Whether opening the file failed because it does not exist, or because this user cannot see whether it exists. */
 static bool is_missing(const char *path, int error)
 {
     struct stat info;

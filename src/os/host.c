@@ -91,7 +91,7 @@ static const char without_here[] =
 static const char without_there[] = "it is on this machine but sees no /proc, by which processes of one machine know "
                                     "each other: mount it there";
 
-/* Whether the number stands for all namespaces, because the system does not tell them from each other. */
+/* Whether the number stands for all namespaces, because the kernel does not distinguish them. */
 static int is_vague(uint64_t id)
 {
     static const struct stat all = {.st_ino = 0};

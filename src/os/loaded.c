@@ -17,9 +17,9 @@
 
 #define HEAP_FIELD 47 /* start_brk in /proc/self/stat, proc(5) */
 
-static __thread uintptr_t stack_end; /* 0: not asked; 1: not known */
+static __thread uintptr_t stack_end; /* 0: not queried; 1: unknown */
 static __thread uintptr_t stack_start;
-static uintptr_t heap_start; /* atomic; 0: not asked; UINTPTR_MAX: not known */
+static uintptr_t heap_start; /* atomic; 0: not queried; UINTPTR_MAX: unknown */
 
 /* Whether the file of a loaded object has that name, whatever its version. */
 static int has_name(const char *path, const char *soname)
@@ -34,11 +34,11 @@ static int has_name(const char *path, const char *soname)
 
 struct look {
     const char *const *sonames;
-    unsigned long long seen; /* how many objects had been loaded at the look before */
+    unsigned long long seen; /* how many objects had been loaded at the previous check */
     unsigned long long now;
 };
 
-/* 1: one of the names fits. */
+/* 1: one of the names matches. */
 static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct look *look = argument;
@@ -69,7 +69,7 @@ unsigned long long cw_loaded_number(void)
     return number + 1;
 }
 
-/* dlopen searches all folders for a library that is not loaded, which takes longer than the rest of ucp_init. */
+/* dlopen searches all directories for a library that is not loaded, which takes longer than the rest of ucp_init. */
 void *cw_loaded_library(const char *const *sonames, unsigned *index_p, unsigned long long *seen)
 {
     struct look look = {.sonames = sonames, .seen = *seen};
@@ -111,7 +111,7 @@ static void find_stack(void)
     }
 }
 
-/* The name of the program stands in parentheses and may hold any characters, so it ends at the last parenthesis. */
+/* The name of the program is in parentheses and may contain any characters, so it ends at the last parenthesis. */
 static uintptr_t find_heap(void)
 {
     char text[1024];

@@ -17,10 +17,10 @@
 /* Some microseconds: longer than any send, shorter than putting a thread to sleep and waking it. */
 #define SPINS 64u
 
-/* Attempts in a row at which cw_lock_offer gives way to other threads. */
+/* Attempts in a row at which cw_lock_offer yields to other threads. */
 #define OFFERS 16u
 
-/* A sleeping thread looks at the word again after this time: it may have gone to sleep just when the owner was leaving,
+/* A sleeping thread checks the word again after this time: it may have gone to sleep just when the owner was leaving,
  * and then nobody wakes it. */
 #define SLEEP_NS 1000000
 
@@ -57,8 +57,8 @@ static void sleep_while_taken(struct cw_lock *lock)
     errno = before;
 }
 
-/* A thread that wakes another one clears the mark `asleep`. The woken thread sets it again, since others may still
- * sleep: either before it sleeps again, or once it has the lock. */
+/* A waker clears `asleep`. The woken thread sets it again, since others may still sleep: either before it sleeps again,
+ * or once it has the lock. */
 CW_NOINLINE void cw_lock_enter_taken(struct cw_lock *lock)
 {
     unsigned slept = 0;
@@ -77,7 +77,7 @@ CW_NOINLINE void cw_lock_enter_taken(struct cw_lock *lock)
     }
 }
 
-/* The mark is cleared while the lock is still held, so a mark that a thread sets later is not lost. */
+/* `asleep` is cleared while the lock is still owned, so a mark that a thread sets later is not lost. */
 CW_NOINLINE void cw_lock_leave_wake(struct cw_lock *lock)
 {
     const int before = errno;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The lock of a worker that several threads use, and of the table of memory. Recursive, because callbacks call back
- * into the library. A thread that finds it taken spins for a moment, then sleeps. A thread that only looks for
- * work (progress) gives way to waiting threads, and gets the lock after a few refused attempts: docs/why/threads.md.
+ * into the library. A thread that finds it taken spins for a moment, then sleeps. A thread that only polls (progress)
+ * yields to waiting threads, and gets the lock after a few refused attempts: docs/why/threads.md.
  *
- * Entering takes one locked instruction, leaving takes none: the owner first looks whether a thread sleeps, then
+ * Entering takes one locked instruction, leaving takes none: the owner first checks whether a thread sleeps, then
  * releases the lock. The owner misses a thread that goes to sleep between these two steps. So every sleep is short, and
- * the sleeper looks at the word after it.
+ * the sleeper checks the word after it.
  */
 #ifndef CW_OS_LOCK_H
 #define CW_OS_LOCK_H
@@ -18,9 +18,9 @@
 
 struct cw_lock {
     uint32_t word;              /* 0 free, 1 taken */
-    uint32_t asleep;            /* not 0: threads may sleep, and the owner that leaves wakes one */
-    uintptr_t owner;            /* the thread that has it; 0: none */
-    unsigned depth;             /* of the owner: how often it entered again */
+    uint32_t asleep;            /* not 0: threads may sleep, and the owner wakes one when it leaves */
+    uintptr_t owner;            /* the owning thread; 0: none */
+    unsigned depth;             /* of the owner: recursion depth */
     uint32_t waiting;           /* threads inside cw_lock_enter that found it taken */
     unsigned refused;           /* calls of cw_lock_offer in a row that returned 0 */
 };
@@ -29,14 +29,14 @@ void cw_lock_init(struct cw_lock *lock);
 void cw_lock_enter(struct cw_lock *lock);
 void cw_lock_leave(struct cw_lock *lock);
 
-/* 1: entered. For a thread that holds a lock which comes later in the order of locks: if this one is taken, the thread
- * must release that one before it waits. */
+/* 1: entered. For a thread that owns a lock which comes later in the lock order: if this one is taken, the thread must
+ * release that one before it waits. */
 int cw_lock_try_enter(struct cw_lock *lock);
 
-/* To be called before the next cw_lock_try_enter. */
+/* Call before the next cw_lock_try_enter. */
 void cw_lock_yield(void);
 
-/* For calls that are made in a loop. 1: entered. 0: another thread is inside or waits, come again later. */
+/* For calls in a loop. 1: entered. 0: another thread is inside or waits, try again later. */
 int cw_lock_offer(struct cw_lock *lock);
 
 /* The slow parts of cw_lock_enter and cw_lock_leave: the lock was taken, or a thread may sleep. */
@@ -44,7 +44,7 @@ void cw_lock_enter_taken(struct cw_lock *lock);
 void cw_lock_leave_wake(struct cw_lock *lock);
 int cw_lock_offer_taken(struct cw_lock *lock);
 
-/* Safe without the lock: only the owner itself can find its own name there. */
+/* Safe without the lock: only the owner itself can find its own id there. */
 static CW_INLINE int cw_lock_is_mine(const struct cw_lock *lock)
 {
     return __atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == cw_thread_self();
@@ -73,7 +73,7 @@ static CW_INLINE void cw_lock_enter_inline(struct cw_lock *lock)
     }
 }
 
-/* Once the word is 0 the lock is not touched any more: another thread may have freed it. */
+/* Once the word is 0 the lock is not accessed any more: another thread may have freed it. */
 static CW_INLINE void cw_lock_leave_inline(struct cw_lock *lock)
 {
     if (lock->depth > 0) {

@@ -14,7 +14,7 @@
 
 #include "os/env.h"
 
-#define FILE_MAX ((size_t)1 << 20) /* a file of sysfs says that it has a page, of up to 64 KiB */
+#define FILE_MAX ((size_t)1 << 20) /* sysfs files report one page as their size, of up to 64 KiB */
 
 struct x86_model {
     uint16_t family;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names of this machine's processors and product, as UCX has them: conditions in ucx.conf are compared with them.
+ * The names of this machine's processors and product, as in UCX: conditions in ucx.conf are compared with them.
  */
 #ifndef CW_OS_MACHINE_H
 #define CW_OS_MACHINE_H
@@ -15,10 +15,10 @@ struct cw_machine {
     char product[128];
 };
 
-/* Each name is CW_MACHINE_UNKNOWN where it cannot be found out. Reads files. */
+/* Each name is CW_MACHINE_UNKNOWN if it cannot be determined. Reads files. */
 void cw_machine_read(struct cw_machine *machine);
 
-/* The names of a processor by what it says of itself, `vendor` in 12 letters (x86). Pure. */
+/* The names of a processor by its identification, `vendor` in 12 letters (x86). Pure. */
 void cw_machine_name_x86(const char *vendor, unsigned family, unsigned model, struct cw_machine *machine);
 
 /* The same by the register MIDR_EL1 (AArch64). Pure. */

@@ -32,7 +32,7 @@ uint32_t cw_memory_process(void)
     return (uint32_t)getpid();
 }
 
-/* The rounded length leaves room for the trailer within an off_t. */
+/* The rounded length leaves space for the trailer within an off_t. */
 static int round_up(size_t length, size_t page, size_t *rounded_p)
 {
     if (length > (size_t)INT64_MAX - 2 * page) {
@@ -48,7 +48,7 @@ static void *map_anywhere(size_t length, int fd, size_t offset)
                 (off_t)offset);
 }
 
-/* Maps at a multiple of the size of huge pages, by cutting that part out of a larger range of addresses. */
+/* Maps at a multiple of the size of huge pages, by cutting that part out of a larger address range. */
 static void *map_aligned(size_t length, int fd)
 {
     char *range = mmap(NULL, length + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -100,7 +100,7 @@ static ucs_status_t map_data(const struct cw_memory_wish *wish, struct cw_memory
     return UCS_OK;
 }
 
-/* Without this check the system would accept a length that no machine has, and would kill the process when it touches
+/* Without this check the kernel would accept a length that no machine has, and would kill the process when it touches
  * the pages. */
 static int machine_has(size_t length)
 {
@@ -121,7 +121,7 @@ static int make_file(const struct cw_memory *memory, enum cw_memory_huge huge)
         return -1;
     }
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
-        errno = EFBIG; /* without this check the system would kill the process with SIGXFSZ */
+        errno = EFBIG; /* without this check the kernel would kill the process with SIGXFSZ */
         return -1;
     }
     fd = memfd_create(NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | ((huge == CW_MEMORY_RESERVED) ? MFD_HUGETLB : 0));
@@ -155,7 +155,7 @@ static ucs_status_t allocate_shareable(const struct cw_memory_wish *wish, struct
         return UCS_ERR_NO_MEMORY;
     }
     trailer = map_anywhere(memory->page, memory->fd, memory->length); /* mapped after the data, whose addresses may be
-                                                                       * fixed */
+                                                                         fixed */
     if (trailer == MAP_FAILED) {
         cw_debug("cannot map the page behind %zu bytes of shareable memory: %m", memory->length);
         cw_memory_release(memory);
@@ -177,7 +177,7 @@ ucs_status_t cw_memory_allocate(const struct cw_memory_wish *wish, struct cw_mem
     return map_data(wish, memory);
 }
 
-/* The number of the mount that holds a descriptor's file; -1: not known. */
+/* The id of the mount of a descriptor's file; -1: unknown. */
 static long mount_of(int fd)
 {
     static const char field[] = "\nmnt_id:";
@@ -198,8 +198,8 @@ static long mount_of(int fd)
     return (found != NULL) ? strtol(found + sizeof(field) - 1, NULL, 10) : -1;
 }
 
-/* Whether the file lies where the system keeps such memory, of small pages or of reserved huge pages. The file system
- * itself is asked nothing: a peer may provide it (FUSE) and delay its answers without limit. */
+/* Whether the file lies where the kernel keeps such memory, of small pages or of reserved huge pages. The file system
+ * itself is not queried: a peer may provide it (FUSE) and delay its answers without limit. */
 static int lies_with_memory(int looked)
 {
     const unsigned flags[] = {MFD_CLOEXEC, MFD_CLOEXEC | MFD_HUGETLB};
@@ -218,8 +218,8 @@ static int lies_with_memory(int looked)
 }
 
 /*
- * Opens a descriptor that only names the file: this does nothing to the file, and the name still means this file when
- * it is opened for use. -1: it is not memory of this library.
+ * Opens a descriptor that only names the file (O_PATH): this does nothing to the file, and the name still refers to
+ * this file when it is opened for use. -1: it is not memory of this library.
  */
 static int look_at(uint32_t pid, uint32_t fd)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that other processes of this machine may map. Its pages have no name in any file system. A further page, the
- * trailer, follows the data and is mapped apart, so that the data can have any address. The size is sealed, so that no
- * process that maps it can run past its end. The system makes a page when it is touched; the trailer's page exists from
- * the beginning. After a fork the child has these pages themselves, not a copy, as of any shared mapping.
- * Callers: mem/host.c, for memory that ucp_mem_map allocates and for memory of other processes.
+ * trailer, follows the data and is mapped separately, so that the data can have any address. The size is sealed, so
+ * that no process that maps it can access past its end. The kernel allocates a page when it is touched; the trailer's
+ * page exists from the beginning. After a fork the child shares these pages, not a copy, as of any shared mapping.
  */
 #ifndef CW_OS_MEMORY_H
 #define CW_OS_MEMORY_H
@@ -17,14 +16,14 @@
 
 enum cw_memory_huge {
     CW_MEMORY_SMALL,        /* ordinary pages */
-    CW_MEMORY_TRANSPARENT,  /* ordinary pages that the system may join to huge ones */
-    CW_MEMORY_RESERVED      /* pages from the system's pool of huge pages, or nothing */
+    CW_MEMORY_TRANSPARENT,  /* ordinary pages that the kernel may merge into huge ones */
+    CW_MEMORY_RESERVED      /* pages from the kernel's pool of huge pages, or failure */
 };
 
 struct cw_memory_wish {
     void *address;          /* NULL: anywhere */
-    int fixed;              /* exactly at `address`, which is a whole page, replacing the mapping there; 0: `address` is
-                             * a hint */
+    int fixed;              /* exactly at `address`, which is page-aligned, replacing the mapping there; 0: `address` is
+                               a hint */
     size_t length;          /* > 0; rounded up to whole pages */
     int shareable;          /* 0: private to this process, without trailer and descriptor */
     enum cw_memory_huge huge;
@@ -39,19 +38,19 @@ struct cw_memory {
     int fd;                 /* of the memory, close-on-exec; -1: none */
 };
 
-/* Zeroed memory. UCS_ERR_NO_MEMORY: the system does not give it (also at a fixed address). Errors are logged at level
- * debug only, because the caller may have another way. With a fixed address the previous mapping may be lost. */
+/* Zeroed memory. UCS_ERR_NO_MEMORY: the kernel refuses it (also at a fixed address). Errors are logged at level debug
+ * only, because the caller may have an alternative. With a fixed address the previous mapping may be lost. */
 ucs_status_t cw_memory_allocate(const struct cw_memory_wish *wish, struct cw_memory *memory);
 
 /*
  * Maps shareable memory of a process (also of this one), whose data has `length` bytes. `pid` and `fd` may be any
- * numbers: only sealed memory that cw_memory_allocate made is opened, read or written. UCS_ERR_UNREACHABLE when it is
- * not there, may not be opened by this process, or has another length; logged at level debug. The result has no
+ * numbers: only sealed memory that cw_memory_allocate made is opened, read or written. UCS_ERR_UNREACHABLE if it does
+ * not exist, may not be opened by this process, or has another length; logged at level debug. The result has no
  * descriptor.
  */
 ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct cw_memory *memory);
 
-/* As cw_memory_open, by a descriptor that may be of anything and stays the caller's. */
+/* As cw_memory_open, by a descriptor of any file, which stays the caller's. */
 ucs_status_t cw_memory_open_fd(int fd, uint64_t length, struct cw_memory *memory);
 
 /* The bytes of memory that this process may lock, also for devices; SIZE_MAX: no limit. */
@@ -60,20 +59,19 @@ size_t cw_memory_lock_limit(void);
 /* For memory that any of the functions above made or mapped. */
 void cw_memory_release(struct cw_memory *memory);
 
-/* Makes the system provide the pages of that range before it returns, as far as the system can; never touches them
- * itself. */
+/* Populates the pages of that range before it returns, as far as the kernel can; never touches them itself. */
 void cw_memory_populate(void *ptr, size_t length);
 
-/* Whether the program may read that range, and write it where `for_writing` is set; its pages are there then. 1 also
- * where the system cannot tell. */
+/* Whether the program may read that range, and write it if `for_writing` is set; its pages are then present. 1 also if
+ * the kernel cannot tell. */
 int cw_memory_is_there(void *ptr, size_t length, int for_writing);
 
-/* Tells the system that these bytes, of any mapping, will soon be used. */
+/* Advises the kernel that these bytes, of any mapping, will soon be used. */
 void cw_memory_will_need(void *ptr, size_t length);
 
 size_t cw_memory_page(void);
 
-/* The id of this process in its name space of process ids. */
+/* The id of this process in its pid namespace. */
 uint32_t cw_memory_process(void);
 
 #endif

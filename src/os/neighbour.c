@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/neighbour.h on rtnetlink, which answers before the call returns. An empty datagram makes the system ask for a
+ * os/neighbour.h on rtnetlink, which answers before the call returns. An empty datagram makes the kernel resolve a
  * neighbour.
  */
 #include "os/neighbour.h"
@@ -47,7 +47,7 @@ static void add(union message *message, unsigned short type, const void *data, u
     message->header.nlmsg_len = NLMSG_ALIGN(message->header.nlmsg_len) + RTA_ALIGN(attribute->rta_len);
 }
 
-/* Puts the answer in place of the question. Returns its type; NLMSG_ERROR with *error, also when there is none. */
+/* Replaces the request by the answer. Returns its type; NLMSG_ERROR with *error, also when there is none. */
 static unsigned ask(int fd, union message *message, int *error)
 {
     const ssize_t sent = send(fd, message, message->header.nlmsg_len, 0);
@@ -65,7 +65,7 @@ static unsigned ask(int fd, union message *message, int *error)
     return message->header.nlmsg_type;
 }
 
-/* The neighbour that packets to the address pass. 0: there is none, or the system does not tell. */
+/* The next hop of packets to the address. 0: none, or unknown. */
 static int find_hop(int fd, const struct cw_net_address *to, unsigned device, struct cw_net_address *hop)
 {
     union message message = {.header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
@@ -92,7 +92,7 @@ static int find_hop(int fd, const struct cw_net_address *to, unsigned device, st
     return 1;
 }
 
-/* The state of a neighbour, NUD_NONE: the system does not know it; -1: the system does not tell. */
+/* The state of a neighbour, NUD_NONE: no entry; -1: unknown. */
 static int find_state(int fd, const struct cw_net_address *hop, unsigned device)
 {
     union message message = {.header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ndmsg)),

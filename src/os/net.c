@@ -40,7 +40,7 @@ static socklen_t to_socket_address(const struct cw_net_address *address, union s
     return sizeof(to->v6);
 }
 
-/* An IPv4 address that is mapped into IPv6 comes out as IPv4. family CW_NET_NONE: another kind of address. */
+/* An IPv4-mapped IPv6 address is returned as IPv4. family CW_NET_NONE: another kind of address. */
 static void from_socket_address(const struct sockaddr *from, struct cw_net_address *address)
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)from;
@@ -80,8 +80,8 @@ void cw_net_from_sockaddr(const struct sockaddr *from, struct cw_net_address *ad
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)from;
 
     from_socket_address(from, address);
-    if (from->sa_family == AF_INET6 && address->family == CW_NET_IPV4) { /* kept as IPv6, because the program may want
-                                                                          * to listen on it */
+    if (from->sa_family == AF_INET6 && address->family == CW_NET_IPV4) { /* kept as IPv6, because the program may listen
+                                                                            on it */
         address->family = CW_NET_IPV6;
         memcpy(address->bytes, &v6->sin6_addr, 16);
     }
@@ -146,7 +146,7 @@ void cw_net_peer_text(int fd, char text[CW_NET_TEXT_MAX])
     union socket_address peer = {0};
     socklen_t length = sizeof(peer);
 
-    if (getpeername(fd, &peer.any, &length) < 0 && /* getpeername knows no peer of a connection that was reset */
+    if (getpeername(fd, &peer.any, &length) < 0 && /* getpeername knows no peer of a reset connection */
         getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &peer, &length) < 0) {
         snprintf(text, CW_NET_TEXT_MAX, "an unknown address");
         return;
@@ -159,7 +159,7 @@ static void set_option(int fd, int level, int option, size_t value)
 {
     int number = (value > INT_MAX) ? INT_MAX : (int)value;
 
-    /* Each option is a wish: a connection works without it. */
+    /* All options are best effort: a connection works without them. */
     (void)setsockopt(fd, level, option, &number, sizeof(number));
 }
 
@@ -193,8 +193,7 @@ static void set_options(int fd, const struct cw_net_options *options)
     cw_net_keepalive(fd, &options->keepalive);
 }
 
-/* No link is congested on loopback. The plainest algorithm costs least there; others compute a pace for each
- * segment. */
+/* Loopback is never congested. The simplest algorithm costs least there; others compute a pace for each segment. */
 static void set_loopback_options(int fd)
 {
     static const char plainest[] = "reno";
@@ -220,7 +219,7 @@ int cw_net_is_unanswered(int fd, uint64_t within_ms)
     struct tcp_info info = {0};
     socklen_t length = sizeof(info);
 
-    /* one probe may stay without an answer: systems limit how many they give per second */
+    /* one probe may stay unanswered: kernels limit the rate of their answers */
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
            (info.tcpi_retransmits > 1 || info.tcpi_probes > 1) && info.tcpi_last_ack_recv >= within_ms;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which interfaces there are (os/net.h). Addresses come from rtnetlink; names and flags of the few devices that have
- * one are asked one by one: the list of all links, with all their counters, costs three times as much as that
- * (docs/why/scale.md). Any socket serves for the questions; one of the Unix family exists everywhere.
+ * Which interfaces exist (os/net.h). Addresses come from rtnetlink; names and flags of the few devices that have one
+ * are queried one by one: the list of all links, with all their counters, is more expensive (docs/why/scale.md). Any
+ * socket serves for the queries; one of the Unix family exists everywhere.
  */
 #include "os/net.h"
 
@@ -28,7 +28,7 @@ struct listing {
     unsigned max;
     unsigned count;
     int device_fd;
-    int index;                    /* the device that the next two members tell about; 0: none */
+    int index;                    /* the device described by the next two members; 0: none */
     unsigned flags;
     char name[CW_NET_NAME_MAX];
 };
@@ -128,7 +128,7 @@ static int read_addresses(struct listing *listing)
         struct ifaddrmsg message;
     } question = {.header = {.nlmsg_len = sizeof(question), .nlmsg_type = RTM_GETADDR,
                              .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP, .nlmsg_seq = 1}};
-    char *const buffer = malloc(ANSWER_SIZE); /* a thread with a small stack has no room for it */
+    char *const buffer = malloc(ANSWER_SIZE); /* a thread with a small stack cannot hold it */
     const int fd = (buffer == NULL) ? -1 : socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     int status = (fd < 0 || send(fd, &question, sizeof(question), 0) < 0) ? -errno : 0;
     ssize_t got;

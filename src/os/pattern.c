@@ -20,7 +20,8 @@ static int is_beyond_limit(size_t length)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && length > limit.rlim_cur;
 }
 
-/* Makes the file at least that long. The pages are there then, so that no access to a mapping can lack one. */
+/* Extends the file to at least that length. The pages are then allocated, so that no access to a mapping can lack
+ * one. */
 static int extend(struct cw_pattern *pattern, const void *page, size_t length)
 {
     const size_t size = cw_memory_page();

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * os/peer_memory.h on process_vm_readv(2) and process_vm_writev(2). They take a limited number of entries, so each copy
- * is a loop over windows of the caller's entries. A read that returns less than asked for has met memory that is not
- * there. The system copies by `rep movsb`, which is slow for some alignments: there the bytes go through a buffer that
- * is aligned well (base/bytes.h).
+ * is a loop over windows of the caller's entries. A short read has met unmapped memory. The kernel copies by `rep
+ * movsb`, which is slow for some alignments: there the bytes go through an aligned buffer (base/bytes.h).
  */
 #include "os/peer_memory.h"
 
@@ -37,7 +36,7 @@ static void advance(struct rest *rest, size_t length)
     }
 }
 
-/* Fills `iov` with the next entries of ours; returns how many, and in *length_p their bytes. */
+/* Fills `iov` with the next entries of ours; returns their number, and in *length_p their bytes. */
 static unsigned window(const struct rest *rest, struct iovec *iov, size_t *length_p)
 {
     unsigned count = (rest->count < WINDOW) ? rest->count : WINDOW, i;
@@ -96,7 +95,7 @@ static ucs_status_t read_into(const struct cw_peer_process *peer, const struct i
     return UCS_OK;
 }
 
-/* Whether the peer still is the process that it was; else what was refused is logged. */
+/* Whether the peer is still the same process; else what was rejected is logged. */
 static int is_same(const struct cw_peer_process *peer)
 {
     struct iovec theirs = {address_of(peer->probe_address), sizeof(uint64_t)};
@@ -135,7 +134,7 @@ static ucs_status_t write_from(const struct cw_peer_process *peer, const struct 
     return UCS_OK;
 }
 
-/* Whether the system would copy one of these entries slowly. */
+/* Whether the kernel would copy one of these entries slowly. */
 static int lies_badly(const struct iovec *iov, unsigned count, uint64_t address, int reads)
 {
     uint64_t ours;
@@ -152,7 +151,7 @@ static int lies_badly(const struct iovec *iov, unsigned count, uint64_t address,
     return 0;
 }
 
-/* Between our entries and flat memory, at most `max` bytes; returns how many. */
+/* Between our entries and contiguous memory, at most `max` bytes; returns the number copied. */
 static size_t copy_rest(struct rest *rest, char *flat, size_t max, int to_ours)
 {
     size_t done = 0, part;
@@ -169,8 +168,8 @@ static size_t copy_rest(struct rest *rest, char *flat, size_t max, int to_ours)
     return done;
 }
 
-/* `bytes` begins at a cache line. The copy in it begins at the offset within a line that the peer's memory has, so that
- * both have one alignment; behind that offset there is room for DETOUR_BYTES. */
+/* `bytes` is cache-line aligned. The copy in it begins at the offset within a line that the peer's memory has, so that
+ * both have one alignment; behind that offset there is space for DETOUR_BYTES. */
 static ucs_status_t detour(const struct cw_peer_process *peer, char *bytes, const struct iovec *iov, unsigned count,
                            uint64_t address, int reads)
 {

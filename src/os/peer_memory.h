@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of another process, copied by the system without a copy in between. Addresses of the other process may be any
- * numbers: the system checks them, and a wrong one harms neither process. Nothing is logged but one debug line with the
- * system's reason.
+ * Memory of another process, copied by the kernel directly. Addresses of the other process may be any numbers: the
+ * kernel checks them, and a wrong one harms neither process. Logs nothing but one debug line with the kernel's error.
  *
- * A process id may pass to another process at any time. So the other process keeps a word with a random value, and each
+ * A process id may pass to another process at any time. So the other process has a word with a random value, and each
  * system call that reads memory also reads this word: the bytes count only if the value is right.
  */
 #ifndef CW_OS_PEER_MEMORY_H
@@ -19,12 +18,12 @@
 struct cw_peer_process {
     int pid;                    /* greater than 0 */
     uint64_t probe_address;     /* in that process */
-    uint64_t probe;             /* the value of the word there as long as it is the right process */
+    uint64_t probe;             /* the value of the word there while it is the right process */
 };
 
 /*
- * Copies from (or to) that address of the process to (or from) our memory, as many bytes as the `count` entries hold;
- * any number of entries. Blocks while the system copies. UCS_OK: everything was copied, and it was the right process;
+ * Copies from (or to) that address of the process to (or from) our memory, all bytes of the `count` entries; any number
+ * of entries. Blocks while the kernel copies. UCS_OK: everything was copied, and it was the right process;
  * UCS_ERR_IO_ERROR otherwise: some of it may have been copied.
  */
 ucs_status_t cw_peer_memory_read(const struct cw_peer_process *peer, const struct iovec *to, unsigned count,

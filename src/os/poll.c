@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The poller of os/poll.h on epoll, eventfd and timerfd. The eventfd is registered with a NULL pointer so that a
- * dispatch can tell it from items. A poller without a signal makes the epoll instance for its first descriptor: a
- * worker whose transports have no descriptor has no epoll instance. An item that is removed during a dispatch is also
+ * dispatch can distinguish it from items. A poller without a signal makes the epoll instance for its first descriptor:
+ * a worker whose transports have no descriptor has no epoll instance. An item that is removed during a dispatch is also
  * removed from the batch of events in progress. The timer is set to the earliest alarm, or earlier if that alarm was
  * cancelled since. A dispatch fires alarms by the clock, so a program that spins needs no timer.
  */
@@ -31,7 +31,7 @@ struct cw_poller {
     uint64_t timer_ns;              /* when it expires; 0: never */
     int sleeping;                   /* cw_poller_sleep */
     struct cw_alarm_heap alarms;
-    struct cw_alarm_heap lazy;      /* alarms that have no part in the timer */
+    struct cw_alarm_heap lazy;      /* alarms that do not arm the timer */
     int batch_next;                 /* the first entry of batch whose callback has not run; batch_count outside of a
                                      * dispatch */
     int batch_count;
@@ -49,7 +49,7 @@ static unsigned from_epoll(uint32_t events)
            ((events & (EPOLLERR | EPOLLHUP)) ? CW_POLL_HANGUP : 0u);
 }
 
-/* The dispatch sets the timer again once its alarms are fired; that makes the timer's descriptor unreadable. */
+/* The dispatch rearms the timer after its alarms have fired; that makes the timer's descriptor unreadable. */
 static unsigned timer_ready(struct cw_poll_item *item CW_UNUSED, unsigned events CW_UNUSED)
 {
     return 0;
@@ -162,7 +162,7 @@ void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item)
     }
 }
 
-/* Sets the timer to the earliest alarm. */
+/* Arms the timer for the earliest alarm. */
 static void set_timer(struct cw_poller *poller)
 {
     const uint64_t at_ns = (poller->alarms.first == NULL) ? 0 : poller->alarms.first->at_ns;
@@ -262,7 +262,7 @@ int cw_poller_check(struct cw_poller *poller)
     set_timer(poller);
     count = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, events, BATCH, 0);
     signalled = count == BATCH && poller->signal_fd >= 0; /* with a full batch the signal may be among the events that
-                                                           * had no place in it */
+                                                             did not fit */
     for (i = 0; i < count; i++) {
         signalled |= events[i].data.ptr == NULL;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A set of descriptors with a callback each, on epoll. Each worker has one: transports register here, it dispatches,
- * and its descriptor is what a sleeping program polls. It keeps alarms, too. Not thread safe: called with the
- * worker entered, except cw_poller_signal.
+ * and its descriptor is what a sleeping program polls. It also manages alarms. Not thread safe: called with the worker
+ * entered, except cw_poller_signal.
  */
 #ifndef CW_OS_POLL_H
 #define CW_OS_POLL_H
@@ -15,15 +15,15 @@
 enum cw_poll_events {
     CW_POLL_READ = 1,
     CW_POLL_WRITE = 2,
-    CW_POLL_HANGUP = 4 /* reported always, asked for never */
+    CW_POLL_HANGUP = 4 /* always reported, never requested */
 };
 
 /* Embedded in its owner; must not move in memory while registered. */
 struct cw_poll_item {
     int fd;
-    unsigned events; /* what is asked for now */
-    /* Returns the number of things done that the program may wait for: communication and its end, not unauthenticated
-     * peers who were refused. It is the worker's count. May remove its own or any other item. */
+    unsigned events; /* the requested events */
+    /* Returns the number of events that the program may wait for: communication and its end, not unauthenticated peers
+     * that were rejected. It is the worker's count. May remove its own or any other item. */
     unsigned (*ready)(struct cw_poll_item *item, unsigned events);
 };
 
@@ -38,15 +38,15 @@ void cw_poller_free(struct cw_poller *poller);
 /* The descriptor that becomes readable when any registered one is ready or a signal is pending; -1: it cannot be
  * made. */
 int cw_poller_fd(struct cw_poller *poller);
-/* The eventfd behind cw_poller_signal; -1 without `signal`. It must not be given to another process, which could make
- * calls of this one wait. */
+/* The eventfd behind cw_poller_signal; -1 without `signal`. Never pass it to another process, which could make calls of
+ * this one block. */
 int cw_poller_signal_fd(const struct cw_poller *poller);
 
-/* Level triggered. item->fd and item->ready are set by the caller, item->events is set here. UCS_ERR_NO_MEMORY,
+/* Level triggered. The caller sets item->fd and item->ready, item->events is set here. UCS_ERR_NO_MEMORY,
  * UCS_ERR_IO_ERROR. */
 ucs_status_t cw_poller_add(struct cw_poller *poller, struct cw_poll_item *item, unsigned events);
 void cw_poller_modify(struct cw_poller *poller, struct cw_poll_item *item, unsigned events);
-/* Safe inside a dispatch, also for an item whose turn is still to come in it. Call before the descriptor is closed. */
+/* Safe inside a dispatch, also for an item still queued in it. Call before the descriptor is closed. */
 void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item);
 
 /* From at_ns on (by cw_clock_ns) the next dispatch calls alarm->fire, which the caller has set, and the poller's
@@ -55,11 +55,11 @@ void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item);
 void cw_poller_alarm_set(struct cw_poller *poller, struct cw_alarm *alarm, uint64_t at_ns);
 /* As cw_poller_alarm_set, but the alarm wakes no sleeper: the first dispatch that runs for another reason fires it. */
 void cw_poller_alarm_set_lazy(struct cw_poller *poller, struct cw_alarm *alarm, uint64_t at_ns);
-/* Does nothing for an alarm that is not set. Makes no system call: a sleeper may be woken once for nothing, unless
+/* A no-op for an alarm that is not set. Makes no system call: a sleeper may be woken once spuriously, unless
  * cw_poller_check was called since. */
 void cw_poller_alarm_cancel(struct cw_poller *poller, struct cw_alarm *alarm);
 
-/* Runs callbacks of items that are ready and alarms that are due now, without waiting; returns the sum of their
+/* Runs callbacks of items that are ready and alarms that are due now, without blocking; returns the sum of their
  * results. After 0 none is left that was ready when the call began, as far as their number is bounded. Consumes no
  * signal. */
 unsigned cw_poller_dispatch(struct cw_poller *poller);
@@ -77,8 +77,8 @@ ucs_status_t cw_poller_signal(struct cw_poller *poller);
 /* The program is about to sleep on the descriptor. */
 void cw_poller_sleep(struct cw_poller *poller);
 
-/* Tells that there is work that no descriptor announces: a program that sleeps since cw_poller_sleep is woken, once. A
- * dispatch ends the state that cw_poller_sleep began. */
+/* Announces work that no descriptor reports: a program that sleeps since cw_poller_sleep is woken, once. A dispatch
+ * ends the state that cw_poller_sleep began. */
 void cw_poller_wake(struct cw_poller *poller);
 
 /* Sleeps until the descriptor is readable or timeout_ms passed (-1: no limit); EINTR is retried. */

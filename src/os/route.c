@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/route.h on rtnetlink. All questions go out in one message; the kernel answers each before the call returns, so no
- * receive waits.
+ * os/route.h on rtnetlink. All requests are sent in one message; the kernel answers each before the call returns, so no
+ * receive blocks.
  */
 #include "os/route.h"
 
@@ -24,7 +24,7 @@ struct question {
     uint8_t address[16];
 };
 
-/* The kernel wants the length of the address without the unused end of an IPv4 address. */
+/* The kernel requires the length of the address without the unused end of an IPv4 address. */
 static void ask(const struct cw_net_address *to, uint32_t number, struct question *question)
 {
     const unsigned bytes = (to->family == CW_NET_IPV4) ? 4 : 16;
@@ -104,7 +104,7 @@ static void take_answers(const void *buffer, size_t length, unsigned count, stru
 
 void cw_routes_find(const struct cw_net_address *to, unsigned count, struct cw_route *routes)
 {
-    char *const bytes = malloc(ANSWER_SIZE); /* a thread with a small stack has no room for it */
+    char *const bytes = malloc(ANSWER_SIZE); /* a thread with a small stack cannot hold it */
     struct question question;
     size_t length = 0;
     ssize_t got;

@@ -30,7 +30,7 @@ static ucs_status_t map(int fd, size_t size, void **ptr_p)
     return UCS_OK;
 }
 
-/* Without this check the system would kill the process with SIGXFSZ. */
+/* Without this check the kernel would kill the process with SIGXFSZ. */
 static int is_beyond_limit(size_t size)
 {
     struct rlimit limit;
@@ -38,7 +38,7 @@ static int is_beyond_limit(size_t size)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur;
 }
 
-/* Read once; threads that call at once find equal values. */
+/* Read once; concurrent threads find equal values. */
 int cw_shm_is_strict(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */
@@ -135,7 +135,7 @@ ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p)
         cw_debug("there is no memory for others to look into: %m");
         return UCS_ERR_NO_MEMORY;
     }
-    /* not every system knows the last seal; without it the mode of the file protects the memory */
+    /* not every kernel knows the last seal; without it the mode of the file protects the memory */
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) < 0) {
         (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     }
@@ -158,19 +158,19 @@ void cw_shm_hide(int fd, void *ptr, size_t size)
 
 ucs_status_t cw_shm_attach(int fd, size_t size, size_t now, void **ptr_p)
 {
-    /* The seals are read first, because that asks no file system: one that the peer itself provides could delay the
+    /* The seals are read first, because that queries no file system: one that the peer itself provides could delay the
      * calls below without limit. */
     const int seals = fcntl(fd, F_GET_SEALS);
     struct statfs system;
     struct stat st;
 
     if (seals < 0 || (seals & SEALS) != SEALS || fstatfs(fd, &system) < 0 || system.f_type == HUGETLBFS_MAGIC) {
-        return UCS_ERR_INVALID_PARAM; /* a huge page that a peer gives back may not be available again: SIGBUS */
+        return UCS_ERR_INVALID_PARAM; /* a huge page that a peer returns may not be available again: SIGBUS */
     }
     if (fstat(fd, &st) < 0 || st.st_size < 0 || (size_t)st.st_size != size) {
         return UCS_ERR_INVALID_PARAM;
     }
-    /* holes that a peer left must not end this process where the system may have no page for them */
+    /* holes punched by a peer must not end this process if the kernel may have no page for them */
     now = cw_shm_is_strict() ? size : now;
     return (posix_fallocate(fd, 0, (off_t)now) == 0) ? map(fd, size, ptr_p) : UCS_ERR_NO_MEMORY;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/signals.h by sigaction(2), and by the list of loaded libraries, which has the order in which they were loaded.
+ * os/signals.h by sigaction(2), and by the list of loaded libraries, which is in load order.
  */
 #define _GNU_SOURCE
 #include "os/signals.h"
@@ -14,7 +14,7 @@
 struct search {
     uintptr_t inside;
     uintptr_t handler;
-    int is_there; /* the library of `inside` was met */
+    int is_there; /* the library of `inside` was passed */
     int is_found; /* the handler lies in it, or behind it */
 };
 

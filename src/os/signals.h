@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The signals of the process around calls of libraries that install handlers of their own. Two such periods must not
- * overlap.
+ * Protects the signals of the process around calls of libraries that install handlers of their own. Two such periods
+ * must not overlap.
  */
 #ifndef CW_OS_SIGNALS_H
 #define CW_OS_SIGNALS_H
@@ -13,11 +13,11 @@ struct cw_signals {
     struct sigaction actions[NSIG];
 };
 
-/* Notes all dispositions, and holds back the signals that may wait: no such handler runs during the period, and threads
- * that begin in it take no signal from the program. */
+/* Saves all dispositions, and blocks the signals that may wait: no such handler runs during the period, and threads
+ * that start in it receive no signal for the program. */
 void cw_signals_note(struct cw_signals *signals);
-/* Puts back the dispositions whose new handler lies in the library of the address `inside` or in one that was loaded
- * after it: a handler of the program that another thread set meanwhile stays. `inside` NULL: none is put back. */
+/* Restores the dispositions whose new handler lies in the library of the address `inside` or in one that was loaded
+ * after it: a handler of the program that another thread set meanwhile stays. `inside` NULL: none is restored. */
 void cw_signals_put_back(const struct cw_signals *signals, const void *inside);
 
 #endif

@@ -10,8 +10,8 @@
 #include <pthread.h>
 #endif
 
-/* A number, not 0, that no other living thread has: the address where the system keeps the data of the thread. Unlike
- * pthread_self it takes no call into another library. */
+/* A number, not 0, that no other living thread has: the address of the thread control block. Unlike pthread_self it
+ * needs no call into another library. */
 static inline uintptr_t cw_thread_self(void)
 {
     uintptr_t self;
@@ -26,10 +26,10 @@ static inline uintptr_t cw_thread_self(void)
     return self;
 }
 
-/* Gives the processor to another thread that waits for this very processor; returns at once if there is none. */
+/* Yields the processor to another thread that waits for this very processor; returns at once if there is none. */
 void cw_thread_yield(void);
 
-/* How often another thread took the processor from the calling one, whether or not the calling one gave it. */
+/* Number of context switches of the calling thread, voluntary and involuntary. */
 uint64_t cw_thread_switches(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/unix_socket.h on SOCK_SEQPACKET sockets. Processes of another user are refused by their credentials. Processes of
+ * os/unix_socket.h on SOCK_SEQPACKET sockets. Processes of another user are rejected by their credentials. Processes of
  * this user are trusted: they could read our memory by other means anyway.
  */
 #include "os/unix_socket.h"
@@ -21,8 +21,7 @@
 #include "os/host.h"
 
 #define NAME_PREFIX "causeway-"
-#define MAX_FDS     253 /* the most that the system carries with one message; descriptors without room here would be
-                         * closed by the system */
+#define MAX_FDS     253 /* the kernel's limit per message; it closes descriptors that do not fit here */
 
 static int is_abstract(const char *directory)
 {
@@ -81,7 +80,7 @@ void cw_unix_unlink(const char *directory, uint64_t token)
     }
 }
 
-/* Whether the process that connected or listens there is of our user. */
+/* Whether the process that connected or listens there belongs to our user. */
 static int is_our_user(int fd, const char *what)
 {
     static struct cw_log_limit limit;
@@ -234,8 +233,8 @@ ucs_status_t cw_unix_send(int fd, const void *data, size_t length, int fd_sent)
     return (ret == (ssize_t)length) ? UCS_OK : not_sent(errno);
 }
 
-/* Closes a descriptor that a peer sent and that is not wanted. It may be a socket whose close waits until its bytes
- * have gone, for as long as the peer has set; so that wait is turned off first. */
+/* Closes an unwanted descriptor from a peer. It may be a socket whose close lingers until its bytes are sent, for as
+ * long as the peer has set; so lingering is turned off first. */
 static void discard(int fd)
 {
     const struct linger none = {.l_onoff = 0};
@@ -244,7 +243,7 @@ static void discard(int fd)
     cw_fd_close(fd);
 }
 
-/* Keeps the first descriptor and closes the others; returns how many there were. */
+/* Keeps the first descriptor and closes the others; returns their number. */
 static size_t take_fds(struct msghdr *msg, int *fd_p)
 {
     size_t count = 0, i, part;

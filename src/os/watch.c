@@ -34,7 +34,7 @@ static unsigned seconds(uint64_t ns)
     return (whole < MOST_S) ? (unsigned)whole : MOST_S;
 }
 
-/* Half of the interval passes before the system asks the first time. */
+/* Half of the interval passes before the kernel's first probe. */
 static struct cw_net_keepalive questions(uint64_t interval_ns)
 {
     struct cw_net_keepalive keepalive = {
@@ -47,7 +47,7 @@ static struct cw_net_keepalive questions(uint64_t interval_ns)
     return keepalive;
 }
 
-/* Watching leaves the upper half of the process's descriptors to the program, which did not ask for these. */
+/* Watching leaves the upper half of the process's descriptors to the program, which did not request these. */
 static bool is_too_high(int fd)
 {
     struct rlimit limit;
@@ -63,7 +63,7 @@ static bool is_full(const struct cw_watch_listener *listener)
     return listener->count >= *listener->num_conns + CW_WATCH_UNAUTH;
 }
 
-/* Asked before, as those whose connection is closed connect again. */
+/* Checked before accepting, because those whose connection is closed reconnect. */
 static bool would_be_too_high(int listening)
 {
     const int next = fcntl(listening, F_DUPFD_CLOEXEC, 0);
@@ -75,8 +75,8 @@ static bool would_be_too_high(int listening)
     return too_high;
 }
 
-/* Connections that are not accepted live in the system as well, so a shortage ends none: the listener does not look at
- * its sockets for a while. */
+/* Connections that are not accepted live in the kernel as well, so a shortage ends none: the listener does not poll its
+ * sockets for a while. */
 static void stop_accepting(struct cw_watch_listener *listener)
 {
     unsigned i;
@@ -282,7 +282,7 @@ static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
         if (result == 0) {
             watch->is_seen = 1;
             cw_poller_modify(watch->poller, item, CW_POLL_READ);
-        } else if (result == -ECONNRESET) { /* it was established, or the peer's system would have refused it */
+        } else if (result == -ECONNRESET) { /* it was established, or the peer's kernel would have refused it */
             ask(watch);
         } else if (result != -EINPROGRESS) {
             not_there(watch, (int)result);
