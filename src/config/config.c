@@ -27,7 +27,7 @@ static const void *const_member_of(const struct cw_config *config, const struct 
     return (const char *)config + setting->offset;
 }
 
-/* `variable` as it was read, or NULL. */
+/* `variable` as read, or NULL. */
 static void log_invalid(const struct cw_setting *setting, const char *name, const char *value,
                         const struct cw_config_variable *variable)
 {
@@ -41,7 +41,7 @@ static void log_invalid(const struct cw_setting *setting, const char *name, cons
     cw_text_free(&syntax);
 }
 
-/* Puts a parsed value in place of the old one. */
+/* Replaces the old value by a parsed one. */
 static void store(struct cw_config *config, const struct cw_setting *setting, const union cw_value *value,
                   enum cw_config_source source)
 {
@@ -52,7 +52,7 @@ static void store(struct cw_config *config, const struct cw_setting *setting, co
     config->sources[setting - cw_settings] = (unsigned char)source;
 }
 
-/* The value that no line of a file can give this setting, or NULL. */
+/* The value that no line of a file may give this setting, or NULL. */
 static const char *nothing_for(const struct cw_setting *setting)
 {
     return ((setting->flags & CW_SETTING_PROTECTS) != 0) ? setting->spec.default_text : NULL;
@@ -69,7 +69,7 @@ static bool is_at_default(const struct cw_config *config, const struct cw_settin
     return equal;
 }
 
-/* Once per process: a line of a file that would switch off what another place, or a weaker form of the name, set. */
+/* Once per process: a line of a file that would disable what another source, or a weaker form of the name, set. */
 static void warn_retained(const struct cw_config *config, const struct cw_setting *setting,
                           const struct cw_config_sources *sources, const char *variable)
 {
@@ -368,15 +368,15 @@ static ucs_status_t modify_option(struct cw_config *config, const struct cw_sett
     return status;
 }
 
-/* Whether a name given to ucp_config_modify means this setting: a pattern means all names that fit, a key
- * every transport's setting that has it. */
+/* Whether a name passed to ucp_config_modify selects this setting: a pattern selects all names that match, a key every
+ * transport's setting that has it. */
 static int is_meant(const struct cw_setting *setting, const char *name)
 {
     return cw_name_is_pattern(name) ? fnmatch(name, setting->name, 0) == 0 :
            setting->group != CW_GROUP_CONTEXT && cw_setting_has_key(setting, name);
 }
 
-/* The settings of the process that a pattern means. */
+/* The settings of the process that a pattern selects. */
 static int is_meant_global(const struct cw_setting *setting, const char *name)
 {
     return cw_name_is_pattern(name) && !(setting->flags & CW_SETTING_READ_ONLY) &&
@@ -396,7 +396,7 @@ static ucs_status_t try_value(const struct cw_setting *setting, const char *name
     return status;
 }
 
-/* UCS_OK with *count_p settings that the name means, all of which take the value. */
+/* UCS_OK with *count_p settings that the name selects, all of which accept the value. */
 static ucs_status_t try_all(const char *name, const char *value, unsigned *count_p)
 {
     ucs_status_t status = UCS_OK;
@@ -433,8 +433,8 @@ static ucs_status_t refuse_name(const char *name)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* Sets all settings that the name means, or none of them, and remembers the pair. Names that only the
- * reference library knows are accepted; other unknown names are refused. */
+/* Sets all settings that the name selects, or none of them, and records the pair. Names that only UCX knows are
+ * accepted; other unknown names are rejected. */
 static ucs_status_t modify_all(struct cw_config *config, const char *name, const char *value)
 {
     unsigned count;
@@ -583,7 +583,7 @@ int cw_name_list_has(const struct cw_name_list *list, const char *name)
     return 0;
 }
 
-/* Reads a number without needless zeros, of at most nine digits, and steps over it. */
+/* Reads a number without leading zeros, of at most nine digits, and steps over it. */
 static bool take_number(const char **text, unsigned long *value)
 {
     const size_t digits = strspn(*text, "0123456789");

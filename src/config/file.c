@@ -53,7 +53,7 @@ static uint64_t hash_of(const char *name)
     return hash;
 }
 
-/* The slot of a name: it holds the number of the newest variable of that name, or 0. There are slots. */
+/* The slot of a name: it contains the number of the newest variable of that name, or 0. There are slots. */
 static uint32_t *slot_of(const struct cw_config_variables *variables, const char *name)
 {
     size_t slot = hash_of(name) & (variables->num_slots - 1);
@@ -64,7 +64,7 @@ static uint32_t *slot_of(const struct cw_config_variables *variables, const char
     return &variables->slots[slot];
 }
 
-/* A value that `nothing` (which may be NULL) says is none. */
+/* A value that `nothing` (which may be NULL) matches, meaning none. */
 static bool says_nothing(const struct cw_config_variable *variable, const char *nothing)
 {
     return nothing != NULL && cw_string_equal_nocase(variable->value, nothing);
@@ -110,7 +110,7 @@ void cw_config_variable_place(const struct cw_config_variable *variable, const c
     }
 }
 
-/* Makes room for one more of each, with at least two slots for each variable. */
+/* Reserves space for one more of each, with at least two slots for each variable. */
 static ucs_status_t make_space(struct cw_config_variables *variables)
 {
     const size_t capacity = (variables->capacity == 0) ? 16 : 2 * variables->capacity;
@@ -193,7 +193,7 @@ static void trim(const char **begin, const char **end)
     }
 }
 
-/* Where the value ends: at a comment sign at its start or behind a blank, or at the end of the line. */
+/* The end of the value: at a comment sign at its start or behind a blank, or at the end of the line. */
 static const char *value_end(const char *value, const char *end)
 {
     const char *position;
@@ -213,10 +213,10 @@ static int ends_with(const char *begin, const char *end, const char *suffix)
     return (size_t)(end - begin) > length && memcmp(end - length, suffix, length) == 0;
 }
 
-/* A file as far as it was read. */
+/* A partially read file. */
 struct reader {
     struct place place;
-    struct cw_machine machine;  /* valid once a condition was met */
+    struct cw_machine machine;  /* valid once a condition was found */
     bool knows_machine;
     bool skips;                 /* the section is for other machines */
 };
@@ -251,7 +251,7 @@ static ucs_status_t check_condition(struct reader *reader, const char *subject, 
     return UCS_OK;
 }
 
-/* UCS_ERR_INVALID_PARAM: not a line of the format. */
+/* UCS_ERR_INVALID_PARAM: a syntax error. */
 static ucs_status_t parse_line(const char *begin, const char *end, struct reader *reader,
                                struct cw_config_variables *variables)
 {
@@ -306,7 +306,7 @@ static ucs_status_t parse_line(const char *begin, const char *end, struct reader
     return add_variable(variables, begin, (size_t)(name_end - begin), value, (size_t)(stop - value), &reader->place);
 }
 
-/* The first line that is passed over; 0: none. */
+/* The first skipped line; 0: none. */
 struct bad_line {
     unsigned number;
     ucs_status_t status;
@@ -347,7 +347,7 @@ static void add_problem(struct cw_text *problems, const char *before, const char
     cw_text_addf(problems, "%s%s '%s'%s", (problems->length == 0) ? "" : "\n", before, path, after);
 }
 
-/* `other`: a user whose file it may be as well, see cw_file_read_trusted. */
+/* `other`: an additional accepted owner, see cw_file_read_trusted. */
 static ucs_status_t parse_file(const char *path, unsigned other, struct cw_config_variables *variables,
                                struct cw_text *problems)
 {
@@ -425,7 +425,7 @@ int cw_config_library_file(const char *library_path, const char *below, char *pa
     return length > 0 && (size_t)length < size;
 }
 
-/* 0: there is no such place. */
+/* 0: there is no such path. */
 static int file_in_directory(const char *directory, const char *below, char *path)
 {
     int length;
@@ -437,16 +437,16 @@ static int file_in_directory(const char *directory, const char *below, char *pat
     return length > 0 && length < PATH_SIZE;
 }
 
-/* The places of CFG-4, the weakest first. */
+/* The paths of the files, the weakest first. */
 enum { AT_SYSTEM, AT_PREFIX, AT_PREFIX_UCX, AT_HOME, AT_CONFIG_DIR, AT_CURRENT, NUM_PLACES };
 
-/* Two texts of PATH_SIZE, which a small stack has no room for. */
+/* Two texts of PATH_SIZE, which would overflow a small stack. */
 struct paths {
     char file[PATH_SIZE];
     char library[PATH_SIZE];
 };
 
-/* 0: there is no such place. */
+/* 0: there is no such path. */
 static int file_at(int place, struct paths *paths)
 {
     switch (place) {
@@ -465,7 +465,7 @@ static int file_at(int place, struct paths *paths)
     }
 }
 
-/* It was named in order to be read. */
+/* An explicitly named file is expected to be readable. */
 static void check_config_dir(struct cw_text *problems)
 {
     const char *directory = cw_env_get("UCX_CONFIG_DIR");
@@ -477,14 +477,14 @@ static void check_config_dir(struct cw_text *problems)
     }
 }
 
-/* All files. A directory that occurs twice, such as HOME as current directory, counts last. A path is written anew when
- * its file is read, because paths have room for 4 KiB each and nearly no process has such a file. Whoever owns the
- * library may configure it, as he could change it. */
+/* All files. A directory that occurs twice, such as HOME as current directory, counts last. A path is rebuilt when its
+ * file is read, because storing paths takes 4 KiB each and nearly no process has such a file. The owner of the library
+ * may configure it, because he could change it. */
 static ucs_status_t parse_all(struct cw_config_variables *variables, struct cw_text *problems)
 {
     struct paths *const paths = malloc(sizeof(*paths));
     struct cw_file_id ids[NUM_PLACES];
-    int is_known[NUM_PLACES]; /* ids[] holds its number */
+    int is_known[NUM_PLACES]; /* ids[] contains its number */
     ucs_status_t status = UCS_OK;
     int place, later, again;
 

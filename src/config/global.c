@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Settings of the process (config/global.h). A mutex guards the values; the log is told of changes, so that
- * nothing reads them on a fast path.
+ * Settings of the process (config/global.h). A mutex guards the values; the log is notified of changes, so that nothing
+ * reads them on a fast path.
  */
 #include "config/global.h"
 
@@ -80,8 +80,8 @@ static ucs_status_t read_all(const struct cw_config_variables *environment, cons
     return UCS_OK;
 }
 
-/* With the lock held. libucs begins with the same defaults, and is left alone where nothing was set: most programs
- * never use it, and would have its pages in memory for this call alone. */
+/* With the lock held. libucs starts with the same defaults, and is not called if nothing was set: most programs never
+ * use it, and would load its pages for this call alone. */
 static void tell_log(void)
 {
     cw_log_set_level((enum cw_log_level)state.values.log_level);

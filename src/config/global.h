@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Settings of the process: log level, destination of the log and the like. Read once, at the first call that
- * needs them, under the prefix UCX_ alone; a malformed value is reported and the default taken. All functions
- * are thread safe and do not block except for reading ucx.conf the first time.
+ * Settings of the process: log level, destination of the log and the like. Read once, at the first call that needs
+ * them, with the prefix UCX_ only; a malformed value is reported and the default used. All functions are thread safe
+ * and do not block except for reading ucx.conf the first time.
  */
 #ifndef CW_CONFIG_GLOBAL_H
 #define CW_CONFIG_GLOBAL_H
@@ -28,11 +28,11 @@ struct cw_global_config {
     char *retained[CW_GLOBAL_NAME_COUNT]; /* texts of names without effect */
 };
 
-/* Reads them if that was not done yet, and sets the log up. UCS_ERR_NO_MEMORY: try again later; defaults hold until
+/* Reads them at the first call, and configures the log. UCS_ERR_NO_MEMORY: try again later; defaults apply until
  * then. */
 ucs_status_t cw_config_global_init(void);
 
-/* Sets one at once. UCS_ERR_INVALID_PARAM: malformed; UCS_ERR_NO_MEMORY. */
+/* Sets one, effective at once. UCS_ERR_INVALID_PARAM: malformed; UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_config_global_set(const struct cw_setting *setting, const char *value);
 
 /* The canonical text, and whether it was set by anything. */

@@ -95,7 +95,7 @@ ucs_status_t cw_allow_list_parse(const struct cw_value_spec *spec, const char *t
         return status;
     }
     for (i = 0; i < list.list.count; ++i) {
-        /* As first name of an allow-list, a name with ^ would negate the list; at other places it names nothing. */
+        /* As first name of an allow-list, a name with ^ would negate the list; elsewhere it names nothing. */
         if (strcmp(list.list.names[i], "all") == 0 ||
             (i == 0 && list.mode == CW_LIST_ALLOW && list.list.names[i][0] == '^')) {
             free(list.list.names);

@@ -9,7 +9,7 @@
 
 #include "config/value.h"
 
-/* Beyond this a double no longer holds every whole number. */
+/* Beyond this a double cannot represent every integer. */
 #define EXACT_MAX 9007199254740992.0
 
 static int digit_value(char letter)
@@ -150,7 +150,7 @@ static const char *scan_decimal(const char *text, double *value_p)
     }
     if (*position == '.') {
         for (++position; *position >= '0' && *position <= '9'; ++position, ++digits) {
-            /* Division at the end keeps 0.1 the nearest double; more digits than a double holds are passed over. */
+            /* Division at the end keeps 0.1 the nearest double; digits beyond the precision of a double are ignored. */
             if (weight < 1e15) {
                 value = value * 10 + (*position - '0');
                 weight *= 10;

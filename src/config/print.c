@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Printing a configuration. Programs split the lines of UCS_CONFIG_PRINT_CONFIG at '=' into a
- * table, so nothing may be printed that breaks this.
+ * Printing a configuration. Programs split the lines of UCS_CONFIG_PRINT_CONFIG at '=' into a table, so nothing may be
+ * printed that breaks this.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct printer {
     FILE *stream;
     unsigned flags;
     const char *filter;  /* part of a name; NULL: all */
-    struct cw_text text; /* of the value at hand */
+    struct cw_text text; /* of the current value */
 };
 
 static int is_wanted(const struct printer *printer, const char *name)
@@ -65,12 +65,12 @@ static void print_block(const struct printer *printer, const char *description, 
     cw_text_free(&syntax);
 }
 
-/* An assignment under `name`, which is the setting's or another one for it; the value is in printer->text. */
+/* An assignment under `name`, which is the setting's or an alias; the value is in printer->text. */
 static void print_assignment(const struct printer *printer, const struct cw_setting *setting, const char *name,
                              const char *description, int is_set)
 {
     if (printer->text.failed || !is_wanted(printer, name)) {
-        return; /* the line is left out rather than printed with a wrong value */
+        return; /* the line is omitted rather than printed with a wrong value */
     }
     if ((printer->flags & UCS_CONFIG_PRINT_DOC) != 0) {
         print_block(printer, description, setting);
@@ -130,7 +130,7 @@ static void print_retired(const struct printer *printer, unsigned groups)
     }
 }
 
-/* A pair is any text; one that does not fit a line is left out. */
+/* A pair is any text; one that does not fit a line is omitted. */
 static void print_pairs(const struct printer *printer, const struct cw_config *config)
 {
     const struct cw_config_pair *pair;

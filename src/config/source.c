@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of variables and the sources in which they are looked for (config/source.h).
+ * Names of variables and the sources in which they are searched (config/source.h).
  */
 #include "config/source.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Each form of a variable has the prefix and UCX_ before the name of the setting. A pattern may mean any setting. */
+/* Each form of a variable has the prefix and UCX_ before the name of the setting. A pattern may match any setting. */
 static uint64_t beginnings_of(const struct cw_config_variables *variables, size_t prefix_length)
 {
     const size_t plain = strlen("UCX_"), longer = prefix_length + strlen("_UCX_");
@@ -84,7 +84,7 @@ int cw_config_variable_name(enum cw_name_form form, const char *prefix, const ch
     const size_t name_size = strlen(name) + 1;
     int length;
 
-    if (form == CW_FORM_PLAIN) { /* of each setting, whenever a program starts */
+    if (form == CW_FORM_PLAIN) { /* for each setting, whenever a program starts */
         if (strlen("UCX_") + name_size > size) {
             return 0;
         }

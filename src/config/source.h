@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which variable gives a setting its value: the names that mean a setting under a prefix, and the sources in which
- * they are looked for. For the files of this directory.
+ * Which variable gives a setting its value: the names of a setting under a prefix, and the sources in which they are
+ * searched. For the files of this directory.
  */
 #ifndef CW_CONFIG_SOURCE_H
 #define CW_CONFIG_SOURCE_H
@@ -15,7 +15,7 @@ struct cw_config_sources {
     const struct cw_config_variables *files; /* all ucx.conf */
     struct cw_config_variables file;         /* the file named by the caller */
     struct cw_config_variables environment;
-    uint64_t beginnings; /* a bit for each way in which the settings' names in these variables begin */
+    uint64_t beginnings; /* a bit for each distinct beginning of the settings' names in these variables */
 };
 
 /* Errors in files go to `problems`, see config/file.h. UCS_ERR_NO_MEMORY. To be ended with _close, also after a
@@ -30,7 +30,7 @@ static inline uint64_t cw_config_beginning(const char *name)
     return UINT64_C(1) << (((unsigned char)name[0] * 5u + (unsigned char)name[1]) % 64u);
 }
 
-/* 0: no variable, whatever stands before the name, means the setting of that name. Spares most settings the search, as
+/* 0: no variable, whatever precedes the name, means the setting of that name. Avoids the search for most settings, as
  * few are ever set. */
 static inline int cw_config_sources_may_have(const struct cw_config_sources *sources, const char *name)
 {
@@ -38,11 +38,11 @@ static inline int cw_config_sources_may_have(const struct cw_config_sources *sou
 }
 
 /* Exactly this variable from the strongest source, or NULL; borrowed. In files the value `nothing`, if that is not
- * NULL, is passed over. */
+ * NULL, is skipped. */
 const struct cw_config_variable *cw_config_sources_find(const struct cw_config_sources *sources, const char *variable,
                                                         const char *nothing, enum cw_config_source *source_p);
 
-/* The ways of putting UCX and the prefix in front of a name, weakest first. */
+/* The forms of UCX and the prefix in front of a name, weakest first. */
 enum cw_name_form {
     CW_FORM_PLAIN,        /* UCX_<NAME> */
     CW_FORM_PREFIX_INNER, /* UCX_<prefix>_<NAME> */
@@ -54,8 +54,8 @@ enum cw_name_form {
  * when it does not fit. */
 int cw_config_variable_name(enum cw_name_form form, const char *prefix, const char *name, char *variable, size_t size);
 
-/* The name behind UCX_ and prefix, in *form_p how it was written; NULL when it is no variable of this library. Points
- * into `variable`. */
+/* The name behind UCX_ and prefix, its form in *form_p; NULL for a variable of another library. Points into
+ * `variable`. */
 const char *cw_config_variable_split(const char *prefix, const char *variable, enum cw_name_form *form_p);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tables that come from config.def (config/table.h). Looked up by linear search: a configuration is read a few
- * times in the life of a process.
+ * The tables generated from config.def (config/table.h). Linear search: a configuration is read a few times in the life
+ * of a process.
  */
 #include "config/table.h"
 
@@ -224,7 +224,7 @@ int cw_setting_is_known_key(const char *key)
     return 0;
 }
 
-/* Takes `candidate` for the best guess when it is nearer than the one before. */
+/* Records `candidate` as the best guess if it is nearer than the one before. */
 static void guess_nearer(const char *name, const char *candidate, unsigned *distance, const char **guess)
 {
     unsigned now = cw_string_distance(name, candidate, GUESS_DISTANCE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tables that come from config.def, and looking names up in them. For the files of this directory and their tests.
+ * The tables generated from config.def, and searching them by name. For the files of this directory and their tests.
  */
 #ifndef CW_CONFIG_TABLE_H
 #define CW_CONFIG_TABLE_H
@@ -10,7 +10,7 @@
 enum cw_setting_flags {
     CW_SETTING_READ_ONLY = 1, /* of the process, not changed by ucp_config_modify */
     CW_SETTING_MM = 2, /* also known by MM_ in place of the group's prefix */
-    CW_SETTING_PROTECTS = 4  /* its default switches protection off, which no line of a file may do */
+    CW_SETTING_PROTECTS = 4  /* its default disables protection, which no line of a file may do */
 };
 
 struct cw_setting {
@@ -34,7 +34,7 @@ struct cw_setting_retired {
     enum cw_config_group group;
 };
 
-/* A name, or with a * at its end all names that begin so, which is known and without effect. */
+/* A name, or with a * at its end all names with that prefix, which is known and without effect. */
 struct cw_setting_known {
     const char *name;
     const char *reason;
@@ -56,7 +56,7 @@ const struct cw_setting *cw_setting_find(const char *name);
 const struct cw_setting *cw_setting_find_global(const char *name);
 const struct cw_setting_retired *cw_setting_find_retired(const char *name);
 
-/* Whether this setting is meant by a key of ucp_config_modify: its full name, or its name without the prefix of its
+/* Whether a key of ucp_config_modify selects this setting: its full name, or its name without the prefix of its
  * group. */
 int cw_setting_has_key(const struct cw_setting *setting, const char *key);
 /* Writes "MM_..." for a setting with CW_SETTING_MM. */
@@ -64,13 +64,13 @@ void cw_setting_mm_name(const struct cw_setting *setting, char *name, size_t siz
 
 /* Whether UCX_<name> needs no warning. */
 int cw_setting_is_known(const char *name);
-/* A name with * or ?, as ucx.conf files and ucp_config_modify may have, and whether some setting fits it. */
+/* A name with * or ?, as ucx.conf files and ucp_config_modify may have, and whether it matches some setting. */
 int cw_name_is_pattern(const char *name);
 int cw_setting_fits(const char *pattern);
 /* Whether ucp_config_modify of this key needs no warning. */
 int cw_setting_is_known_key(const char *key);
 
-/* The known name that is nearest, at most 3 changes away; NULL when there is none. Borrowed from the tables. */
+/* The nearest known name, at most 3 changes away; NULL when there is none. Borrowed from the tables. */
 const char *cw_setting_guess(const char *name);
 
 #endif

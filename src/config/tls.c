@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Only aliases with a member that exists here. All names of UCX for RDMA, be it for connections (rc), datagrams (ud),
- * or what single makers of devices have (dc, srd, and names in mlx5 and _x), mean the transport that there is here. */
+/* Only aliases with a member that exists here. All names of UCX for RDMA, for connections (rc), datagrams (ud), or
+ * vendor-specific ones (dc, srd, and names in mlx5 and _x), select the transport verbs. */
 static const struct {
     const char *alias;
     const char *members[6];
@@ -40,7 +40,7 @@ static const struct {
 
 static const char *const memory_family[] = {"posix", "sysv", "xpmem", "knem", "cma", NULL};
 static const char *const rdma_family[] = {"gga_mlx5", "rc_gda", NULL};
-/* Without one of the other names for RDMA, UCX still has its connections by verbs. */
+/* If one of the other RDMA names is excluded, UCX still has its connections by verbs. */
 static const char *const connections[] = {"verbs", "ib", "rc", "rc_v", "rc_verbs", NULL};
 static const char *const cuda_family[] = {"cuda_copy", "cuda_ipc", "gdr_copy", NULL};
 static const char *const rocm_family[] = {"rocm_copy", "rocm_ipc", "rocm_gdr", NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The types of settings (config/value.h): one row per type with its reader, its printer and what it expects.
- * Numbers are in config/number.c, types that own memory in config/list.c.
+ * The types of settings (config/value.h): one row per type with its reader, its printer and its syntax. Numbers are in
+ * config/number.c, types that own memory in config/list.c.
  */
 #include "config/value.h"
 
@@ -281,7 +281,7 @@ static void print_node_sizes(const struct cw_value_spec *spec, const void *value
 static const size_t value_sizes[CW_VALUE_TYPE_COUNT] = {CW_VALUE_TYPES(CW_VALUE_SIZE)};
 #undef CW_VALUE_SIZE
 
-/* `syntax` NULL: made from the words. */
+/* `syntax` NULL: generated from the words. */
 static const struct {
     ucs_status_t (*parse)(const struct cw_value_spec *spec, const char *text, void *value);
     void (*print)(const struct cw_value_spec *spec, const void *value, struct cw_text *text);

@@ -47,7 +47,7 @@
     X(CW_VALUE_STRING, char *)    /* without '=' */    \
     X(CW_VALUE_FREE_TEXT, char *)                     \
     X(CW_VALUE_PATTERN, char *)   /* %p %h ... */      \
-    X(CW_VALUE_ANY, char *)       /* kept as given */  \
+    X(CW_VALUE_ANY, char *)       /* stored as passed */  \
     X(CW_VALUE_MEMORY_SIZES, struct cw_memory_sizes)
 
 #define CW_VALUE_ENUMERATOR(type, ctype) type,
@@ -83,24 +83,24 @@ struct cw_node_sizes {
 #define CW_MEMORY_TYPE_COUNT 10
 struct cw_memory_sizes {
     char *text; /* as the user wrote it */
-    size_t sizes[CW_MEMORY_TYPE_COUNT]; /* by number of ucs_memory_type_t */
+    size_t sizes[CW_MEMORY_TYPE_COUNT]; /* by value of ucs_memory_type_t */
 };
 
-/* Words of enumerations and bitmaps, NULL at the end. */
+/* Words of enumerations and bitmaps, NULL-terminated. */
 extern const char *const cw_words_atomic_mode[];
 extern const char *const cw_words_rndv_scheme[];
 extern const char *const cw_words_auth_tls[];
 extern const char *const cw_words_memory_type[];
 extern const char *const cw_words_log_level[];
 
-/* Form of a value: its type, its words, and the default text that supplies the parts that a text leaves out. */
+/* Form of a value: its type, its words, and the default text that supplies the parts that a text omits. */
 struct cw_value_spec {
     enum cw_value_type type;
     const char *const *words;  /* CW_VALUE_ENUM, CW_VALUE_BITMAP */
-    const char *default_text;  /* lives as long as values do; CW_VALUE_MEMORY_SIZES: CFG-62 */
+    const char *default_text;  /* lives as long as values do; default of CW_VALUE_MEMORY_SIZES */
 };
 
-/* Room for a value of any type. */
+/* Storage for a value of any type. */
 union cw_value {
     unsigned char bytes[sizeof(struct cw_memory_sizes)];
     uint64_t number;
@@ -112,7 +112,7 @@ size_t cw_value_size(enum cw_value_type type);
 
 /*
  * Reads `text` into the raw memory `value` (nothing in it is freed). UCS_ERR_INVALID_PARAM: malformed;
- * UCS_ERR_NO_MEMORY; then nothing is written. Silent. To be ended with cw_value_release.
+ * UCS_ERR_NO_MEMORY; then nothing is written. Logs nothing. To be ended with cw_value_release.
  */
 ucs_status_t cw_value_parse(const struct cw_value_spec *spec, const char *text, void *value);
 

@@ -12,7 +12,7 @@
 #include "config/global.h"
 #include "config/source.h"
 
-/* Prefixes that were dealt with in this process; kept for its life. */
+/* Prefixes already handled in this process; retained for its life. */
 struct seen_prefix {
     struct seen_prefix *next;
     char prefix[];
@@ -21,8 +21,7 @@ struct seen_prefix {
 static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct seen_prefix *seen;
 
-/* Whether this is the first time for a prefix. Without memory the answer is no: a missing warning does no
- * harm. */
+/* Whether this is the first call for a prefix. Out of memory: no; a missing warning does no harm. */
 static int is_first_time(const char *prefix)
 {
     struct seen_prefix *entry;
@@ -63,9 +62,9 @@ static int is_of_other_prefix(const char *prefix, const char *variable)
     return found;
 }
 
-#define MOST_UNUSED 20u /* that are named */
+#define MOST_UNUSED 20u /* the listed ones */
 
-/* Names as they were found, as text. */
+/* Names as found, as text. */
 struct sorted {
     struct cw_text used;
     struct cw_text environment;     /* unused variables of the environment ... */
@@ -74,7 +73,7 @@ struct sorted {
     unsigned num_files;
 };
 
-/* A guess looks at all names there are. */
+/* A guess searches all known names. */
 static void add_unused(const char *name, const struct cw_config_variable *variable, struct cw_text *unused,
                        unsigned *count)
 {
