@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libucm: the memory-event calls that MPI libraries make.
- * Callers: memory hooks of other libraries, at any moment, from inside munmap() as well.
- * Invariants: no call of libc, no lock. Causeway patches no allocator, so there is nothing to install. Registrations of
- * devices are kept over several messages only while a program reports what it unmaps, or where none is needed
- * (mem/cache.h); so every question whether events are noticed is answered with UCS_OK.
+ * libucm: the memory-event calls that MPI libraries make, at any moment, from inside munmap() as well.
  *
- * Reported ranges go to a ring that libucp looks at before it uses a registration again (compat/ucm/share.h). A number
- * is written behind its range, and taken away before it, so that a reader sees whether the range is whole.
+ * Invariants: no call of libc, no lock. Causeway patches no allocator, so there is nothing to install. Registrations of
+ * devices are cached over several messages only while a program reports what it unmaps, or where none is needed
+ * (mem/cache.h); so every query whether events are reported is answered with UCS_OK.
+ *
+ * Reported ranges go to a ring that libucp polls before it reuses a registration (compat/ucm/share.h). A number is
+ * written after its range, and cleared before it, so that a reader detects whether the range is complete.
  */
 #include <ucm/api/ucm.h>
 
@@ -18,7 +18,7 @@
 #define UNMAPPED (UCM_EVENT_MUNMAP | UCM_EVENT_VM_UNMAPPED)
 
 struct range {
-    uint64_t number; /* of the range, plus 1; 0: none is here, or it is being written */
+    uint64_t number; /* of the range, plus 1; 0: none here, or it is being written */
     uintptr_t begin;
     uintptr_t end;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Functions of libucs without an implementation: a cache of memory types and asynchronous contexts.
- * Their answers let callers go on without them.
- * Callers: programs alone.
+ * Functions of libucs without an implementation: a cache of memory types and asynchronous contexts. Their results let
+ * callers continue without them.
+ *
  * Invariants: no state; callable from any thread at any time.
  */
 #include <stddef.h>

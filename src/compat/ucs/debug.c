@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Error signals and fatal errors of programs.
- * Callers: programs alone.
+ *
  * Invariants: no signal handler is ever installed, so none is removed. The process ends only where a program calls the
  * function whose purpose that is.
  */

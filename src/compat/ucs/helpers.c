@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Helpers that programs of UCP borrow from libucs although they are not part of its interface.
- * Callers: programs alone.
- * Invariants: no lock, and no allocation but where it is asked for; callable from any thread at any time.
+ *
+ * Invariants: no lock, and no allocation unless requested; callable from any thread at any time.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stack of log handlers, and what programs log through this library.
- * Callers: programs, from the start of the process on; libucp through compat/ucs/share.h.
+ * The stack of log handlers, and what programs log through this library. Programs may call it from the start of the
+ * process on; libucp uses compat/ucs/share.h.
+ *
  * Invariants: the entry at the bottom is the library's own printer, until it is popped, too. A handler runs without any
- * lock held, so that it may push, pop and log; one that was popped may still run once in another thread.
+ * lock held, so that it may push, pop and log; a popped handler may still run once in another thread.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -36,7 +37,7 @@ static ucs_log_func_rc_t print(const char *file, unsigned line, const char *func
     return UCS_LOG_FUNC_RC_STOP;
 }
 
-/* Calls the handlers from the newest down. Returns whether the caller must print the line. */
+/* Calls the handlers, the newest first. Returns whether the caller must print the line. */
 static int offer(const char *file, unsigned line, const char *function, ucs_log_level_t level,
                  const ucs_log_component_config_t *comp_conf, const char *message, va_list ap)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Arrays of names that programs read by index.
- * Callers: programs and libucp.
+ *
  * Invariants: programs compiled with copy relocations have these sizes built in, so the number of entries, the closing
  * NULL included, is part of the ABI (rows "var" of the interface facts, checked by the assertions below).
  */

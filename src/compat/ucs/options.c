@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options of the process: set by programs with ucs_global_opts_set_value(), or read by them directly.
- * Callers: programs, before anything else as well; libucp through compat/ucs/share.h, which takes over what was set.
+ * Options of the process: set by programs with ucs_global_opts_set_value(), before any other call as well, or read by
+ * them directly. libucp adopts what was set through compat/ucs/share.h.
+ *
  * Invariants: ucs_global_opts is written through its exported name, because a program that is not position independent
  * reads a copy of its own. No code runs before the first call of this library or of libucp: until then the object says
  * WARN, the default.

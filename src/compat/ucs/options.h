@@ -7,7 +7,7 @@
 
 #include <ucs/config/types.h>
 
-/* The log of the library as programs see it: the head of ucs_global_opts, its level found out. */
+/* The log of the library as programs see it: the head of ucs_global_opts, with its level determined. */
 ucs_log_component_config_t *cw_ucs_log_component(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Texts of status codes.
- * Callers: programs and libucp. Bindings compare and show these texts, so the wordings are part of the interface.
+ * Texts of status codes. Bindings compare and show these texts, so the wordings are part of the interface.
+ *
  * Invariants: no lock, no allocation, errno untouched by the named codes; callable from any thread at any time.
  */
 #include <ucs/type/status.h>
@@ -9,7 +9,7 @@
 
 const char *ucs_status_string(ucs_status_t status)
 {
-    /* one per thread, so that a text is not rewritten under another thread that prints it */
+    /* one per thread, so that no other thread overwrites a text while it is printed */
     static _Thread_local char unknown[32];
 
     switch (status) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of the original's transport layer that plugins were linked with: these load, find no device
- * of their kind, and give up.
- * Callers: Open MPI's btl/uct, NCCL's uct plugins.
- * Invariants: no argument is looked at or written to, so the prototypes are not the original's. None of these is
- * declared in a public header.
+ * Names of UCX's transport layer that plugins were linked with (Open MPI's btl/uct, NCCL's uct plugins): these load,
+ * find no device of their kind, and give up.
+ *
+ * Invariants: no argument is read or written, so the prototypes are not those of UCX. None of these is declared in a
+ * public header.
  */
 #include <ucs/type/status.h>
 

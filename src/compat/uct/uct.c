@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Discovery of transports and devices (docs/why/neighbours.md).
- * Callers: programs that choose a network before they communicate (mercury, MPICH), without a context of UCP.
- * Invariants: components and memory domains are constant tables, so that every handle stays valid and no call but the
- * lists allocates. Names are those of libucp: test/abi holds them against ucp_context_print_info().
+ * Discovery of transports and devices (docs/why/neighbours.md), for programs that choose a network before they
+ * communicate (mercury, MPICH), without a context of UCP.
+ *
+ * Invariants: components and memory domains are constant tables, so that every handle stays valid and no call except
+ * the lists allocates. Names are those of libucp: test/abi compares them with ucp_context_print_info().
  */
 #include <uct/api/uct.h>
 #include <ucp/api/ucp_version.h>
@@ -167,7 +168,7 @@ static int is_device(const struct cw_net_interface *list, int index)
     return list[index].loopback || !cw_net_is_bridge(list[index].name) || cw_net_has_default_route(list[index].name);
 }
 
-/* UCS_OK with *resources_p NULL where there is no interface. */
+/* UCS_OK with *resources_p NULL if there is no interface. */
 static ucs_status_t list_interfaces(const struct uct_component *component, uct_tl_resource_desc_t **resources_p,
                                     unsigned *num_resources_p)
 {
