@@ -66,9 +66,8 @@ struct cw_ep_cm {
     struct cw_net_address remote;
     uint8_t is_server;
     uint8_t carries;                    /* data may use the connection on which client and server met */
-    uint8_t moves;                      /* the client dials a faster transport; the first connection is
-                                           ep->loop_conn, */
-    ucs_status_t ended;                 /* which the server has closed */
+    uint8_t moves;                      /* the client dials a faster transport; ep->loop_conn is the first connection */
+    ucs_status_t ended;                 /* the server has closed the first connection, with this status */
 };
 
 struct ucp_ep {

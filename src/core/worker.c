@@ -662,8 +662,8 @@ void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t addre
     for (i = 0; i < worker->num_ifaces; i++) {
         fprintf(stream, "#               transport: %s\n", cw_iface_name(worker->ifaces[i]));
     }
-    if (cw_worker_has(worker, UCP_FEATURE_AMO32) || cw_worker_has(worker, UCP_FEATURE_AMO64)) { /* the owner's processor
-                                                                                                 * makes these */
+    if (cw_worker_has(worker, UCP_FEATURE_AMO32) || cw_worker_has(worker, UCP_FEATURE_AMO64)) { /* the target's
+                                                                                                 * processor does */
         fprintf(stream, "#                 atomics: all of them\n");
     }
     fprintf(stream, "#\n");

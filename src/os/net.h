@@ -46,7 +46,7 @@ struct cw_net_options {
     unsigned syn_retries;
     struct cw_net_keepalive keepalive;  /* also of the connections that a listener accepts, as is ... */
     uint64_t user_timeout_ms;           /* cw_net_set_user_timeout */
-    int backlog;                        /* of listeners; 0: the system's maximum */
+    int backlog;                        /* of listeners; 0: the kernel's maximum */
     const struct cw_net_address *source; /* of connections; NULL: the kernel's default */
 };
 

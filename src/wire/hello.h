@@ -8,7 +8,7 @@
  *               4    2 version 4                                4    1 enum cw_hello_answer
  *               6    1 error handling mode                      5    3 zero
  *               7    1 flags: 1 = endpoints to self pair up, 2 = continues a connection request,
- *                      4 = asks for counted packets
+ *                      4 = requests counted packets
  *               8    8 uid of the dialling worker
  *              16    8 uid of the dialled worker
  *              24    4 number of the dialler's endpoint
