@@ -2,7 +2,7 @@
 /*
  * The counters of a worker, and the layout of the memory in which other processes of its user read them
  * (docs/reference/observing.md). Only the worker writes them. Tools in tools/ read them, and check every byte, because
- * another process may have written it. Consists of 64-bit words only, in host byte order.
+ * another process may have written it. Requires only 64-bit words, in host byte order.
  *
  * New counters go to the end of the list, and a reader shows those that it knows. Any other change of the layout is a
  * new version.
