@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdma-core's libibverbs, opened at run time: a machine without it lacks only its devices. The functions that are
- * called for each packet (posting, polling) are inline functions of its header and need no symbol. Only files that are
- * built where the header exists include this one.
+ * rdma-core's libibverbs, loaded by dlopen(3): without it only RDMA devices are missing. The data path functions
+ * (posting, polling) are inline functions of its header and need no symbol. Include this header only in files that are
+ * built when libibverbs's header is available.
  */
 #ifndef CW_TRANSPORT_VERBS_LIBIBVERBS_H
 #define CW_TRANSPORT_VERBS_LIBIBVERBS_H
 
 #include <infiniband/verbs.h>
 
-/* The calls that transport/verbs needs: member, symbol. */
+/* The functions that transport/verbs needs: member, symbol. */
 #define CW_VERBS_SYMBOLS(X)                                                                                            \
     X(fork_init, ibv_fork_init)                                                                                        \
     X(get_device_list, ibv_get_device_list)                                                                            \
@@ -55,17 +55,17 @@ struct cw_verbs_library {
                                     int access);
 };
 
-/* Modules of the kernel that let devices register addresses of memory of GPUs as if it were the host's. */
+/* Kernel modules that let ibv_reg_mr() register GPU memory by its virtual address. */
 enum cw_verbs_peer_memory { CW_VERBS_PEER_NVIDIA = 1, CW_VERBS_PEER_AMD = 2 };
 
-/* NULL: no device can be used, and *why_p says why, as a sentence; it lives for ever. The library is opened once per
- * process, and only where the kernel has a device. Thread safe. */
+/* Returns NULL if no device is usable; *why_p is then the reason, a sentence with static lifetime. The library is
+ * opened once per process, and only if the kernel lists an RDMA device. Thread safe. */
 const struct cw_verbs_library *cw_verbs_library(const char **why_p);
 
-/* Which of them are loaded, as a mask of enum cw_verbs_peer_memory. */
+/* Returns the loaded ones, a mask of enum cw_verbs_peer_memory. */
 unsigned cw_verbs_peer_memory(void);
 
-/* For a descriptor that the library made: reads from it no longer wait. */
+/* Sets O_NONBLOCK on a descriptor that libibverbs created. */
 void cw_verbs_unblock(int fd);
 
 #endif

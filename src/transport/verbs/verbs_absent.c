@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs transport of a library that was built without the header of libibverbs: it has no device, so the core calls
- * no other slot.
+ * The verbs transport of a library that was built without libibverbs's header. It reports no device, so the core calls
+ * no other function of the table.
  */
 #include "base/string.h"
 #include "transport/verbs/verbs_transport.h"

@@ -11,63 +11,63 @@
 
 #define CW_VERBS_GID_TEXT 48u
 #define CW_VERBS_NOT_SET  UINT64_MAX
-#define CW_VERBS_MAX_IOV  4u /* entries of one request */
+#define CW_VERBS_MAX_IOV  4u /* scatter/gather entries of one request */
 
 struct cw_verbs_settings {
     uint64_t gid_index; /* CW_VERBS_NOT_SET: the library chooses */
-    uint64_t pkey;      /* CW_VERBS_NOT_SET: the library chooses; without the bit of membership */
+    uint64_t pkey;      /* CW_VERBS_NOT_SET: the library chooses; without the membership bit */
     uint8_t sl;
     uint8_t traffic_class;
     uint8_t traffic_class_chosen; /* chosen by the library, for RoCE */
     uint8_t hop_limit;
-    uint8_t timeout; /* in the unit of the verbs interface */
+    uint8_t timeout; /* in the unit of ibv_qp_attr.timeout */
     uint8_t retries;
     uint8_t rnr_timer;
     uint8_t rnr_retries;
     uint8_t reads;
-    unsigned sends;    /* places of a send queue */
-    unsigned receives; /* places of the shared receive queue */
+    unsigned sends;    /* send queue entries */
+    unsigned receives; /* shared receive queue entries */
     unsigned inlined;
-    unsigned most_live; /* connections beyond this number are parked when they are idle; UINT_MAX: none is */
-    size_t segment; /* greatest packet in bytes */
+    unsigned most_live; /* beyond this number idle connections are parked; UINT_MAX: never */
+    size_t segment; /* largest packet in bytes */
     size_t most_segments;
     uint64_t connect_timeout_ns;
     uint64_t first_retry_ns;
     uint64_t keepalive_ns;
-    int guarded; /* settings demand authentication or encryption, which this transport does not have */
+    int guarded; /* settings require authentication or encryption, which this transport lacks */
 };
 
-/* The structure holds what the device says of one port. */
+/* One port, as the device reports it. */
 struct cw_verbs_port {
     char device[CW_DEVICE_NAME_MAX];
     char name[CW_DEVICE_NAME_MAX]; /* "mlx5_0:1" */
     uint8_t number;
     uint8_t gid_indices[CW_VERBS_MAX_GIDS];
-    uint32_t net_devices[CW_VERBS_MAX_GIDS]; /* of Ethernet: the number of the network device of each GID */
+    uint32_t net_devices[CW_VERBS_MAX_GIDS]; /* Ethernet: network interface index of each GID */
     uint16_t pkey_index;
     struct cw_verbs_address address; /* queue pair and key are not set */
     double bandwidth_bps;
     unsigned max_qps;
     unsigned max_reads;
-    unsigned max_retries; /* with more of them the device never gives up */
+    unsigned max_retries; /* with more retries the device never gives up */
     unsigned max_sends;
     unsigned max_receives;
     unsigned max_completions; /* of a completion queue */
     unsigned max_iov;
     size_t max_message;
     int has_atomics;
-    int breaks_unseen; /* no event says that a peer's access broke a queue pair */
-    int is_broken; /* a call failed that works for devices in order; `why` says which */
-    char why[256]; /* why the port is not used; "": it is used */
+    int breaks_unseen; /* no event reports that a peer's access broke a queue pair */
+    int is_broken; /* a call failed that works on a sound device; `why` is the reason */
+    char why[256]; /* why the port is unused; "": it is used */
 };
 
 void cw_verbs_gid_text(const uint8_t gid[16], char text[CW_VERBS_GID_TEXT]);
 void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_settings *settings);
-/* The limits of the device bound the settings. */
+/* Clamps the settings to the limits of the device. */
 void cw_verbs_settings_fit(struct cw_verbs_settings *settings, const struct cw_verbs_port *port);
 unsigned cw_verbs_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
 void cw_verbs_explain(const struct cw_config *config, struct cw_text *text);
-/* Opens the device of that name. On failure port->why tells the reason. */
+/* Opens the device of that name. On failure returns NULL, and port->why is the reason. */
 struct ibv_context *cw_verbs_device_open(const struct cw_verbs_library *lib, const struct cw_verbs_settings *settings,
                                          const char *name, struct cw_verbs_port *port);
 
