@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of libfabric that is used. The library is opened when settings or devices ask for it and never otherwise:
- * Causeway needs libfabric's headers to be built, and no libfabric to run. It stays open until the process ends. Thread
- * safe.
+ * The part of libfabric in use, loaded by dlopen(3) only if settings or devices require it: libfabric's headers are
+ * needed to build Causeway, but no libfabric to run it. The library stays loaded until the process ends. Thread safe.
  *
- * libfabric looks at all devices of the machine when it is asked for the first time, which takes a part of a second.
+ * The first fi_getinfo(3) probes all devices of the machine, which takes a fraction of a second.
  */
 #ifndef CW_TRANSPORT_OFI_LIBFABRIC_H
 #define CW_TRANSPORT_OFI_LIBFABRIC_H
@@ -21,31 +20,29 @@ struct cw_libfabric {
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
     uint32_t (*version)(void);
     const char *(*strerror)(int error);
-    uint32_t api; /* the level of the interface that both libraries know */
+    uint32_t api; /* API version that both libraries support */
 };
 
-/* NULL: libfabric is not there; *why is then the reason, a constant text. */
+/* Returns NULL if libfabric is not available; *why is then the reason, a constant text. */
 const struct cw_libfabric *cw_libfabric(const char **why);
 
-/* The offers of the providers of this machine for reliable datagrams: the list of fi_getinfo(3) in libfabric's own
- * order. libfabric is asked once in each process, and the list is never freed. NULL: there is no offer; *why is the
- * reason. */
+/* Returns the providers' offers for reliable datagrams (FI_EP_RDM): the list of fi_getinfo(3) in libfabric's order.
+ * Queried once per process and never freed. NULL: there is no offer; *why is the reason. */
 const struct fi_info *cw_libfabric_offers(const char **why);
 
-/* Whether the provider of an offer takes these flags for everything that is sent. */
+/* Whether the provider of an offer supports these flags for all sends. */
 int cw_libfabric_takes(const struct fi_info *offer, uint64_t flags);
-/* Whether the provider of an offer has these capabilities for what is received, also if it offers them only to who asks
- * for them. */
+/* Whether the provider of an offer supports these capabilities for receives, including those that it enables only on
+ * request. */
 bool cw_libfabric_can(const struct fi_info *offer, uint64_t capabilities);
 
-/* Calls that open objects of a provider stand between these two: libfabric, the libraries that it brings and some
- * providers install signal handlers, and the dispositions of the process are afterwards as they were. Threads that a
- * provider starts there take no signals of the program. Other threads wait meanwhile. */
+/* Enclose calls that open provider objects. libfabric, its dependencies and some providers install signal handlers:
+ * cw_libfabric_end() restores the process's signal dispositions. Threads that a provider starts in between block the
+ * program's signals. Serializes threads. */
 void cw_libfabric_begin(void);
 void cw_libfabric_end(void);
 
-/* Whether this machine has a network card that only libfabric can drive. The call looks up some names and opens
- * nothing. */
+/* Whether this machine has a network card that only libfabric can drive. Checks for a few files and opens nothing. */
 int cw_libfabric_sees_fabric(void);
 
 #endif

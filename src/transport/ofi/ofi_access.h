@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accesses to the memory of peers by the transport ofi (transport/ofi/ofi_access.c).
+ * Remote memory access of the transport ofi (transport/ofi/ofi_access.c).
  */
 #ifndef CW_TRANSPORT_OFI_OFI_ACCESS_H
 #define CW_TRANSPORT_OFI_OFI_ACCESS_H
@@ -10,24 +10,24 @@
 extern const struct cw_transport_access cw_ofi_access;
 
 void cw_ofi_access_limits(struct ofi_iface *iface);
-/* Writes struct cw_ofi_reach and the address behind it. Returns their length; 0: memory of this side is out of
- * reach. */
+/* Writes struct cw_ofi_reach and the address behind it. Returns their length; 0: memory of this side is not remotely
+ * accessible. */
 size_t cw_ofi_reach_write(const struct ofi_iface *iface, char *to);
-/* Reads the bytes that the peer wrote so, which may be any: its memory is out of reach after wrong ones. */
+/* Decodes what the peer's cw_ofi_reach_write wrote; untrusted: after invalid bytes its memory is inaccessible. */
 void cw_ofi_reach_read(struct ofi_conn *conn, const char *bytes, size_t length);
-/* Hands an access to the provider. Returns 0 when the provider did not take it. */
+/* Posts an access. Returns 0 if the provider did not accept it. */
 int cw_ofi_access_post(struct ofi_iface *iface, struct ofi_slot *slot);
-/* An access that waits cannot be carried out any more; progress ends it. */
+/* Fails a waiting access; progress ends it. */
 void cw_ofi_access_refuse(struct ofi_iface *iface, struct ofi_slot *slot, int error);
-/* A call of the provider for that slot is complete, or failed with that text. */
+/* Handles the completion of a provider operation for that slot, or its failure with that text. */
 void cw_ofi_accessed(struct ofi_iface *iface, struct ofi_slot *slot, int error, const char *text);
-/* Ends the accesses in `over`. Returns how many. */
+/* Ends the accesses in iface->over. Returns how many. */
 unsigned cw_ofi_access_settle(struct ofi_iface *iface);
-/* Ends all accesses of a connection that is not open any more; calls their completions. */
+/* Ends all accesses of a connection that is no longer open; calls their completions. */
 void cw_ofi_accesses_end(struct ofi_conn *conn, ucs_status_t status);
-/* From now on nothing is written to memory of the program, and no further access goes out. */
+/* Afterwards nothing is written to memory of the program, and no further access is posted. */
 void cw_ofi_accesses_abandon(struct ofi_conn *conn);
-/* Sends a BYE as soon as no access of the connection is under way, because peers give memory back after it. */
+/* Sends a BYE once no access of the connection is in flight, because peers release memory after it. */
 void cw_ofi_access_bye(struct ofi_conn *conn, struct ofi_slot *bye);
 
 #endif

@@ -153,7 +153,7 @@ struct cw_verbs_iface {
     } handles[CW_VERBS_HANDLES];
     unsigned next_handle;
 
-    struct cw_watch_listener watched; /* for those that watch this process */
+    struct cw_watch_listener watched; /* for peers that watch this process */
     struct cw_hash processes;         /* watched peer processes, by the key of the peer's interface */
     struct cw_hash by_qp;   /* connections by queue pair number */
     struct cw_hash by_peer; /* accepted connections, by the dialler's interface and connection */
@@ -233,7 +233,7 @@ struct cw_verbs_conn {
     uint32_t signalled; /* requests before this number will complete with a signal */
     uint32_t looked;    /* `completed` at the last check */
     uint32_t lent;      /* requests before this number may use memory of the core */
-    uint32_t unsent;    /* number of the last requests, which the device never received */
+    uint32_t unsent;    /* count of the last requests, which the device never received */
     unsigned idle_looks;
     uint32_t end; /* number of the request with END, if LEAVING and is_last, or with PARTED, if PARTING */
     uint32_t epoch;      /* how often it was parked */

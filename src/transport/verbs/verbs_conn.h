@@ -16,7 +16,7 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
 bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn);
 /* Destroys a queue pair that no connection uses any more. */
 void cw_verbs_qp_destroy(struct cw_verbs_iface *iface, struct ibv_qp *qp);
-/* Resets the request counters: all requests of the connection's last queue pair are complete. */
+/* Releases the segments of all requests: those of the connection's last queue pair are complete. */
 void cw_verbs_conn_forget_requests(struct cw_verbs_conn *conn);
 /* Frees a connection that the core has released. Its queue pair may last a little longer. */
 void cw_verbs_conn_free(struct cw_verbs_conn *conn);
