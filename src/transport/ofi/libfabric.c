@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport/ofi/libfabric.h by dlopen(3).
+ * Loads libfabric by dlopen(3).
  */
 #include "transport/ofi/libfabric.h"
 
@@ -19,18 +19,19 @@
 
 #define FILE_NAME "libfabric.so.1"
 
-/* All modes of registration: transport/ofi/ofi_mr.c does what each of them asks for. */
+/* All registration modes: transport/ofi/ofi_mr.c implements what each requires. */
 #define MR_MODES                                                                                                       \
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | \
      FI_MR_HMEM)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cw_libfabric library;
-static int tried; /* 1: opening it failed, 2: it is open */
+static int tried; /* 1: loading failed, 2: loaded */
 static struct fi_info *offers;
-static char reason[256]; /* why it is not used, if tried is 1 */
-static pid_t offered_to; /* the process that asked; a child asks again, because some answers name the process */
-static struct cw_signals signals; /* between cw_libfabric_begin() and cw_libfabric_end() */
+static char reason[256]; /* why loading failed, if tried is 1 */
+static pid_t offered_to; /* the process that called fi_getinfo(3); a child calls again, because some offers contain the
+                          * process id */
+static struct cw_signals signals; /* dispositions saved between cw_libfabric_begin() and cw_libfabric_end() */
 
 static void begin(void)
 {
@@ -89,8 +90,8 @@ static int find(void *handle)
     return FI_VERSION_GE(library.api, FI_VERSION(1, 9));
 }
 
-/* Libraries that Debian's libfabric brings install signal handlers when they are loaded, and others when they are
- * unloaded, so it stays loaded also where it is not used. */
+/* Dependencies of Debian's libfabric install signal handlers when they are loaded, and others when they are unloaded,
+ * so it stays loaded even if unused. */
 static void open_library(void)
 {
     const char *error;
@@ -133,7 +134,7 @@ const struct cw_libfabric *cw_libfabric(const char **why)
     return result;
 }
 
-/* The capabilities are left open, so that each offer names everything that its provider can do. */
+/* The hints leave the capabilities open, so that each offer lists all that its provider supports. */
 static void ask(const struct cw_libfabric *fi)
 {
     struct fi_info *hints = fi->dupinfo(NULL);
@@ -175,7 +176,7 @@ const struct fi_info *cw_libfabric_offers(const char **why)
     return result;
 }
 
-/* Whether libfabric has an offer like that one, with these flags for sends and these capabilities for receives. */
+/* Whether libfabric has such an offer with these flags for sends and these capabilities for receives. */
 static bool is_offered(const struct fi_info *offer, uint64_t flags, uint64_t capabilities)
 {
     const char *why;

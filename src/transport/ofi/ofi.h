@@ -156,9 +156,9 @@ struct ofi_conn {
     uint8_t is_dialling;   /* `opened` was not called yet */
     uint8_t is_ahead;      /* a send got CW_AGAIN: the window is full */
     uint8_t wants_large;   /* a send got CW_AGAIN: too many large packets in flight */
-    uint8_t wants_access;  /* CW_AGAIN: too many accesses in flight */
-    uint8_t wants_long;    /* CW_AGAIN: too many long accesses in flight */
-    uint8_t wants_fetched; /* CW_AGAIN: a fetch must complete first */
+    uint8_t wants_access;  /* a send got CW_AGAIN: too many accesses in flight */
+    uint8_t wants_long;    /* a send got CW_AGAIN: too many long accesses in flight */
+    uint8_t wants_fetched; /* a send got CW_AGAIN: a fetch must complete first */
     uint8_t injects;       /* the peer acknowledged a packet, so small ones may be injected */
     uint8_t unmarked;      /* a packet was injected, and none with a completion sent after it */
     struct ofi_slot *ping; /* in flight; NULL: none */
@@ -192,7 +192,7 @@ struct ofi_iface {
     struct cw_list free_slots[OFI_BLOCK_RECEIVE]; /* by enum ofi_block_kind */
     struct ofi_block *blocks;
     struct ofi_block *receives;  /* the block of all receives */
-    struct ofi_block *last_sent; /* block of the last send completion; NULL: none yet */
+    struct ofi_block *last_sent; /* block of the last completion other than a receive; NULL: none yet */
     size_t max_packet;
     size_t inject;        /* largest packet that the provider copies (inject size) */
     size_t inject_short;  /* most bytes behind the header of a short packet sent without a completion */

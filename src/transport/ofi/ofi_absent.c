@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport over libfabric of a library that was built without its headers: it has no device, so the core calls no
- * other slot.
+ * The transport over libfabric of a library that was built without libfabric's headers. It reports no device, so the
+ * core calls no other function of the table.
  */
 #include "base/string.h"
 #include "transport/ofi/ofi_transport.h"

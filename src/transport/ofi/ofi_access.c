@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accesses to the memory of peers. Their bytes lie in slots of the transport, since libfabric cannot take an access
- * back: after the end of a connection the provider may still read or write the slot, and never memory of the program.
+ * Remote memory access. The data are staged in slots of the transport, since libfabric cannot cancel an access: after
+ * the end of a connection the provider may still read or write the slot, but never memory of the program.
  *
- * A put is complete when it is known to be in the memory of the peer (enum ofi_delivery). Where the provider does not
- * report that, a read of the last written bytes is posted directly behind the write, by the same key. A read that could
- * not be posted there proves nothing, because the provider may have lost the write with its connection and connected
- * again meanwhile: then write and read are repeated, which the contract allows before `done`.
+ * A put is complete when it is known to be in the target's memory (enum ofi_delivery). If the provider does not report
+ * that, a read of the last written bytes (the echo) is posted directly behind the write, with the same key. If the read
+ * cannot be posted there, it proves nothing, because the provider may have lost the write with its connection and
+ * reconnected meanwhile: then write and read are repeated, which the contract allows before `done`.
  */
 #include "transport/ofi/ofi_access.h"
 
@@ -17,14 +17,14 @@
 #include "transport/ofi/ofi_send.h"
 
 #define MAX_SHORT 256u
-#define ECHO      8u /* bytes that are read back at most */
+#define ECHO      8u /* most bytes that are read back */
 
 static unsigned ofi_peer_domain(const struct cw_conn *super)
 {
     return cw_container_of(super, const struct ofi_conn, super)->reach.domain;
 }
 
-/* ---- the offer of memory ---- */
+/* ---- exchange of struct cw_ofi_reach ---- */
 
 size_t cw_ofi_reach_write(const struct ofi_iface *iface, char *to)
 {
@@ -91,7 +91,7 @@ static void submit_bye(struct ofi_iface *iface, struct ofi_slot *bye)
     cw_ofi_peer_drop(peer);
 }
 
-/* Gives the memory of an access back, which is in no list of its connection any more. */
+/* Frees an access, which is in no list of its connection any more. */
 static void dispose(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     struct ofi_route *route = slot->route;
@@ -141,8 +141,7 @@ static void end_flushes(struct ofi_conn *conn, ucs_status_t status)
     }
 }
 
-/* Whether the access may still be carried out: it is under way, or its write left and nothing told yet that it
- * arrived. */
+/* Whether the access may still be executed: it is in flight, or its write was sent and is not confirmed yet. */
 static int is_open(const struct ofi_slot *slot)
 {
     return slot->access.under_way > 0 || (slot->access.is_written && !slot->access.is_seen && !slot->access.is_over);
@@ -176,7 +175,7 @@ static void finish(struct ofi_iface *iface, struct ofi_slot *slot)
         return;
     }
     if (status == UCS_ERR_IO_ERROR && conn->state != OFI_OPEN) {
-        status = conn->status; /* what ended the connection ended the access */
+        status = conn->status; /* the reason of the connection's end */
     }
     access->is_over = access->is_over || cw_list_empty(&slot->waiting);
     leave_conn(conn, slot);
@@ -196,8 +195,8 @@ static void finish(struct ofi_iface *iface, struct ofi_slot *slot)
     end_flushes(conn, UCS_OK);
 }
 
-/* A refused access breaks its connection. With ofi_rxm the connection of the provider breaks as well, and packets of
- * other connections to that peer are lost without a report, except of those that were made later. */
+/* A refused access breaks its connection. With ofi_rxm it also breaks the provider's own connection and silently loses
+ * packets of other connections to that peer, except of those created later. */
 static void break_conns(struct ofi_iface *iface, const struct ofi_slot *slot, const char *text)
 {
     const int shares = (iface->objects->quirks & CW_OFI_SHARES_BREAK) != 0;
@@ -268,14 +267,14 @@ void cw_ofi_accessed(struct ofi_iface *iface, struct ofi_slot *slot, int error, 
     finish(iface, main);
 }
 
-/* ---- calls of the provider ---- */
+/* ---- provider operations ---- */
 
 static fi_addr_t route_of(const struct ofi_slot *slot)
 {
     return (slot->route != NULL) ? slot->route->address : slot->peer->route->address;
 }
 
-/* The key that the provider takes. Returns 0, or an error of libfabric. */
+/* Gets the key in the provider's form. Returns 0 or an error of libfabric. */
 static int take_key(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     struct ofi_access *access = &slot->access;
@@ -297,7 +296,7 @@ static int take_key(struct ofi_iface *iface, struct ofi_slot *slot)
     return error;
 }
 
-/* Posts the read behind a put. */
+/* Posts the echo behind a put. */
 static void post_echo(struct ofi_iface *iface, struct ofi_slot *put)
 {
     const size_t length = (put->length < ECHO) ? put->length : ECHO;
@@ -358,7 +357,7 @@ static ssize_t apply_there(struct ofi_iface *iface, struct ofi_slot *slot)
                            access->mapped, FI_UINT64, ops[access->op], &slot->context);
 }
 
-/* Whether the range goes past the end of the address space: some providers would add it up and not notice. */
+/* Whether the range wraps around the address space: some providers do not check for overflow. */
 static int wraps(const struct ofi_iface *iface, const struct ofi_slot *slot)
 {
     const int is_virtual = (iface->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
@@ -397,7 +396,7 @@ int cw_ofi_access_post(struct ofi_iface *iface, struct ofi_slot *slot)
     return 1;
 }
 
-/* ---- taking ---- */
+/* ---- submission ---- */
 
 static enum ofi_block_kind kind_for(size_t length)
 {
@@ -407,7 +406,7 @@ static enum ofi_block_kind kind_for(size_t length)
     return (length <= CW_OFI_LARGE) ? OFI_BLOCK_LARGE : OFI_BLOCK_LONG;
 }
 
-/* A slot for an access of that many bytes; NULL: *status_p is the answer. */
+/* Allocates a slot for an access of that many bytes. Returns NULL with *status_p set. */
 static struct ofi_slot *take(struct cw_conn *super, enum ofi_use use, size_t length, const struct cw_access_target *to,
                              unsigned flags, ucs_status_t *status_p)
 {

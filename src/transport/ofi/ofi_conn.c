@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of connections. Each end of a connection has a number and a random token, which every packet names, so a
- * packet of a former process at an address matches no connection.
+ * Connection setup, keepalive and teardown. Each end of a connection has a number and a random token, which every
+ * packet carries, so a packet of a former process at an address matches no connection.
  *
- * A dial is a HELLO, which the acceptor answers by REPLY or REFUSED. The last packet of a connection is BYE; a dial
- * that is given up sends LEAVE. Providers report little about peers that ended, so the transport learns of the end of a
- * process from the system where it runs on this machine, and from packets that fail. A watched connection sends a PING
- * now and then: its completion shows that the peer's device works, whatever the peer's program does, and a process that
- * does not know the connection answers GONE.
+ * A dial is a HELLO, which the acceptor answers by REPLY or REFUSED. The last packet of a connection is BYE; a canceled
+ * dial sends LEAVE. Providers report little about peers that ended, so the transport detects the end of a process by
+ * the operating system if it runs on this machine, and by packets that fail. A watched connection sends a PING now and
+ * then: its completion shows that the peer's device works, whatever the peer's program does, and a process that does
+ * not know the connection answers GONE.
  */
 #include "transport/ofi/ofi_send.h"
 
@@ -27,11 +27,11 @@
 #include "os/random.h"
 
 #define LOOKS_PER_INTERVAL 4u
-#define SAY_AGAIN_NS       UINT64_C(1000000000) /* a HELLO is said again after that time, twice that time ... */
-#define DRAINED            64u /* progress calls without an event that end the wait for a dead peer */
+#define SAY_AGAIN_NS       UINT64_C(1000000000) /* interval of the first HELLO retransmission, doubled each time */
+#define DRAINED            64u /* progress calls without an event after which a dead peer's end is reported */
 
-/* The content of a dial until its answer comes: progress sends it, because dialling must make no system call, and again
- * later, because an acceptor that unauthenticated peers keep busy may drop it. */
+/* The HELLO of a dial until it is answered: progress sends it, because dialling must make no system call, and
+ * retransmits it, because an acceptor busy with unauthenticated peers may drop it. */
 struct ofi_call {
     size_t address_length;
     size_t hello_length;
@@ -62,7 +62,7 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
     cw_list_init(&conn->flushes);
     cw_list_init(&conn->accesses);
     cw_list_init(&conn->access_flushes);
-    conn->last = (peer != NULL) ? cw_ofi_slot_new(iface, OFI_BLOCK_SMALL) : NULL; /* a dial gets it later */
+    conn->last = (peer != NULL) ? cw_ofi_slot_new(iface, OFI_BLOCK_SMALL) : NULL; /* a dial allocates it later */
     if ((peer != NULL && conn->last == NULL) || cw_idmap_add(&iface->numbers, conn, &conn->number) != UCS_OK) {
         if (conn->last != NULL) {
             cw_ofi_slot_free(iface, conn->last);
@@ -197,7 +197,7 @@ unsigned cw_ofi_call(struct ofi_iface *iface)
     return count;
 }
 
-/* Sends the last packet of the connection, which the peer need not answer. */
+/* Sends the connection's last packet, which needs no answer. */
 static void say_bye(struct ofi_iface *iface, struct ofi_conn *conn)
 {
     struct cw_ofi_told told = {
@@ -230,8 +230,8 @@ void cw_ofi_close_conn(struct cw_conn *super)
     cw_ofi_conn_free(conn);
 }
 
-/* All packets are copies, so the transport does not touch memory of the program any more; but it may hand up no
- * packet. */
+/* All packets are copies, so the transport no longer accesses memory of the program; it must only stop delivering
+ * packets. */
 void cw_ofi_abandon(struct cw_conn *super)
 {
     struct ofi_conn *conn = cw_ofi_conn_of(super);
@@ -310,8 +310,7 @@ void cw_ofi_watch(struct cw_conn *super)
     }
 }
 
-/* The peer's answer to a ping tells how many packets it handled: those that left before the ping are lost if they are
- * not among them. */
+/* The answer to a ping acknowledges packets: those sent before the ping and not acknowledged by it are lost. */
 static void ask(struct ofi_iface *iface, struct ofi_conn *conn)
 {
     const struct cw_ofi_told told = {
@@ -349,12 +348,13 @@ void cw_ofi_ponged(struct ofi_conn *conn)
     }
 }
 
-/* A ping that did not complete during all the looks of an interval means that nothing arrives at the peer's device. A
- * connection on which nothing is awaited gets no ping for an interval, so that an idle one wakes no worker. A
- * connection that is not watched gets a ping only while the peer has not handled everything. */
+/* A ping that did not complete during all checks of an interval means that the peer's device receives nothing. A
+ * connection that expects nothing gets no ping for an interval, so that an idle one wakes no worker. An unwatched
+ * connection gets a ping only while packets are unacknowledged. */
 static void look_at(struct ofi_conn *conn)
 {
-    const int is_seen = conn->peer->watch.is_seen; /* then the system tells, and a peer that stopped may take no ping */
+    const int is_seen = conn->peer->watch.is_seen; /* then the system reports its end, and a stopped peer may not
+                                                    * receive pings */
 
     conn->silent = (conn->heard || conn->ping == NULL || !conn->watched || is_seen) ? 0 : conn->silent + 1;
     if (conn->silent >= LOOKS_PER_INTERVAL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completions. The reports of the provider are checked: a completion names a slot that is under way, and no packet is
- * longer than its room. After any other report the provider is not used any more; the process goes on.
+ * Completions. The provider's reports are validated: a completion must name a slot in flight, and no packet may be
+ * longer than its buffer. After an invalid report the provider is no longer used; the process continues.
  */
 #include "transport/ofi/ofi_send.h"
 
@@ -13,7 +13,7 @@
 #include "base/log.h"
 
 #define MAX_STRANGE   1000u
-#define EMPTY_BATCHES 8u /* in a row, in one call of progress */
+#define EMPTY_BATCHES 8u /* consecutive batches in one call of progress */
 
 static struct cw_log_limit limit;
 
@@ -32,8 +32,8 @@ void cw_ofi_break(struct ofi_iface *iface, const char *what)
     }
 }
 
-/* A slot that was under way is free. Returns 1 if that concerns a connection, and 0 if it concerns unauthenticated
- * peers only. */
+/* Completes a slot in flight. Returns 1 if that concerns a connection, and 0 if it concerns unauthenticated peers
+ * only. */
 static CW_NOINLINE unsigned complete(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     struct ofi_conn *conn;
@@ -53,7 +53,7 @@ static CW_NOINLINE unsigned complete(struct ofi_iface *iface, struct ofi_slot *s
     return conn != NULL;
 }
 
-/* A packet came. Returns as cw_ofi_arrived(). */
+/* Handles a received packet. Returns as cw_ofi_arrived(). */
 static CW_INLINE unsigned receive(struct ofi_iface *iface, struct ofi_slot *slot, size_t length, fi_addr_t source)
 {
     unsigned done;
@@ -69,7 +69,7 @@ static CW_INLINE unsigned receive(struct ofi_iface *iface, struct ofi_slot *slot
     return done;
 }
 
-/* A receive that failed concerns no particular connection. */
+/* A failed receive concerns no particular connection. */
 static void receive_failed(struct ofi_iface *iface, struct ofi_slot *slot, const char *text)
 {
     slot->state = OFI_WAITING;
@@ -96,12 +96,12 @@ static unsigned take_error(struct ofi_iface *iface)
         }
         return 0;
     }
-    error = (entry.err > 0) ? entry.err : FI_EIO; /* no success is told as an error */
+    error = (entry.err > 0) ? entry.err : FI_EIO; /* an error entry never means success */
     said = fi_cq_strerror(iface->cq, entry.prov_errno, entry.err_data, space, sizeof(space));
     snprintf(text, sizeof(text), "%s (%s)", iface->fi->strerror(error), (said != NULL) ? said : "no reason given");
     slot = cw_ofi_slot_find(iface, entry.op_context);
     if (slot == NULL) {
-        /* Some providers report failures of their own that name no slot of the transport. */
+        /* Some providers report internal errors that name no slot. */
         cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s tells of an error that belongs to no packet: %s",
                            iface->info->fabric_attr->prov_name, text);
         if (++iface->strange > MAX_STRANGE) {
@@ -126,7 +126,7 @@ static ssize_t read_queue(struct ofi_iface *iface, struct fi_cq_msg_entry *entri
     return fi_cq_read(iface->cq, entries, CW_OFI_AT_ONCE);
 }
 
-/* Returns how many of the completions, of which there is one at least, concern connections. */
+/* Returns how many of the completions (at least one) concern connections. */
 static CW_INLINE unsigned handle(struct ofi_iface *iface, const struct fi_cq_msg_entry *entries,
                                  const fi_addr_t *sources, unsigned count)
 {
@@ -145,7 +145,7 @@ static CW_INLINE unsigned handle(struct ofi_iface *iface, const struct fi_cq_msg
     return done;
 }
 
-/* The answer of the provider is no count that can be true. */
+/* Whether the provider returned an impossible count. */
 static int is_nonsense(struct ofi_iface *iface, ssize_t count)
 {
     if (cw_unlikely(count < 0 || count > (ssize_t)CW_OFI_AT_ONCE)) {
@@ -163,7 +163,7 @@ static CW_NOINLINE unsigned handle_early(struct ofi_iface *iface)
     return handle(iface, iface->early.entries, iface->early.sources, count);
 }
 
-/* What is no count of completions. Returns as cw_ofi_poll(). */
+/* Handles a return value that is no count of completions. Returns as cw_ofi_poll(). */
 static CW_NOINLINE unsigned not_read(struct ofi_iface *iface, ssize_t count)
 {
     if (count == -FI_EAVAIL) {
@@ -173,7 +173,7 @@ static CW_NOINLINE unsigned not_read(struct ofi_iface *iface, ssize_t count)
     return 0;
 }
 
-/* Returns how many completions of a batch concern connections. *is_empty: the queue has no more. */
+/* Returns how many completions of a batch concern connections. *is_empty: the queue is empty. */
 static CW_INLINE unsigned poll_batch(struct ofi_iface *iface, bool *is_empty)
 {
     struct fi_cq_msg_entry entries[CW_OFI_AT_ONCE];
@@ -190,7 +190,7 @@ static CW_INLINE unsigned poll_batch(struct ofi_iface *iface, bool *is_empty)
     return handle(iface, entries, sources, (unsigned)count);
 }
 
-/* Goes on behind a batch that concerned unauthenticated peers only. */
+/* Continues after a batch that concerned unauthenticated peers only. */
 static CW_NOINLINE unsigned poll_on(struct ofi_iface *iface)
 {
     unsigned batches, done = 0;

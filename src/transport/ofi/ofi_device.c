@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Providers and domains as devices, `<provider>:<domain>`, and the selection of those that are used. A provider has its
- * core name here, because users need not know the layers of libfabric over it (";ofi_rxm").
+ * Providers and domains as devices, `<provider>:<domain>`, and the selection of those in use. A provider goes by its
+ * core name, because users need not know libfabric's utility layers over it (";ofi_rxm").
  */
 #include "transport/ofi/ofi.h"
 
@@ -15,7 +15,7 @@
 
 #define MAX_OFFERS 64u
 
-/* Fabrics that no other transport of this library reaches; they are used without a setting. */
+/* Fabrics that no other transport supports; used by default. */
 static const char *const alone[] = {"efa", "cxi", "opx"};
 /* Providers that UCX_TLS may name. */
 static const char *const named[] = {"efa", "cxi", "opx", "psm3"};
@@ -50,7 +50,7 @@ static int has(const struct cw_name_list *list, const char *name)
     return 0;
 }
 
-/* The core name, such as "tcp" of "tcp;ofi_rxm". A provider whose name does not fit is no device. */
+/* Gets the core name, such as "tcp" of "tcp;ofi_rxm". A provider whose name does not fit is no device. */
 static int core_name(const struct fi_info *info, char *name, size_t size)
 {
     const char *full = info->fabric_attr->prov_name;
@@ -70,7 +70,7 @@ static int is_wanted(const struct cw_config *config, const char *provider)
     const struct cw_allow_list *tls = &config->tls;
     const int is_named = is_one_of(provider, named, sizeof(named) / sizeof(named[0]));
 
-    if (tls->mode == CW_LIST_ALLOW) { /* srd is what UCX drives the devices of efa by */
+    if (tls->mode == CW_LIST_ALLOW) { /* srd is UCX's transport for efa devices */
         return has(&tls->list, "ofi") || (is_named && has(&tls->list, provider)) ||
                (strcmp(provider, "efa") == 0 && has(&tls->list, "srd"));
     }
@@ -80,7 +80,7 @@ static int is_wanted(const struct cw_config *config, const char *provider)
     return is_one_of(provider, alone, sizeof(alone) / sizeof(alone[0]));
 }
 
-/* Whether libfabric is loaded at all: the user names it or a provider, or the machine has such a fabric. */
+/* Whether to load libfabric at all: the user names it or a provider, or the machine has such a fabric. */
 static int is_asked_for(const struct cw_config *config)
 {
     size_t i;
@@ -105,7 +105,7 @@ static int usable(const struct fi_info *info)
            info->ep_attr->max_msg_size >= 2 * CW_OFI_SMALL && (info->mode & ~(FI_CONTEXT | FI_CONTEXT2)) == 0;
 }
 
-/* Whether an earlier offer has that name; with `domains`, also whether another provider has that domain. */
+/* Whether an earlier offer has that name, or, with `domains`, whether another provider has that domain. */
 static int is_known(const struct offers *offers, const char *name, int domains)
 {
     unsigned i;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory domain of a provider's domain: fabric and domain of libfabric opened once, and registrations of the
- * program's memory there. A part of a key is the provider's key, as long as the provider says, and the address at which
- * the region begins where peers name offsets.
+ * The memory domain of a provider's domain: libfabric's fabric and domain, opened once, and registrations of the
+ * program's memory there. A part of a key is the provider's key (mr_key_size bytes), and the region's base address if
+ * peers use offsets.
  *
- * Interfaces of several threads share the domain, so it reaches memory only with a provider that allows this. Where
- * registrations belong to an endpoint (FI_MR_ENDPOINT), the domain has one for all of them.
+ * Interfaces of several threads share the domain, so remote access needs a provider that supports this. If
+ * registrations are bound to an endpoint (FI_MR_ENDPOINT), the domain has one for all of them.
  */
 #include <endian.h>
 #include <stdatomic.h>
@@ -35,7 +35,7 @@ static struct ofi_domain *domain_of(struct cw_domain *super)
     return cw_container_of(super, struct ofi_domain, super);
 }
 
-/* Logs the failure of a call of libfabric. Returns 1 if it failed. */
+/* Logs the failure of a libfabric call. Returns 1 if it failed. */
 static int fails(const struct ofi_domain *domain, const char *what, int error)
 {
     if (error != 0) {
@@ -67,8 +67,7 @@ static uint32_t least(size_t a, uint32_t b)
     return (a < b) ? (uint32_t)a : b;
 }
 
-/* Takes a copy of the offer, reduced to the features that are used, since providers prepare for all that are asked
- * for. */
+/* Copies the offer, reduced to the features in use, since providers allocate resources for all requested ones. */
 static int take_offer(struct ofi_domain *domain, const struct fi_info *offer, int is_shared)
 {
     const unsigned quirks = domain->quirks = cw_ofi_quirks(offer);
@@ -104,8 +103,8 @@ static int take_offer(struct ofi_domain *domain, const struct fi_info *offer, in
     return 1;
 }
 
-/* Operations of which libfabric has one for words of 8 bytes. Without compare and swap there are none, since the other
- * ones are made of it. */
+/* Fetching operations that the provider supports on 8-byte words. Without compare-and-swap there are none, since the
+ * others are built on it. */
 static unsigned atomics_of(const struct ofi_domain *domain)
 {
     static const struct {
@@ -132,7 +131,7 @@ static unsigned atomics_of(const struct ofi_domain *domain)
     return (bits & (1u << CW_ACCESS_CSWAP)) ? bits : 0;
 }
 
-/* The endpoint that registrations belong to. */
+/* Opens the endpoint that registrations are bound to. */
 static int open_end(struct ofi_domain *domain)
 {
     struct fi_av_attr av = {.type = domain->info->domain_attr->av_type};
@@ -192,11 +191,11 @@ static ucs_status_t make(const char *device, int is_shared, struct ofi_domain **
         .part_length = cw_ofi_part_length(domain),
         .register_ns = 5000,
         .register_byte_ns = 0.02,
-        .pins = domain->info->nic != NULL, /* providers that are software copy */
+        .pins = domain->info->nic != NULL, /* software providers copy instead of pinning */
     };
     *domain_p = domain;
     if (is_shared && !domain->reaches) {
-        return UCS_OK; /* its interfaces have domains of their own */
+        return UCS_OK; /* its interfaces open private domains */
     }
     if (!open_objects(domain)) {
         cw_ofi_domain_close(&domain->super);
@@ -245,7 +244,7 @@ void cw_ofi_domain_progress(struct ofi_domain *domain)
     struct fi_cq_msg_entry entries[AT_ONCE];
     struct fi_cq_err_entry error = {0};
 
-    if (cw_lock_try_enter(&domain->lock)) { /* else another worker does this now */
+    if (cw_lock_try_enter(&domain->lock)) { /* else another worker does it right now */
         if (fi_cq_read(domain->end_cq, entries, AT_ONCE) == -FI_EAVAIL) {
             (void)fi_cq_readerr(domain->end_cq, &error, 0);
         }
@@ -253,7 +252,7 @@ void cw_ofi_domain_progress(struct ofi_domain *domain)
     }
 }
 
-/* Atomic operations of peers need the rights to read and write, and so does a write that is read back. */
+/* Remote atomics require both read and write, and so does a write that is read back. */
 static uint64_t their_rights(const struct ofi_domain *domain, unsigned rights)
 {
     uint64_t access = (rights & CW_RIGHT_LOCAL_WRITE) ? FI_READ : 0;
@@ -277,7 +276,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
     }
     atomic_store_explicit(&super->why, NULL, memory_order_relaxed);
     rights &= (domain->atomics != 0) ? CW_RIGHT_ALL : ~(unsigned)CW_RIGHT_REMOTE_ATOMIC;
-    /* many providers look at no page before a peer's access fails or faults there */
+    /* many providers check no page before a peer's access fails or faults there */
     if (!cw_memory_is_there(address, length, (rights & ~(unsigned)CW_RIGHT_REMOTE_READ) != 0)) {
         rights &= CW_RIGHT_REMOTE_READ;
         if (!cw_memory_is_there(address, length, 0)) {

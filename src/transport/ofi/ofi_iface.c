@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The head of the transport ofi: address, progress, sleep, and the tables.
+ * Entry points of the transport ofi: address, progress, sleep, and the tables.
  */
 #include "transport/ofi/ofi_access.h"
 #include "transport/ofi/ofi_send.h"
@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "os/clock.h"
 
-#define LOOK_NS 1000000u /* interval at which a sleeping worker asks a provider without a descriptor */
+#define LOOK_NS 1000000u /* poll interval of a sleeping worker for a provider without a descriptor */
 
 static size_t ofi_address(struct cw_iface *super, void *buffer, size_t max)
 {
@@ -37,7 +37,7 @@ static int has_work(const struct ofi_iface *iface)
            !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) || !cw_list_empty(&iface->over);
 }
 
-/* Handles the lists that are mostly empty, and what comes for the memory of a domain with an endpoint of its own. */
+/* Serves the lists that are mostly empty, and progresses a domain with its own endpoint. */
 static CW_NOINLINE unsigned tidy(struct ofi_iface *iface, unsigned events)
 {
     unsigned count = 0;
@@ -77,8 +77,8 @@ static unsigned ofi_progress(struct cw_iface *super)
     return cw_unlikely(iface->has_work) ? count + tidy(iface, count) : count;
 }
 
-/* Whether progress must run before a sleep. A connection that waits for room is woken by the completion of its packets
- * under way. */
+/* Whether progress must run before a sleep. The completion of packets in flight wakes a connection that waits for tx
+ * space. */
 static int must_look(const struct ofi_iface *iface)
 {
     return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) ||
@@ -97,7 +97,7 @@ static ucs_status_t ofi_arm(struct cw_iface *super)
         return UCS_OK;
     }
     cw_ofi_looks_asleep(iface);
-    /* a packet that the provider does not take now it may take when the peer moves, and no event reports that */
+    /* a packet that the provider rejects now may be accepted once the peer progresses, and no event reports that */
     if (iface->item.fd < 0 || !cw_list_empty(&iface->waiting)) {
         cw_poller_alarm_set(iface->poller, &iface->look, cw_clock_ns() + LOOK_NS);
     }

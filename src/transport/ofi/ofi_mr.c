@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration: only this file and ofi_domain.c know the bits of mr_mode.
+ * Memory registration: only this file and ofi_domain.c use the bits of mr_mode.
  *
- *   LOCAL      packets lie in registered memory, and each call names its descriptor
- *   ALLOCATED  pages exist before they are registered (ofi_domain.c for memory of the program)
+ *   LOCAL      packets are in registered memory, and each call passes its descriptor
+ *   ALLOCATED  pages are populated before registration (memory of the program: ofi_domain.c)
  *   PROV_KEY   the provider chooses keys; without it they are random, within mr_key_size
- *   RAW        keys are bytes, 8 at most, which the peer maps for each access (ofi_access.c)
- *   VIRT_ADDR  peers name addresses; without it they name offsets into the region
- *   ENDPOINT   a registration is bound to an endpoint and enabled before it is used
- *   RMA_EVENT  concerns memory whose accesses are counted at the target: none is counted here
- *   HMEM       the kind of memory is named: here always the host's
+ *   RAW        keys are at most 8 opaque bytes, which the peer maps for each access (ofi_access.c)
+ *   VIRT_ADDR  peers use virtual addresses; without it, offsets into the region
+ *   ENDPOINT   a registration is bound to an endpoint and enabled before use
+ *   RMA_EVENT  concerns access counters at the target: not used here
+ *   HMEM       the memory type is passed: here always host memory
  */
 #include "transport/ofi/ofi.h"
 
@@ -18,9 +18,9 @@
 #include "base/log.h"
 #include "os/random.h"
 
-#define KEY_ATTEMPTS 4096u /* random keys may be in use */
+#define KEY_ATTEMPTS 4096u /* a random key may be in use already */
 
-/* Whether peers need the address at which a region begins. */
+/* Whether peers need a region's base address. */
 static int names_base(const struct fi_info *info)
 {
     const int mode = info->domain_attr->mr_mode;
@@ -44,7 +44,7 @@ static uint64_t random_key(const struct ofi_domain *domain)
 {
     const unsigned bits = 8 * domain->key_length;
 
-    return cw_random_u64() >> (64 - bits + (bits == 64)); /* FI_KEY_NOTAVAIL is no key */
+    return cw_random_u64() >> (64 - bits + (bits == 64)); /* never FI_KEY_NOTAVAIL */
 }
 
 int cw_ofi_mr_new(const struct ofi_domain *domain, struct fid_ep *ep, void *memory, size_t length, uint64_t access,

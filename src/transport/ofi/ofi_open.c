@@ -18,13 +18,14 @@
 #include "os/memory.h"
 #include "os/random.h"
 
-#define LEAVING_NS      300000000u /* the longest wait for packets under way at the end, */
-#define LEAVING_IDLE_NS 30000000u  /* and the longest part of it in which none completes */
-#define MOST_POSTED     64u        /* packets in a queue that must not run over; more overflow a socket's buffer */
+#define LEAVING_NS      300000000u /* longest wait for packets in flight at close */
+#define LEAVING_IDLE_NS 30000000u  /* longest wait at close without a completion */
+#define MOST_POSTED     64u        /* sends posted to a provider whose queue must not overflow; more would overflow a
+                                    * socket buffer */
 
-static struct ofi_iface *_Atomic left; /* interfaces that were closed, and whose endpoints could not be */
+static struct ofi_iface *_Atomic left; /* closed interfaces whose endpoints could not be closed */
 
-/* Logs the failure of a call of libfabric. Returns 1 if it failed. */
+/* Logs the failure of a libfabric call. Returns 1 if it failed. */
 static int fails(struct ofi_iface *iface, const char *what, int error)
 {
     if (error != 0) {
@@ -45,7 +46,7 @@ static unsigned look(struct cw_alarm *alarm)
     return cw_ofi_poll(cw_container_of(alarm, struct ofi_iface, look));
 }
 
-/* Opens the completion queue, with a descriptor if the worker sleeps and the provider has one. */
+/* Opens the completion queue, with a descriptor if the worker sleeps and the provider supports one. */
 static int open_queue(struct ofi_iface *iface)
 {
     struct fi_cq_attr attr = {.size = iface->info->tx_attr->size + iface->info->rx_attr->size,
@@ -124,7 +125,7 @@ static size_t least(size_t a, size_t b)
     return (a < b) ? a : b;
 }
 
-/* The sizes that the provider takes. */
+/* Derives packet and inject sizes from the provider's limits. */
 static void take_sizes(struct ofi_iface *iface)
 {
     const struct fi_info *info = iface->info;
@@ -148,7 +149,7 @@ static void take_sizes(struct ofi_iface *iface)
     iface->has_work = iface->objects->end != NULL;
 }
 
-/* Takes the domain of the context, or makes one for this interface. */
+/* Uses the context's domain, or opens a private one for this interface. */
 static ucs_status_t take_objects(struct ofi_iface *iface, const struct cw_iface_params *params)
 {
     ucs_status_t status;
@@ -169,7 +170,7 @@ static ucs_status_t take_objects(struct ofi_iface *iface, const struct cw_iface_
     return UCS_OK;
 }
 
-/* A network card reports its speed; a provider without one works through the system. */
+/* A NIC reports its speed; a provider without one uses the kernel's network stack. */
 static void set_limits(struct ofi_iface *iface)
 {
     const struct fid_nic *nic = iface->info->nic;
@@ -220,7 +221,7 @@ static void close_fid(struct ofi_iface *iface, struct fid *fid)
 
 #define CLOSE(iface, object) close_fid(iface, ((iface)->object != NULL) ? &(iface)->object->fid : NULL)
 
-/* Whether closing the endpoint could end the process. */
+/* Whether closing the endpoint could crash the process. */
 static int must_stay(const struct ofi_iface *iface)
 {
     const struct ofi_slot *slot;
@@ -259,7 +260,7 @@ static void dispose(struct ofi_iface *iface)
     free(iface);
 }
 
-/* Connections over libfabric are neither authenticated nor encrypted, so settings that demand it refuse the
+/* Connections over libfabric are neither authenticated nor encrypted, so settings that require either refuse the
  * interface. */
 static int is_protected(const struct cw_config *config)
 {
@@ -291,7 +292,7 @@ ucs_status_t cw_ofi_open(const struct cw_iface_params *params, struct cw_iface *
         return status;
     }
     take_sizes(iface);
-    /* the poller makes its set now, since the first peer would cost a descriptor otherwise that stays */
+    /* create the poller's descriptor now: otherwise the first peer would create one that stays open */
     if (cw_poller_fd(iface->poller) < 0 || !open_endpoint(iface) || !name_ourselves(iface) ||
         cw_ofi_receives_new(iface) != UCS_OK) {
         dispose(iface);
@@ -304,7 +305,7 @@ ucs_status_t cw_ofi_open(const struct cw_iface_params *params, struct cw_iface *
     return UCS_OK;
 }
 
-/* Packets move only while the provider is called, so this sends the packets that were taken, within bounds of time. */
+/* Providers progress only inside calls, so this sends accepted packets, within a bounded time. */
 static void let_leave(struct ofi_iface *iface)
 {
     const uint64_t end = cw_clock_ns() + LEAVING_NS;

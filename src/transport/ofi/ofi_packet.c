@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets that arrive. Their content is untrusted: a packet counts only with the token that this side chose for the
- * connection, and a length only as far as bytes came. Packets are handed up by their running numbers; with a provider
- * that keeps order none waits here.
+ * Received packets. Their content is untrusted: a packet must carry the token that this side chose for the connection,
+ * and lengths are checked against the bytes received. Packets are delivered in order of their sequence numbers; with a
+ * provider that preserves order none is retained here.
  */
 #include "transport/ofi/ofi_access.h"
 #include "transport/ofi/ofi_send.h"
@@ -48,7 +48,7 @@ static int parse_control(struct arrived *arrived)
                                   arrived->control.length;
 }
 
-/* Whether the packet has the address entry of a sender that may be where the entry says. */
+/* Whether the packet has an address entry that its source does not contradict. */
 static bool has_sender(struct ofi_iface *iface, const struct arrived *arrived)
 {
     const size_t length = arrived->control.entry_length;
@@ -65,7 +65,7 @@ static bool has_sender(struct ofi_iface *iface, const struct arrived *arrived)
     return true;
 }
 
-/* The sender, if packets have reached it before. */
+/* The sender, if packets have reached it before; NULL otherwise. */
 static struct ofi_peer *known_sender(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_peer *peer = cw_ofi_peer_find(iface, arrived->entry, arrived->control.entry_length);
@@ -73,7 +73,7 @@ static struct ofi_peer *known_sender(struct ofi_iface *iface, const struct arriv
     return (peer != NULL && peer->is_reached && !cw_ofi_peer_is_dead(peer)) ? peer : NULL;
 }
 
-/* The sender, with a reference, also if nothing but this packet names it. NULL: it is dead, or there is no memory. */
+/* The sender, with a reference, even if only this packet names it. NULL: it is dead, or out of memory. */
 static struct ofi_peer *any_sender(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_peer *peer;
@@ -85,7 +85,7 @@ static struct ofi_peer *any_sender(struct ofi_iface *iface, const struct arrived
     return peer;
 }
 
-/* Whether packets have reached the sender before, or its provider's address is known to be the packet's source. */
+/* Whether packets have reached the sender before, or the provider confirms its address as the packet's source. */
 static bool is_confirmed(const struct ofi_peer *peer, const struct arrived *arrived)
 {
     return peer->is_reached || arrived->source == peer->route->address;
@@ -109,7 +109,7 @@ static bool is_for_this_worker(const struct ofi_iface *iface, const struct arriv
     return upcalls->is_ours == NULL || upcalls->is_ours(&iface->super, arrived->core, arrived->control.length);
 }
 
-/* A dialler says its HELLO again while it has no answer. */
+/* Whether this HELLO is a retransmission of an accepted dial. */
 static bool is_accepted(struct ofi_iface *iface, const struct ofi_peer *peer, const struct arrived *arrived)
 {
     const struct ofi_conn *conn;
@@ -124,8 +124,8 @@ static bool is_accepted(struct ofi_iface *iface, const struct ofi_peer *peer, co
     return false;
 }
 
-/* There is no place for another unauthenticated peer. Where the provider names the sources of packets, the dialler is
- * none any more when it says its HELLO again. */
+/* Drops the HELLO if the list of unauthenticated peers is full. If the provider reports sources, the dialler is
+ * confirmed when it retransmits its HELLO. */
 static bool must_wait(struct ofi_iface *iface, struct ofi_peer *peer, const struct arrived *arrived)
 {
     if (is_confirmed(peer, arrived) || !cw_ofi_unauth_full(iface)) {
@@ -138,7 +138,7 @@ static bool must_wait(struct ofi_iface *iface, struct ofi_peer *peer, const stru
     return true;
 }
 
-/* Returns 1 for a dial that was accepted. */
+/* Returns 1 if the dial was accepted. */
 static unsigned take_hello(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_conn *conn = NULL;
@@ -203,7 +203,7 @@ static unsigned take_hello(struct ofi_iface *iface, const struct arrived *arrive
     return status == UCS_OK;
 }
 
-/* A peer gives up its dial to this side. */
+/* A peer cancels its dial to this side. */
 static unsigned take_leave(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_conn *conn;
@@ -239,7 +239,7 @@ static void break_rules(struct ofi_conn *conn, const char *why)
     cw_ofi_end(conn, UCS_ERR_IO_ERROR, why);
 }
 
-/* Handles a control packet that has a number, in its turn. */
+/* Handles an ordered control packet, in sequence. */
 static void take_ordered(struct ofi_conn *conn, const struct arrived *arrived)
 {
     if (arrived->control.kind == CW_OFI_REPLY && conn->state == OFI_DIALLING) {
@@ -257,7 +257,7 @@ static void take_ordered(struct ofi_conn *conn, const struct arrived *arrived)
     }
 }
 
-/* Handles the packet that is next in order. */
+/* Handles the next packet in sequence. */
 static void deliver(struct ofi_conn *conn, uint8_t id, const char *data, size_t length)
 {
     struct arrived arrived = {.data = data, .length = length};
@@ -317,7 +317,7 @@ static void deliver_retained(struct ofi_conn *conn)
     }
 }
 
-/* Handles a control packet without a number. Returns 0 for one that has a number. */
+/* Handles an unordered control packet. Returns 0 if it is an ordered one. */
 static int take_loose(struct ofi_conn *conn, const struct arrived *arrived)
 {
     const struct cw_ofi_told pong = {.kind = CW_OFI_PONG, .to = conn->peer_number, .token = conn->peer_token};
@@ -357,10 +357,9 @@ static bool is_former(const struct ofi_iface *iface, const struct cw_ofi_header 
     return false;
 }
 
-/* A peer speaks of a connection that does not exist. It hears so if it proves that the connection existed, or if the
- * provider confirms that the packet came from the address that it names. The provider knows that only for addresses in
- * its vector, so an unauthenticated peer's is put there and its next packet is answered; nothing is sent to it before.
- * */
+/* A packet refers to a connection that does not exist. Its sender is notified if it proves that the connection existed,
+ * or if the provider confirms the source address. A provider knows that only for addresses in its vector, so the
+ * address of an unauthenticated peer is inserted and its next packet is answered; nothing is sent to it before. */
 static void take_lost(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_peer *peer;
@@ -390,23 +389,23 @@ static unsigned take_stray(struct ofi_iface *iface, const struct arrived *arrive
         return take_hello(iface, arrived);
     case CW_OFI_LEAVE:
         return take_leave(iface, arrived);
-    case CW_OFI_REPLY: /* the dial was given up, and its LEAVE comes later or came before HELLO */
+    case CW_OFI_REPLY: /* the dial was canceled; its LEAVE arrives later or arrived before the HELLO */
     case CW_OFI_PING:
         take_lost(iface, arrived);
         return 0;
     default:
-        return 0; /* of a connection that this side closed */
+        return 0; /* for a connection that this side closed */
     }
 }
 
 static inline void after_packet(const struct ofi_iface *iface, struct ofi_conn *conn)
 {
     if (cw_unlikely((conn->next_in - conn->told) % CW_OFI_SEQUENCES >= iface->window / 2)) {
-        cw_ofi_tell_handled(conn); /* the peer may wait for that */
+        cw_ofi_tell_handled(conn); /* the peer may wait for the acknowledgement */
     }
 }
 
-/* Handles a packet of any kind, by all checks. */
+/* Slow path: handles a packet of any kind, with all checks. */
 static CW_NOINLINE unsigned take_any(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source)
 {
     struct arrived arrived = {.source = source};
@@ -455,7 +454,7 @@ static CW_NOINLINE unsigned take_any(struct ofi_iface *iface, const char *bytes,
     return 1;
 }
 
-/* As cw_ofi_peer_handled(), for a connection on which nothing waits for that. */
+/* As cw_ofi_peer_handled(), for a connection on which nothing waits for acknowledgements. */
 static inline int note_handled(struct ofi_conn *conn, uint32_t handled)
 {
     const uint32_t more = (handled - conn->handled) % CW_OFI_SEQUENCES;
@@ -468,7 +467,7 @@ static inline int note_handled(struct ofi_conn *conn, uint32_t handled)
     return cw_ofi_peer_handled(conn, handled);
 }
 
-/* A packet of a message that comes in its turn on an open connection takes the short way. */
+/* Fast path: an in-sequence packet with an id on an open connection. */
 unsigned cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length, fi_addr_t source)
 {
     struct cw_ofi_header header;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Routes and lives. A route is an address in the provider's vector, inserted once for all peers that name it. A life is
- * an address entry with its random number: a process that restarts at an address begins another life, and its peers and
- * connections are new ones.
+ * Routes and lives. A route is an address in the provider's vector, inserted once for all peers with that address. A
+ * life is an address entry with its random number: a process that restarts at an address begins another life, with new
+ * peers and connections.
  *
- * Entries come from peers and from worker addresses, so they may hold any bytes: the provider gets only addresses that
- * have the form of this side's own.
+ * Entries come from peers and from worker addresses and are untrusted: the provider gets only addresses that have the
+ * form of this side's own.
  */
 #include "transport/ofi/ofi_watch.h"
 
@@ -18,11 +18,11 @@
 #include "os/clock.h"
 #include "os/process.h"
 
-/* Interfaces of this process. For a peer among them this table tells whether it ended; with more than MAX_LIVES
- * interfaces it tells nothing. */
+/* Interfaces of this process, to detect the end of a peer among them. Ineffective with more than MAX_LIVES
+ * interfaces. */
 #define MAX_LIVES 256u
 
-#define STRANGE_NS UINT64_C(10000000000) /* how long an unauthenticated peer may take up a place */
+#define STRANGE_NS UINT64_C(10000000000) /* how long an unauthenticated peer may occupy an entry */
 
 static _Atomic uint64_t lives[MAX_LIVES];
 static _Atomic int overflowed;
@@ -94,7 +94,7 @@ int cw_ofi_has_form(const struct ofi_iface *iface, const uint8_t *bytes, size_t 
     if (iface->info->addr_format == FI_ADDR_STR) {
         return length > 0 && memchr(bytes, '\0', length) == bytes + length - 1;
     }
-    /* the address family is part of the form */
+    /* the address family must match, too */
     return length == own &&
            ((iface->info->addr_format != FI_SOCKADDR_IN && iface->info->addr_format != FI_SOCKADDR_IN6) ||
             memcmp(bytes, iface->entry.bytes, 2) == 0);
@@ -167,7 +167,7 @@ void cw_ofi_route_renew(struct ofi_iface *iface, struct ofi_route *route, uint64
     if (age <= route->renewed || fi_av_remove(iface->av, &route->address, 1, 0) != 0) {
         return;
     }
-    route->renewed = iface->ages; /* later accesses of connections until now broke the former way */
+    route->renewed = iface->ages; /* accesses up to this age used the former connection */
     if (fi_av_insert(iface->av, route->bytes, 1, &address, 0, NULL) == 1) {
         route->address = address;
     }
@@ -190,10 +190,11 @@ static unsigned process_ended(struct cw_poll_item *item, unsigned events)
 
     (void)events;
     cw_ofi_peer_died(peer, UCS_ERR_CONNECTION_RESET, "the process ended");
-    return 0; /* unauthenticated peers have no connections that end, and the end of others counts when it is told */
+    return 0; /* does not count as work: connection ends count when they are reported, and unauthenticated peers have
+               * none */
 }
 
-/* For a process on this machine the system reports its end. */
+/* The system reports the end of a process on this machine. */
 static void watch_process(struct ofi_peer *peer)
 {
     struct ofi_iface *iface = peer->iface;
@@ -226,7 +227,7 @@ struct ofi_peer *cw_ofi_peer_find(struct ofi_iface *iface, const void *bytes, si
     return NULL;
 }
 
-/* The program named the peer's address. */
+/* Marks the peer as named by the program. */
 static void name_peer(struct ofi_peer *peer)
 {
     cw_ofi_peer_reached(peer);
@@ -293,7 +294,7 @@ bool cw_ofi_is_contradicted(const struct ofi_iface *iface, const void *bytes, si
     if (source == FI_ADDR_NOTAVAIL) {
         return false;
     }
-    /* an entry that was removed meanwhile says nothing */
+    /* a removed entry proves nothing */
     cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)
     {
         if (conn->peer != NULL && conn->peer->route->address == source) {
@@ -352,7 +353,7 @@ static unsigned unauth_over(struct cw_alarm *alarm)
         }
     }
     set_alarm(iface);
-    return 0; /* the ends of connections count when they are told */
+    return 0; /* connection ends count as work when they are reported */
 }
 
 void cw_ofi_unauth_open(struct ofi_iface *iface)

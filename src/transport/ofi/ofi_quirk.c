@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Providers that do otherwise than their fi_info or libfabric's manual says, by name, since nothing else tells it.
- * docs/reference/libfabric.md says how each was seen.
+ * Providers that deviate from their fi_info or from libfabric's manual, by name, since nothing else identifies them.
+ * docs/reference/libfabric.md describes how each was observed.
  */
 #include "transport/ofi/ofi_domain.h"
 
 #include <string.h>
 
 static const struct {
-    const char *name; /* a part of the provider's name */
+    const char *name; /* substring of the provider's name */
     unsigned quirks;
-    uint32_t until; /* the version of the provider that is the first without; 0: none is */
+    uint32_t until; /* first provider version without the quirk; 0: none */
 } table[] = {
     {"tcp;ofi_rxm", CW_OFI_FREES_TWICE, FI_VERSION(117, 10)},
     {"ofi_rxm", CW_OFI_DELIVERS_LATE | CW_OFI_SHARES_BREAK | CW_OFI_EAGER_16K, 0},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets that leave. A packet lies in a slot of the transport and asks for its completion, so a failure names its
- * connection. A short one of a connection on which the peer handled packets leaves without (fi_inject), where the
- * provider keeps it in order with the others: then a flush sends a packet with a completion behind it, and looks for
- * silence ask the peer how much it handled (ofi_conn.c), since some providers lose such a packet without a report. A
- * packet that the provider does not take at once waits in the order of its connection, which takes no further packets
- * until that one has left.
+ * Sent packets. A packet is in a slot of the transport and requests a completion, so a failure identifies its
+ * connection. On a connection with acknowledged packets a short one is injected (fi_inject) without a completion, if
+ * the provider preserves its order with the others. Then a flush sends a packet with a completion behind it, and
+ * keepalive checks request an acknowledgement (ofi_conn.c), since some providers lose injected packets without a
+ * report. A packet that the provider rejects (FI_EAGAIN) waits in the order of its connection, which accepts no further
+ * packets until that one is sent.
  */
 #include "transport/ofi/ofi_send.h"
 
@@ -18,11 +18,11 @@
 #include "base/probe.h"
 #include "os/clock.h"
 
-#define MAX_LARGE    32u        /* large packets of a connection under way, and accesses, */
-#define MAX_LONG     4u         /* of which that many may be long */
-#define REPEATING_NS 300000000u /* ofi_rxm may take that long to notice the end of its own connection */
+#define MAX_LARGE    32u        /* limit of large packets, and of accesses, in flight per connection */
+#define MAX_LONG     4u         /* limit of long accesses in flight per connection */
+#define REPEATING_NS 300000000u /* ofi_rxm may take that long to detect the end of its own connection */
 
-/* The provider has not taken a packet to the peer. While its queue has room this is because it has no way to the
+/* The provider rejected a packet to the peer. If its queue has space, this is because it is not connected to the
  * peer. */
 static void not_reached(const struct ofi_iface *iface, struct ofi_peer *peer)
 {
@@ -31,7 +31,7 @@ static void not_reached(const struct ofi_iface *iface, struct ofi_peer *peer)
     }
 }
 
-/* Hands a packet to the provider. Returns 0 when the provider did not take it. */
+/* Posts a packet. Returns 0 if the provider did not accept it. */
 static int post_packet(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     const struct ofi_route *route = slot->peer->route;
@@ -73,7 +73,7 @@ static int post(struct ofi_iface *iface, struct ofi_slot *slot)
     return cw_likely(slot->access.use == OFI_USE_PACKET) ? post_packet(iface, slot) : cw_ofi_access_post(iface, slot);
 }
 
-/* The connection's list of what is under way. */
+/* Adds the slot to the connection's list of those in flight. */
 static void note(struct ofi_conn *conn, struct ofi_slot *slot)
 {
     if (cw_likely(slot->access.use == OFI_USE_PACKET)) {
@@ -122,7 +122,7 @@ static CW_INLINE void set_header(char *bytes, struct ofi_conn *conn, uint64_t to
     memcpy(bytes, &header, sizeof(header));
 }
 
-/* The number of packets that the peer has not handled, as far as it told. */
+/* The number of packets that the peer has not acknowledged. */
 static uint32_t ahead_of(const struct ofi_conn *conn)
 {
     return (conn->next_out - conn->handled) % CW_OFI_SEQUENCES;
@@ -140,7 +140,7 @@ int cw_ofi_has_space(const struct ofi_conn *conn)
            (!conn->wants_fetched || conn->fetching == 0);
 }
 
-/* A connection that waits for the peer is visited only after a packet of the peer. */
+/* A connection with a full window is visited only after a packet of the peer. */
 ucs_status_t cw_ofi_again(struct ofi_iface *iface, struct ofi_conn *conn)
 {
     if (!conn->wants_access && ahead_of(conn) >= window_of(conn)) {
@@ -187,7 +187,7 @@ static CW_NOINLINE ucs_status_t not_injected(struct ofi_iface *iface, struct ofi
     return conn->status;
 }
 
-/* Sends a short packet that the provider copies. CW_AGAIN: it did not take it. */
+/* Injects a short packet. Returns CW_AGAIN if the provider did not accept it. */
 static CW_INLINE ucs_status_t inject(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t id, uint64_t header,
                                      const void *payload, size_t length)
 {
@@ -355,8 +355,8 @@ static int is_handshake(const struct ofi_slot *slot)
     return header.sequence == 0 && (control.kind == CW_OFI_HELLO || control.kind == CW_OFI_REPLY);
 }
 
-/* HELLO and REPLY may fail only because the provider's own connection to the peer had ended before; the next attempt
- * makes another one. */
+/* HELLO and REPLY may fail only because the provider's own connection to the peer had ended before; a retry makes the
+ * provider reconnect. */
 static int may_repeat(struct ofi_conn *conn)
 {
     const uint64_t now_ns = cw_clock_ns();
@@ -412,7 +412,7 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
 
     cw_list_for_each_safe(slot, next, &iface->waiting, struct ofi_slot, waiting)
     {
-        if (cw_ofi_peer_is_dead(slot->peer)) { /* some providers would try to connect to it for ever */
+        if (cw_ofi_peer_is_dead(slot->peer)) { /* some providers would retry the connect for ever */
             count++;
             if (slot->access.use != OFI_USE_PACKET) {
                 cw_ofi_access_refuse(iface, slot, FI_EHOSTUNREACH);
@@ -426,7 +426,7 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
         }
         if (iface->broken || !post(iface, slot)) {
             if (slot->conn != NULL) {
-                slot->conn->held = 1; /* the connection's later packets wait behind it */
+                slot->conn->held = 1; /* the connection's later packets must not overtake it */
             }
             continue;
         }
@@ -475,7 +475,7 @@ int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled)
         return 0;
     }
     if (more >= CW_OFI_SEQUENCES / 2) {
-        return 1; /* a later packet overtook this one */
+        return 1; /* an older acknowledgement, overtaken by a newer one */
     }
     if (cw_unlikely(!conn->is_proved) && more > 0) {
         cw_ofi_conn_proved(conn);
@@ -498,8 +498,8 @@ void cw_ofi_tell_handled(struct ofi_conn *conn)
     }
 }
 
-/* Sends a packet with a completion behind those without, if the peer has not handled these. Returns 0 when there is no
- * memory for it. */
+/* Sends a packet with a completion behind those without, unless the peer has acknowledged them. Returns 0 if out of
+ * memory. */
 static int mark(struct ofi_iface *iface, struct ofi_conn *conn)
 {
     const struct cw_ofi_told told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};

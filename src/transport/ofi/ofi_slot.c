@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of packets. Slots come in blocks, whose memory is registered at once and stays until the interface ends: a
- * provider may write or read there as long as it exists, also after the connection ended. A completion names the
- * address of a slot, which counts only if it lies in a block.
+ * Packet memory. Slots are allocated in blocks, whose memory is registered as a whole and freed only with the
+ * interface: the provider may access it as long as the interface exists, even after the connection ended. A completion
+ * carries the address of a slot, which is valid only if it is in a block.
  */
 #include "transport/ofi/ofi.h"
 
@@ -44,7 +44,8 @@ static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind 
 
 static int more(struct ofi_iface *iface, enum ofi_block_kind kind)
 {
-    const size_t large = iface->objects->reaches ? CW_OFI_LARGE : iface->max_packet; /* accesses may be longer */
+    const size_t large = iface->objects->reaches ? CW_OFI_LARGE : iface->max_packet; /* accesses may be longer than
+                                                                                      * packets */
     const struct {
         unsigned most; /* blocks */
         unsigned count;
@@ -91,7 +92,8 @@ void cw_ofi_slot_free(struct ofi_iface *iface, struct ofi_slot *slot)
 
 static inline struct ofi_slot *find_in(const struct ofi_block *block, const void *context)
 {
-    const uintptr_t offset = (uintptr_t)context - (uintptr_t)block->slots; /* great for an address before the block */
+    const uintptr_t offset = (uintptr_t)context - (uintptr_t)block->slots; /* wraps to a large value for an address
+                                                                            * before the block */
 
     if (offset >= block->count * sizeof(block->slots[0]) || offset % sizeof(block->slots[0]) != 0) {
         return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers of other machines over providers that are software (tcp, udp, sockets): these report neither a machine that
- * fell silent nor, before something is sent, a process that ended, and a peer that answers no ping may compute. So a
+ * Watches peers on other machines over software providers (tcp, udp, sockets): these do not report a silent machine,
+ * nor the end of a process before something is sent, and a peer that answers no ping may be busy computing. So a
  * watched connection watches the peer's process by TCP (os/watch.h). Handshakes carry the port.
  */
 #include "transport/ofi/ofi_watch.h"
@@ -27,7 +27,7 @@ static int is_software(const struct fi_info *info)
     return 0;
 }
 
-/* The internet address in an address of the provider. Returns 0 if there is none. */
+/* Gets the IP address from a provider's address. Returns 0 if there is none. */
 static int read_address(const struct ofi_iface *iface, const uint8_t *bytes, size_t length,
                         struct cw_net_address *address)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport/verbs/libibverbs.h by dlopen(3).
+ * Loads libibverbs by dlopen(3).
  */
 #include "transport/verbs/libibverbs.h"
 
@@ -28,10 +28,10 @@ static const struct symbol symbols[] = {CW_VERBS_SYMBOLS(SYMBOL)};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cw_verbs_library table;
-static int opened; /* 1: it is open; -1: it cannot be opened */
+static int opened; /* 1: open; -1: failed */
 static char why[256];
 
-/* Checked first: opening the library reads its configuration and loads the drivers named there, in vain on most
+/* Checked first: loading the library reads its configuration and loads the drivers named there, for nothing on most
  * machines. */
 static int has_device(void)
 {
@@ -49,10 +49,10 @@ static int has_device(void)
     return found;
 }
 
-/* Called before anything is registered. Where the kernel does not copy registered pages for a child, they stay with the
- * process that registered them, and the child has no such pages. ibv_fork_init() takes them from the child on other
- * kernels as well, so it is not called there. It fails where another library of the process registered memory before,
- * which has then decided this. */
+/* Called before any registration. A kernel that does not copy pinned pages on fork leaves them with the parent, and the
+ * child lacks them. ibv_fork_init() has that effect on all kernels, so it is not called on one that copies
+ * (IBV_FORK_UNNEEDED). It fails if another library of the process registered memory before, which has then decided
+ * this. */
 static void begin_fork(void *library)
 {
     void *address = dlsym(library, "ibv_is_fork_initialized"); /* since rdma-core 36 */
@@ -64,7 +64,7 @@ static void begin_fork(void *library)
     }
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static int open_library(void)
 {
     void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -102,7 +102,7 @@ const struct cw_verbs_library *cw_verbs_library(const char **why_p)
         *why_p = "The kernel lists no RDMA device in " DEVICES ".";
         return NULL;
     }
-    if (cw_env_is_secure()) { /* its drivers open files that the environment names */
+    if (cw_env_is_secure()) { /* its drivers load files that environment variables name */
         *why_p = "libibverbs obeys its user's environment, which does not suit a program that has more rights than "
                  "its user (set-user-id, set-group-id or file capabilities).";
         return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accesses: writes, reads and atomic operations of the device, and packets that the device reads out of registered
- * memory. An access with a completion is one request that completes visibly. RC keeps accesses in order with packets;
- * only reads and atomic operations may be overtaken by later requests, unless these are fenced.
+ * Accesses: RDMA writes, reads and atomic operations, and packets that the device reads from registered memory. An
+ * access with a completion is one signaled request. RC keeps accesses in order with packets; only reads and atomic
+ * operations may be overtaken by later requests, unless these are fenced.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -36,7 +36,7 @@ static void op_put(struct cw_verbs_iface *iface, struct cw_verbs_op *op)
     iface->spare_ops = op;
 }
 
-/* Posts a request that names the peer's memory. `tracked`: it has a completion, or fetched bytes to hand on. */
+/* Posts a request to the target's memory. `tracked`: it has a completion, or fetched bytes to deliver. */
 static ucs_status_t post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment,
                          const struct cw_verbs_op *what, unsigned flags)
 {
@@ -161,7 +161,7 @@ static ucs_status_t send_zcopy(struct cw_conn *super, enum ibv_wr_opcode opcode,
     return (status == UCS_OK) ? post_lent(conn, &wr, NULL, &op, flags) : status;
 }
 
-/* The header has memory of the transport, because a request is either inline or not. */
+/* The header needs memory of the transport, because a request is either inline or not. */
 ucs_status_t cw_verbs_send_registered(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
                                       const struct cw_access_iov *payload, struct cw_completion *completion)
 {
@@ -265,7 +265,7 @@ void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status
         if (status == UCS_OK && op->result != NULL) {
             memcpy(op->result, op->segment->data, sizeof(*op->result));
         }
-        if (status == UCS_OK && op->unpack != NULL) { /* the segment is kept until unpack has run */
+        if (status == UCS_OK && op->unpack != NULL) { /* the segment is retained until unpack has run */
             conn->slots[op->number % cw_verbs_iface_of(&conn->super)->settings.sends] = NULL;
         } else {
             op->segment = NULL;
@@ -273,7 +273,7 @@ void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status
     }
 }
 
-/* A failure that is not the access's own is that of the connection. */
+/* A failure not caused by the access itself is that of the connection. */
 static ucs_status_t status_of(const struct cw_verbs_conn *conn, const struct cw_verbs_op *op)
 {
     const int is_own = op->status == UCS_OK || (op->status == UCS_ERR_INVALID_ADDR && !op->is_packet);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests that the device gets with one doorbell. Between the begin and the end of a batch a chain keeps them, with
- * their places counted; the connection has the chain for this time. A request that cannot be kept first sends the
- * chain, so the order stays.
+ * Posts several requests with one doorbell. Between begin and end of a batch the connection owns a chain that collects
+ * them; their send queue entries are counted at once. A request that cannot be chained posts the chain first, which
+ * preserves the order.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -19,7 +19,7 @@ struct cw_verbs_chain {
     struct {
         struct ibv_send_wr wr;
         struct ibv_sge sges[MOST_SGES];
-        struct cw_verbs_segment *segment; /* of data that is copied into the request */
+        struct cw_verbs_segment *segment; /* segment of data that is copied into the request */
     } retained[CHAIN];
 };
 
@@ -55,7 +55,7 @@ int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr
         if (!cw_verbs_chain_send(conn)) {
             return 0;
         }
-        chain = chain_of(conn); /* the chain that was just given back */
+        chain = chain_of(conn); /* reuses the chain that was just released */
     }
     index = chain->count++;
     chain->retained[index].wr = *wr;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Setting up connections. The dialler sends a hello until a reply comes; the acceptor answers every copy of it with one
- * and the same reply. Then the dialler's queue pair says over the connection that it receives, so no other message
- * needs an answer. A parked connection is reopened in the same way, by a hello with its epoch.
+ * Connection setup. The dialler retransmits a hello until it gets a reply; the acceptor answers every copy with the
+ * same reply. The dialler then sends READY over the connection, so no other message needs an answer. A parked
+ * connection is reopened by the same handshake, with its epoch in the hello.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -19,7 +19,7 @@
 #define REFUSALS 32u
 
 struct cw_verbs_refusal {
-    uint64_t key; /* key of the dialler's interface; 0: none */
+    uint64_t key; /* key of the dialler's interface; 0: unused entry */
     uint64_t id;
     size_t length;
     uint8_t reply[CW_HELLO_MAX];
@@ -40,8 +40,8 @@ int cw_verbs_gid_address(const uint8_t gid[16], struct cw_net_address *address)
     return !cw_verbs_gid_is_local(gid);
 }
 
-/* Asks the routing table, and changes the choice of GIDs to those that fit it: one port may have GIDs of several
- * network devices (VLANs). NULL: there is no objection. */
+/* Queries the routing table, and changes the chosen GIDs to ones that match it: one port may have GIDs of several
+ * network interfaces (VLANs). Returns NULL, or why the peer is unreachable. */
 static const char *fit_routes(const struct cw_verbs_iface *iface, const struct cw_verbs_address *peer,
                               unsigned *our_gid, unsigned *peer_gid)
 {
@@ -68,8 +68,8 @@ static const char *fit_routes(const struct cw_verbs_iface *iface, const struct c
                                      : NULL;
 }
 
-/* NULL, or the reason why the peer cannot be reached. The routing table is not asked, as that takes calls of the system
- * and the core asks for each endpoint that is made. */
+/* Returns NULL, or why the peer is unreachable. Does not query the routing table: that takes system calls, and the core
+ * calls this for each new endpoint. */
 static const char *find_way(struct cw_verbs_iface *iface, const void *bytes, size_t length,
                             struct cw_verbs_address *peer, unsigned *our_gid, unsigned *peer_gid)
 {
@@ -92,7 +92,7 @@ int cw_verbs_reachable(struct cw_iface *super, const void *address, size_t lengt
     return wrong == NULL;
 }
 
-/* The head of each datagram of a connection. */
+/* The common fields of a connection's datagrams. */
 static struct cw_verbs_datagram datagram_for(const struct cw_verbs_conn *conn, enum cw_verbs_kind kind)
 {
     const struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
@@ -182,7 +182,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     conn->is_dialler = 1;
     if (conn->qp != NULL) {
         cw_verbs_retry_begin(&conn->retry, now, iface->settings.first_retry_ns, iface->settings.connect_timeout_ns);
-        /* Progress sends the first hello, when the system knows the neighbour. */
+        /* Progress sends the first hello, once the system has resolved the neighbour. */
         cw_poller_alarm_set(iface->poller, &conn->alarm, now);
     } else {
         cw_verbs_wait(conn);
@@ -191,7 +191,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     return UCS_OK;
 }
 
-/* Whether the system can make the way to the peer without waiting for the link address of the neighbour. */
+/* Whether an address handle can be created without waiting for the neighbour's link address. */
 static int knows_neighbour(const struct cw_verbs_conn *conn)
 {
     const struct cw_verbs_port *port = &cw_verbs_iface_of(&conn->super)->port;
@@ -201,8 +201,8 @@ static int knows_neighbour(const struct cw_verbs_conn *conn)
            cw_neighbour_is_known(&address, port->net_devices[conn->gid_index]);
 }
 
-/* Who computes without progress is alive, and answers later: the peer of a connection that was open is given up only if
- * its process could be watched and is not there. */
+/* A peer that does not progress is alive and answers later: reopening gives up only if the peer's process could be
+ * watched and is gone. */
 static bool goes_on(struct cw_verbs_conn *conn, uint64_t now_ns)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
@@ -255,8 +255,8 @@ unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
     return 1;
 }
 
-/* Whether a datagram comes from that address, as the device reports: a hello from elsewhere would make this side send
- * datagrams to a third one, and a cancel would end a connection of others. */
+/* Whether a datagram comes from that address, as the device reports it: a forged hello would make this side send
+ * datagrams to a third party, and a forged cancel would end a foreign connection. */
 static int comes_from(const struct cw_verbs_address *address, unsigned index, const struct ibv_wc *wc,
                       const uint8_t *grh)
 {
@@ -319,8 +319,7 @@ static void send_reply(struct cw_verbs_conn *conn)
     send_datagram(conn, &datagram);
 }
 
-/* Refuses a dialler and keeps the answer: the answer may be lost, and then the dialler asks again, but the core is
- * asked once only. */
+/* Refuses a dialler and retains the answer: if it is lost, the dialler retransmits, but the core is asked only once. */
 static void refuse(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello, const uint8_t *reply,
                    size_t length)
 {
@@ -339,7 +338,7 @@ static void refuse(struct cw_verbs_iface *iface, const struct cw_verbs_datagram 
     }
 }
 
-/* Whether that hello was refused already; if so, the answer is sent again. */
+/* Whether that hello was refused already; if so, sends the answer again. */
 static int was_refused(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
 {
     unsigned i;
@@ -353,7 +352,8 @@ static int was_refused(struct cw_verbs_iface *iface, const struct cw_verbs_datag
     return 0;
 }
 
-/* A connection for the dialler; NULL: no queue pair can be made, or only *later, or its values are invalid. */
+/* Creates a connection for the dialler. NULL: no queue pair is available, with *later set if a retransmission may
+ * succeed, or the hello is invalid. */
 static struct cw_verbs_conn *accept_new(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello,
                                         bool *later)
 {
@@ -404,12 +404,12 @@ static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_d
         return 0;
     }
     if (upcalls->is_ours != NULL && !upcalls->is_ours(&iface->super, hello->words, hello->length)) {
-        answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0); /* before a queue pair is made for it */
+        answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0); /* before a queue pair is created for it */
         return 0;
     }
     conn = accept_new(iface, hello, &later);
     if (conn == NULL) {
-        if (!later) { /* otherwise a copy of the hello finds room */
+        if (!later) { /* else a retransmitted hello may succeed */
             answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0);
         }
         return 0;
@@ -441,7 +441,7 @@ bool cw_verbs_wins(const struct cw_verbs_conn *conn)
     return (key != conn->peer.key) ? key < conn->peer.key : conn->id < conn->peer_id;
 }
 
-/* The connection of the peer that sent a hello or a close for it; NULL: there is none any more. */
+/* The connection that a peer's hello or close refers to; NULL: it no longer exists. */
 static struct cw_verbs_conn *find_parked(const struct cw_verbs_iface *iface, const struct cw_verbs_datagram *datagram,
                                          const struct ibv_wc *wc, const uint8_t *grh)
 {
@@ -460,7 +460,7 @@ static void take_reopen(struct cw_verbs_iface *iface, const struct cw_verbs_data
         return;
     }
     if ((conn->state == CW_VERBS_PARTING || conn->state == CW_VERBS_YIELDING) && hello->epoch == conn->epoch + 1) {
-        cw_verbs_park(conn); /* the peer has parked it, and the last word is behind the hello */
+        cw_verbs_park(conn); /* the peer has parked it: the hello overtook its last control word */
     }
     if (hello->epoch != conn->epoch) {
         return; /* a late copy */
@@ -472,7 +472,7 @@ static void take_reopen(struct cw_verbs_iface *iface, const struct cw_verbs_data
         return;
     }
     if (conn->qp == NULL && !cw_verbs_conn_make_qp(conn)) {
-        return; /* a later copy finds room */
+        return; /* a retransmitted hello may succeed */
     }
     cw_verbs_dial_end(conn);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
@@ -492,7 +492,7 @@ static void take_close(struct cw_verbs_iface *iface, const struct cw_verbs_datag
 
     answer_without(iface, close, CW_VERBS_FAILED, NULL, 0);
     if (conn != NULL) {
-        (void)cw_verbs_sent(iface); /* the device may have told the reason */
+        (void)cw_verbs_sent(iface); /* the device may have reported the reason */
         conn->is_told = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
     }
@@ -515,7 +515,7 @@ static unsigned reopened(struct cw_verbs_iface *iface, struct cw_verbs_conn *con
         return 1;
     }
     if (conn->qp == NULL) {
-        return 0; /* it waits for one, and has sent no hello */
+        return 0; /* it waits for a queue pair, and has sent no hello */
     }
     if (cw_verbs_conn_connect(conn, reply->qp, reply->psn, reply->mtu, reply->reads) != 0) {
         cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the device does not reopen it");
@@ -595,8 +595,8 @@ static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_d
     return 1;
 }
 
-/* A dialler gives up; it has sent no packet by then. Or a peer that knows the id of this end closed with accesses under
- * way, and its queue pair is gone. */
+/* Either a dialler gives up before it has sent a packet, or a peer that knows this end's id closed with accesses in
+ * flight and has destroyed its queue pair. */
 static unsigned take_cancel(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *cancel,
                             const struct ibv_wc *wc, const uint8_t *grh)
 {
@@ -619,7 +619,7 @@ static unsigned take_cancel(struct cw_verbs_iface *iface, const struct cw_verbs_
         conn->is_told = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it gave up");
     } else if ((conn->is_ready || conn->epoch > 0) && conn->id == cancel->to) {
-        (void)cw_verbs_sent(iface); /* the device may have told the reason, which came before the cancel */
+        (void)cw_verbs_sent(iface); /* the device may have reported the reason before the cancel arrived */
         conn->is_told = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs of type RC: their places and completions, and how they end.
+ * RC queue pairs: send queue entries, completions and teardown.
  *
- * A request in each half of the send queue, at least each 64th, completes visibly and thereby completes all requests
- * before it. A function that needs an earlier completion posts an empty write, for which a place is kept. After an
- * error every request completes, so the completion queue has room for all.
+ * One request in each half of the send queue, at least each 64th, is signaled and thereby completes all requests before
+ * it. A function that needs an earlier completion posts an empty write, for which one entry is reserved. After an error
+ * every request completes, so the completion queue has an entry for each.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -43,8 +43,8 @@ void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_add
     }
 }
 
-/* A limit of the device or of the system is reached: connections are parked, or the core tries other transports, and
- * one log line tells the user. */
+/* A limit of the device or the system is reached: connections are parked, or the core tries other transports. Logged
+ * once. */
 static void tell_limit(struct cw_verbs_iface *iface, const char *what, int error)
 {
     if (!cw_verbs_make_space(iface) && !iface->told_limit) {
@@ -54,7 +54,7 @@ static void tell_limit(struct cw_verbs_iface *iface, const char *what, int error
     }
 }
 
-/* No device says how many bytes its requests can hold; one that has less room than asked for refuses. */
+/* No device reports its inline limit; creation fails if it is exceeded. */
 static struct ibv_qp *create_qp(struct cw_verbs_iface *iface, struct ibv_qp_init_attr *init)
 {
     struct ibv_qp_init_attr asked = *init;
@@ -76,7 +76,7 @@ bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn)
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
                         .port_num = iface->port.number,
                         .pkey_index = iface->port.pkey_index,
-                        .qp_access_flags = IBV_ACCESS_REMOTE_WRITE}; /* empty writes, without a domain */
+                        .qp_access_flags = IBV_ACCESS_REMOTE_WRITE}; /* allows empty writes, even without a domain */
     struct ibv_qp_init_attr init = {
         .send_cq = iface->send_cq,
         .recv_cq = iface->recv_cq,
@@ -147,7 +147,7 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     return conn;
 }
 
-/* Whether the device may still use memory that the core named. */
+/* Whether the device may still access memory of the core. */
 static int uses_lent_memory(const struct cw_verbs_conn *conn)
 {
     return (int32_t)(conn->lent - conn->completed) > 0;
@@ -175,13 +175,13 @@ static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
         }
     }
     if (!uses_lent_memory(conn)) {
-        conn->lent = until; /* so that the numbers stay close to each other */
+        conn->lent = until; /* keeps the numbers within half of their range */
     }
 }
 
-/* Requests under way complete with errors, and no packet arrives any more. No END can follow the requests, so a
- * datagram tells the peer; one that is lost is replaced by the looks of a peer that watches the connection or waits for
- * a message. */
+/* Requests in flight complete with errors, and no packet is received any more. No END can follow, so a datagram
+ * notifies the peer; if it is lost, the checks of a peer that watches the connection or waits for a message find
+ * out. */
 static void break_qp(struct cw_verbs_conn *conn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -230,7 +230,7 @@ static int is_running(const struct cw_verbs_conn *conn)
     return (int32_t)(conn->posted - conn->unsent - conn->completed) > 0;
 }
 
-/* Memory is free when its request has completed. A device that completes none in time loses the queue pair instead. */
+/* Memory may be reused when its request has completed. If requests do not complete in time, destroys the queue pair. */
 static void stop_now(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
@@ -250,7 +250,8 @@ static void begin_stop(struct cw_verbs_conn *conn)
     (void)cw_verbs_sent(cw_verbs_iface_of(&conn->super));
 }
 
-/* As cw_verbs_conn_stop, but waits for nothing. 0: completions, or the alarm, put the connection on the due list. */
+/* As cw_verbs_conn_stop, but does not block. Returns 0 if completions, or the alarm, will put the connection on the due
+ * list. */
 static int try_stop(struct cw_verbs_conn *conn)
 {
     struct cw_poller *poller = cw_verbs_iface_of(&conn->super)->poller;
@@ -278,7 +279,7 @@ void cw_verbs_conn_stop(struct cw_verbs_conn *conn)
     stop_now(conn);
 }
 
-/* Takes the connection out of everything by which others find it. */
+/* Removes the connection from all lists and tables. */
 static void forget(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
@@ -311,8 +312,8 @@ void cw_verbs_conn_end(struct cw_verbs_conn *conn)
     free(conn);
 }
 
-/* Drivers discard the completions of a queue pair that is destroyed. Those of receives would be missing in the number
- * of receives that are posted, so the queue pair first gets time for its last ones. */
+/* Drivers discard the completions of a destroyed queue pair. Lost receive completions would corrupt the count of posted
+ * receives, so the queue pair first drains for a while. */
 void cw_verbs_conn_free(struct cw_verbs_conn *conn)
 {
     if (conn->qp == NULL || !conn->is_connected) {
@@ -325,7 +326,7 @@ void cw_verbs_conn_free(struct cw_verbs_conn *conn)
     cw_poller_alarm_set_lazy(cw_verbs_iface_of(&conn->super)->poller, &conn->alarm, cw_clock_ns() + DRAIN_NS);
 }
 
-/* Ends the queue pairs that only wait for completions. */
+/* Destroys the queue pairs that only drain completions. */
 static int end_draining(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_conn *conn, *next;
@@ -421,7 +422,7 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     conn->super.end = text.data;
     conn->status = status;
     cw_verbs_live_remove(conn);
-    if (!conn->is_ended) { /* after the peer's END no packet arrives, and the END is still to be acknowledged */
+    if (!conn->is_ended) { /* after the peer's END no packet arrives, but the device must still acknowledge the END */
         break_qp(conn);
     }
     conn->state = CW_VERBS_FAILING;
@@ -494,7 +495,8 @@ static const char *failure_text(const struct cw_verbs_iface *iface, const struct
                                                       : iface->lib->wc_status_str(wc->status);
 }
 
-/* The status for the accesses: only the first failed request tells the cause, and only a refusal is an access's own. */
+/* The status for the accesses: only the first failed request has the cause, and only a refusal concerns the access
+ * alone. */
 static ucs_status_t failure_status(const struct cw_verbs_conn *conn, const struct ibv_wc *wc)
 {
     const int is_refused = wc->status == IBV_WC_REM_ACCESS_ERR || wc->status == IBV_WC_REM_INV_REQ_ERR;
@@ -518,7 +520,7 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
         free_slots(iface, conn, number, UCS_OK);
         free_slots(iface, conn, number + 1, failure_status(conn, wc));
         cw_verbs_conn_due(conn);
-        if (conn->state == CW_VERBS_PARTING) { /* nothing but that word was under way */
+        if (conn->state == CW_VERBS_PARTING) { /* only PARTED was in flight */
             conn->is_doubtful = 1;
             return;
         }
@@ -573,7 +575,7 @@ static void flush_at(struct cw_verbs_conn *conn, unsigned index, ucs_status_t st
     completion->done(completion, status);
 }
 
-/* Makes the upcalls that are due. In them the core may call everything but close. */
+/* Makes the pending upcalls. In them the core may call everything but close. */
 static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
     const struct cw_upcalls *upcalls = iface->super.upcalls;
@@ -596,13 +598,13 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
     }
     cw_verbs_park_settle(conn);
     if (conn->lost != NULL && iface->drained) {
-        (void)cw_verbs_sent(iface); /* the device may have told a reason */
+        (void)cw_verbs_sent(iface); /* the device may have reported a reason */
         cw_verbs_conn_fail(conn, conn->lost_status, conn->lost);
         conn->lost = NULL;
         cw_verbs_conn_due(conn);
         return 1;
     }
-    /* packets that came before the end are handed up first */
+    /* packets received before the end are delivered first */
     if ((conn->state == CW_VERBS_FAILING || conn->lost != NULL) && !iface->drained) {
         cw_verbs_conn_due(conn);
         return 1;
@@ -615,7 +617,7 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         count++;
     }
     if (conn->state == CW_VERBS_FAILING) {
-        if (uses_memory(conn) && !conn->is_ended) { /* they end with the reason, not as canceled by the close */
+        if (uses_memory(conn) && !conn->is_ended) { /* they end with the connection's status, not canceled by close */
             if (!try_stop(conn)) {
                 return count;
             }
@@ -639,13 +641,13 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
             upcalls->space(&conn->super);
             count++;
         } else if (iface->in_flight >= iface->most_in_flight) {
-            iface->starved = 1; /* others were faster */
+            iface->starved = 1; /* other connections took the entries */
         }
     }
     return count;
 }
 
-/* Has as many of the connections that wait send as there are places, those first that wait longest. */
+/* Lets as many waiting connections send as there are send_cq entries, in FIFO order. */
 static void feed(struct cw_verbs_iface *iface)
 {
     unsigned places = iface->most_in_flight - iface->in_flight;
@@ -798,7 +800,7 @@ void cw_verbs_abandon(struct cw_conn *super)
     conn->status = UCS_ERR_CONNECTION_RESET;
 }
 
-/* Sends END behind all packets that were taken; a place is kept for it. */
+/* Sends END after all accepted packets; an entry is reserved for it. */
 static void say_end(struct cw_verbs_conn *conn)
 {
     conn->is_last = 1;
@@ -832,8 +834,8 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
     }
 }
 
-/* Ends all accesses and registered sends under way. If the device uses memory of the core, it must stop all requests of
- * this connection. Memory of the transport lasts until the requests are over. */
+/* Ends all accesses and registered sends in flight. If the device uses memory of the core, it must stop all requests of
+ * this connection. Memory of the transport stays valid until the requests complete. */
 static void cancel_ops(struct cw_verbs_conn *conn)
 {
     if (conn->state != CW_VERBS_OPEN || uses_lent_memory(conn)) {
@@ -851,7 +853,7 @@ int cw_verbs_stopping(struct cw_conn *super)
         return 0;
     }
     cw_verbs_conn_fail(conn, UCS_ERR_CANCELED, "it was closed");
-    conn->state = CW_VERBS_CLOSED; /* the core wants no `closed` */
+    conn->state = CW_VERBS_CLOSED; /* the core expects no `closed` */
     cw_list_remove(&conn->blocked);
     if (try_stop(conn)) {
         if (conn->ops == NULL) {
@@ -862,7 +864,7 @@ int cw_verbs_stopping(struct cw_conn *super)
     return 1;
 }
 
-/* The connection has no queue pair, or none that may still send. */
+/* Closes a connection that has no queue pair, or one that must not send any more. */
 static void leave_parked(struct cw_verbs_conn *conn)
 {
     const uint64_t now = cw_clock_ns();
@@ -911,7 +913,7 @@ void cw_verbs_close_conn(struct cw_conn *super)
     cw_poller_alarm_set(iface->poller, &conn->alarm, cw_clock_ns() + LEAVING_NS);
     conn->super.user = NULL;
     if (conn->is_ready) {
-        say_end(conn); /* this fails the connection if END cannot be posted */
+        say_end(conn); /* fails the connection if END cannot be posted */
     }
     if (conn->state == CW_VERBS_FAILING) {
         cw_verbs_conn_free(conn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets: each is one message with its id as immediate data, so the receiver's memory holds exactly its bytes. Short
- * packets are copied into their request, others are packed into registered memory.
+ * Packets: each is one message with its id as immediate data, so the receive buffer holds exactly its bytes. Short
+ * packets are sent inline, others are packed into registered memory.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -35,7 +35,7 @@ CW_NOINLINE ucs_status_t cw_verbs_again(struct cw_verbs_iface *iface, struct cw_
     return CW_AGAIN;
 }
 
-/* Has the requests of all connections complete visibly, as some wait for what they hold. */
+/* Forces signaled completions on all connections, because some wait for segments or entries. */
 static void hurry(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_conn *conn;
@@ -53,7 +53,7 @@ static void hurry(struct cw_verbs_iface *iface)
     }
 }
 
-/* Looks for a free place when the queue seems to be full. */
+/* Searches for a free entry when the queue seems to be full. */
 static CW_NOINLINE ucs_status_t find_place(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
     if (conn->chain != NULL) {
@@ -83,7 +83,7 @@ ucs_status_t cw_verbs_can_send(struct cw_verbs_iface *iface, struct cw_verbs_con
     return cw_likely(cw_verbs_has_place(conn)) ? UCS_OK : find_place(iface, conn);
 }
 
-/* No segment is free: requests that complete visibly give theirs back. */
+/* No segment is free: signaled completions release some. */
 static CW_NOINLINE struct cw_verbs_segment *find_segment(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_segment *segment;
@@ -217,7 +217,7 @@ static ucs_status_t flush(struct cw_conn *super, struct cw_completion *completio
     return UCS_INPROGRESS;
 }
 
-/* Once the peer's END has come, the peer wants no further packet, so a flush of packets is complete. */
+/* After its END the peer discards packets, so a flush of packets is complete. */
 static ucs_status_t verbs_flush(struct cw_conn *super, struct cw_completion *completion)
 {
     return flush(super, completion, 1);
@@ -233,9 +233,8 @@ static int verbs_owes(const struct cw_iface *super)
     return cw_container_of(super, const struct cw_verbs_iface, super)->in_flight > 0;
 }
 
-/* Another segment is posted instead. A program that keeps packets must not leave the receive queue, or the sends of
- * others, without segments: beyond most_retained, and when less than half of the receives are posted, it gets copies.
- * */
+/* Another segment is posted instead. A program that retains packets must not starve the receive queue, or the sends of
+ * others, of segments: beyond most_retained, and when less than half of the receives are posted, it gets copies. */
 static void *verbs_keep(struct cw_conn *super, const void *data)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
@@ -270,7 +269,7 @@ const struct cw_transport_packets cw_verbs_packets = {
     .give_back = verbs_give_back,
 };
 
-/* The device tells once that no receive is left, and then has to be asked again. */
+/* The limit event is one-shot: it must be armed again. */
 static void ask_for_dry(struct cw_verbs_iface *iface)
 {
     struct ibv_srq_attr attr = {.srq_limit = 1};
@@ -350,7 +349,7 @@ ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
             break;
         }
     }
-    /* receives alone would leave the sends to wait for a segment that nothing gives back */
+    /* if receives took every segment, sends would wait for one that nothing releases */
     segment = (iface->missing == 0) ? cw_verbs_segment_get(iface) : NULL;
     if (segment != NULL) {
         cw_verbs_segment_put(iface, segment);
@@ -378,7 +377,7 @@ static CW_NOINLINE void take_word(struct cw_verbs_conn *conn, uint32_t word)
     }
 }
 
-/* The peer chose the word, so any value may come. */
+/* `word` is untrusted. */
 static unsigned take_packet(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint32_t word, const char *data,
                             size_t length)
 {

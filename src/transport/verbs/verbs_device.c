@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ports of this machine, the selection of those that are used, and the settings.
+ * The ports of this machine, the selection of those in use, and the settings.
  */
 #include "transport/verbs/verbs.h"
 
@@ -40,7 +40,7 @@ static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
     return (value < low) ? low : (value > high) ? high : value;
 }
 
-/* The exponent n, from 1 to 31, for a time of 4.096 us * 2^n. */
+/* The exponent n, 1 to 31, of a timeout of 4.096 us * 2^n. */
 static uint8_t ack_timeout(uint64_t timeout_ns)
 {
     uint8_t exponent = 1;
@@ -112,7 +112,7 @@ void cw_verbs_settings_fit(struct cw_verbs_settings *settings, const struct cw_v
     settings->retries = (settings->retries > port->max_retries) ? (uint8_t)port->max_retries : settings->retries;
     settings->sends = (settings->sends > port->max_sends) ? port->max_sends : settings->sends;
     while ((settings->sends & (settings->sends - 1)) != 0) {
-        settings->sends &= settings->sends - 1; /* numbers of requests go on behind 2^32 - 1 with place 0 */
+        settings->sends &= settings->sends - 1; /* request numbers wrap from 2^32 - 1 to entry 0: a power of two */
     }
     settings->receives = (settings->receives > port->max_receives) ? port->max_receives : settings->receives;
     if (settings->receives > port->max_completions - CW_VERBS_UD_RECEIVES) {
@@ -126,7 +126,7 @@ void cw_verbs_settings_fit(struct cw_verbs_settings *settings, const struct cw_v
 _Static_assert(sizeof(struct cw_verbs_conn) + 128 * sizeof(struct cw_verbs_segment *) <= 2048,
                "a connection of the default length takes at most 2 KiB");
 
-/* Memory of this library for a connection, beside the device's. */
+/* Host memory of a connection, without the device's. */
 static size_t conn_bytes(unsigned sends)
 {
     return sizeof(struct cw_verbs_conn) + sends * sizeof(struct cw_verbs_segment *);
@@ -199,7 +199,7 @@ static void find_gids(const struct cw_verbs_library *lib, struct ibv_context *co
         for (i = 0; i < entries && i < 256; i++) {
             if (lib->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry)) != 0 ||
                 entry.gid_type != IBV_GID_TYPE_ROCE_V2 || memcmp(entry.gid.raw, empty, sizeof(empty)) == 0) {
-                continue; /* a free entry may be reported as one of zeros */
+                continue; /* an unused entry may be reported as zeros */
             }
             if (cw_verbs_gid_is_local(entry.gid.raw)) {
                 local++;
@@ -272,7 +272,7 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
     }
     port->max_qps = (unsigned)clamp((uint64_t)limits.max_qp, 4, INT32_MAX);
     port->max_reads = (limits.max_qp_rd_atom > 0) ? (unsigned)limits.max_qp_rd_atom : 1;
-    /* RDMA in software takes 7 to mean without end, as only the retries of a peer without receives may be. */
+    /* Soft RoCE (rxe) takes 7 as infinite, which only the RNR retries may be. */
     port->max_retries = (limits.vendor_id == VENDOR_RXE) ? MOST_RETRIES - 1 : MOST_RETRIES;
     port->max_sends = (unsigned)limits.max_qp_wr;
     port->max_receives = (unsigned)limits.max_srq_wr;
@@ -297,7 +297,7 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
     }
 }
 
-/* A machine may list devices that the process is not given, as in a container: no fault of theirs. */
+/* The process may have no permission for a listed device, as in a container: not an error. */
 static int is_withheld(int error)
 {
     return error == ENOENT || error == EACCES || error == EPERM;
@@ -312,7 +312,7 @@ static void cannot_open(struct cw_verbs_port *port, const char *device, int erro
     port->is_broken = !is_withheld(error);
 }
 
-/* All ports, also unused ones. */
+/* Lists all ports, including unused ones. */
 static unsigned list_ports(const struct cw_verbs_settings *settings, struct cw_verbs_port *ports, const char **why)
 {
     const struct cw_verbs_library *lib = cw_verbs_library(why);
@@ -354,7 +354,7 @@ static unsigned list_ports(const struct cw_verbs_settings *settings, struct cw_v
 
 unsigned cw_verbs_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
-    struct cw_verbs_port *const ports = malloc(MAX_PORTS * sizeof(*ports)); /* a small stack has no room for them */
+    struct cw_verbs_port *const ports = malloc(MAX_PORTS * sizeof(*ports)); /* too large for a small stack */
     struct cw_verbs_settings settings;
     unsigned num, count = 0, i;
     const char *why;
@@ -362,7 +362,7 @@ unsigned cw_verbs_query_devices(const struct cw_config *config, struct cw_device
     cw_verbs_settings_load(config, &settings);
     num = (ports == NULL) ? 0 : list_ports(&settings, ports, &why);
     for (i = 0; i < num; i++) {
-        if (ports[i].why[0] != '\0' && !ports[i].is_broken) { /* one that is broken is reported when it is opened */
+        if (ports[i].why[0] != '\0' && !ports[i].is_broken) { /* a broken port is reported when it is opened */
             cw_debug("verbs: %s is not used: %s", ports[i].name, ports[i].why);
             continue;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory domain of a device: the device opened once, and its protection domain, which the interfaces of all workers
- * share. A part of a key is the rkey of the registration.
+ * The memory domain of a device: the device opened once and its protection domain, shared by the interfaces of all
+ * workers. The rkey of a registration is its part of a key.
  */
 #include "transport/verbs/verbs.h"
 
@@ -47,8 +47,8 @@ static uint64_t types_by_address(void)
            ((modules & CW_VERBS_PEER_AMD) ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_ROCM) : 0);
 }
 
-/* Whether the device pages the host's memory on demand for all that the transport does with the program's. The call is
- * one of the device's driver; older ones lack it. */
+/* Whether the device supports on-demand paging for all operations that the transport uses on the program's memory. The
+ * query is a driver function that older drivers lack. */
 static void find_paging(struct cw_verbs_domain *domain)
 {
     const uint32_t needed = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE;
@@ -107,7 +107,7 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
     return UCS_OK;
 }
 
-/* InfiniBand allows writes of peers only in memory that the device may write for its own side as well. */
+/* InfiniBand permits remote write only together with local write. */
 static int verbs_rights(unsigned rights)
 {
     return ((rights & ~(unsigned)(CW_RIGHT_REMOTE_READ | CW_RIGHT_PINNED)) ? IBV_ACCESS_LOCAL_WRITE : 0) |
@@ -152,7 +152,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
     return UCS_OK;
 }
 
-/* The interface wants address and offset to agree within a page, as they do: the dma-buf begins with a page. */
+/* Address and offset must agree modulo the page size; they do, as the dma-buf begins at a page. */
 static ucs_status_t domain_reg_dmabuf(struct cw_domain *super, const struct cw_md_dmabuf *dmabuf, void *address,
                                       size_t length, unsigned rights, struct cw_memh **memh_p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs transport's table, and its interface: opening, completion queues, arming, events of the device.
+ * The verbs transport's table, and its interface: opening, completion queues, arming, device events.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -16,11 +16,11 @@
 #include "os/random.h"
 
 #define FIRST_CONNS   16u
-#define ENOUGH_PLACES (UINT64_C(1) << 16) /* of the completion queue of sends */
-#define FEW_PLACES    8u                  /* and of each connection beyond that */
+#define ENOUGH_PLACES (UINT64_C(1) << 16) /* send_cq is larger only if FEW_PLACES per connection need more */
+#define FEW_PLACES    8u                  /* send_cq entries per connection, at least */
 #define EMPTY_BATCHES 64u
 #define LAST_WORDS_NS UINT64_C(1000000000)
-#define LAST_CLOSE_NS UINT64_C(200000000) /* the peer's program answers */
+#define LAST_CLOSE_NS UINT64_C(200000000) /* time for the peer's program to answer */
 #define LOOK_NS       UINT64_C(50000000)
 
 static struct cw_verbs_iface *iface_of(struct cw_iface *super)
@@ -28,7 +28,7 @@ static struct cw_verbs_iface *iface_of(struct cw_iface *super)
     return cw_container_of(super, struct cw_verbs_iface, super);
 }
 
-/* Packets that arrive during this call are found by the next look at the queues. */
+/* The next poll of the queues finds packets that arrive during this call. */
 static unsigned on_events(struct cw_poll_item *item, unsigned events)
 {
     struct cw_verbs_iface *iface = cw_container_of(item, struct cw_verbs_iface, events);
@@ -86,9 +86,9 @@ static void fail_qp(struct cw_verbs_iface *iface, const struct ibv_qp *qp, const
 }
 
 /* Interfaces that share a domain share its events. The interface that reads an event acknowledges it, because an
- * unacknowledged event would block the destruction of its queue pair for ever. It does not touch a queue pair of
- * another worker, whose requests end with errors by themselves. The domain tells all interfaces when the device
- * fails. */
+ * unacknowledged event blocks the destruction of its queue pair for ever. It does not touch a queue pair of another
+ * worker, whose requests complete with errors by themselves. Device failure reaches all interfaces through the
+ * domain. */
 static unsigned on_async(struct cw_poll_item *item, unsigned events)
 {
     struct cw_verbs_iface *iface = cw_container_of(item, struct cw_verbs_iface, async);
@@ -112,7 +112,7 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
         case IBV_EVENT_QP_ACCESS_ERR:
             fail_qp(iface, event.element.qp, text);
             break;
-        case IBV_EVENT_SRQ_LIMIT_REACHED: /* the queue lives until its events are acknowledged */
+        case IBV_EVENT_SRQ_LIMIT_REACHED: /* the queue exists until its events are acknowledged */
             atomic_store_explicit(&((struct cw_verbs_iface *)event.element.srq->srq_context)->dry, 1,
                                   memory_order_relaxed);
             break;
@@ -139,7 +139,7 @@ static int is_broken(const struct cw_verbs_iface *iface, struct ibv_qp *qp)
     return iface->lib->query_qp(qp, &attr, IBV_QP_STATE, &init) == 0 && attr.qp_state == IBV_QPS_ERR;
 }
 
-/* A peer whose access broke the queue pair may have missed the device's refusal, and repeats its request in vain. */
+/* A peer whose access broke the queue pair may have missed the device's NAK, and retries in vain. */
 static unsigned on_look(struct cw_alarm *alarm)
 {
     struct cw_verbs_iface *iface = cw_container_of(alarm, struct cw_verbs_iface, look);
@@ -149,7 +149,7 @@ static unsigned on_look(struct cw_alarm *alarm)
     {
         if ((conn->state >= CW_VERBS_OPEN && conn->state <= CW_VERBS_LEAVING) && conn->qp != NULL &&
             !conn->is_broken && is_broken(iface, conn->qp)) {
-            (void)cw_verbs_sent(iface); /* the device may have told a reason */
+            (void)cw_verbs_sent(iface); /* the device may have reported a reason */
             cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "the device refused a request of it");
         }
     }
@@ -166,8 +166,8 @@ void cw_verbs_look_for_broken(struct cw_verbs_iface *iface)
     }
 }
 
-/* The queue grows with the connections, until it has memory for each that nobody uses; then it has fewer places than
- * they have together, as where the device does not let it grow. */
+/* The queue grows with the connections up to a bound on unused memory; beyond that, or if the device cannot resize it,
+ * it has fewer entries than the connections could use together. */
 static void resize_cq(struct cw_verbs_iface *iface, uint64_t conns)
 {
     const uint64_t most = iface->port.max_completions;
@@ -406,7 +406,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     return UCS_OK;
 }
 
-/* Fills iface->held when it is empty. Returns whether a completion is held. */
+/* Fills iface->held when it is empty. Returns whether it holds a completion. */
 static int take_received(struct cw_verbs_iface *iface)
 {
     int num;
@@ -449,7 +449,7 @@ static int is_leaving(const struct cw_verbs_iface *iface, uint64_t begin)
     return any;
 }
 
-/* The peer's END shows that the peer needs no packet of this side any more. It causes no upcall, as the core has closed
+/* The peer's END shows that the peer needs no further packet of this side. It causes no upcall, as the core has closed
  * all connections; a new hello is not answered. */
 static void take_last_words(struct cw_verbs_iface *iface)
 {
@@ -465,7 +465,7 @@ static void take_last_words(struct cw_verbs_iface *iface)
     }
 }
 
-/* The device loses the last packets when the queue pairs are destroyed, so it gets a short time to send them. */
+/* Destroying a queue pair discards its last packets, so the device gets a short time to send them. */
 static void verbs_close(struct cw_iface *super)
 {
     struct cw_verbs_iface *iface = iface_of(super);
@@ -506,7 +506,7 @@ static unsigned verbs_progress(struct cw_iface *super)
         cw_unlikely(atomic_load_explicit(&iface->domain->vanished, memory_order_relaxed))) {
         fail_all(iface, "the device is gone");
     }
-    while (take_received(iface)) { /* packets may lie behind datagrams of unauthenticated peers, which count nothing */
+    while (take_received(iface)) { /* packets may follow datagrams of unauthenticated peers, which do not count */
         while (iface->next_held < iface->num_blocked) {
             wc = &iface->held[iface->next_held++];
             count += (wc->qp_num == iface->ud->qp_num) ? cw_verbs_ud_received(iface, wc) : cw_verbs_received(iface, wc);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Idle connections without a queue pair (docs/why/parked.md). Beyond a number of them, or when the device has no
- * further one, the least recently used is parked by three words, and reopened by datagrams when it is used:
+ * Parking: idle connections give up their queue pair (docs/why/parked.md). Beyond a number of live connections, or when
+ * the device has no further queue pair, the least recently used one is parked by three control words, and reopened by
+ * datagrams when it is used:
  *
- *   OPEN --PARK--> PARKING --PARK_OK came, PARTED--> PARTING --acknowledged--> PARKED    who wants to park
+ *   OPEN --PARK--> PARKING --PARK_OK came, PARTED--> PARTING --acknowledged--> PARKED    the side that parks
  *   OPEN --PARK came, PARK_OK--> YIELDING --PARTED came--> PARKED                        the peer
- *   PARKED --hello--> REOPENING --reply came, READY--> OPEN                              who sends first
+ *   PARKED --hello--> REOPENING --reply came, READY--> OPEN                              the side that sends first
  *   PARKED --hello came, reply--> ACCEPTING --READY came--> OPEN                         the peer
  *
- * Who says one of these words has no request under way, nor does the peer rely on one that is. PARKING goes back to
- * OPEN by READY at any time, so that a peer that does not answer costs nothing; YIELDING waits for READY or PARTED. A
- * queue pair that is not needed any more stays for a while, as the device may owe the acknowledgement of a last word.
+ * A side that sends one of these words has no request in flight, and the peer relies on none. PARKING goes back to OPEN
+ * by READY at any time, so a peer that does not answer costs nothing; YIELDING waits for READY or PARTED. A queue pair
+ * that is no longer needed is destroyed only after a while, as the device may still have to acknowledge a last word.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -20,9 +21,9 @@
 
 #define SWEEP_NS      UINT64_C(10000000)
 #define PATIENCE_MOST 12u
-#define ANSWER_SWEEPS 8u /* within which an answer to PARK is expected */
+#define ANSWER_SWEEPS 8u /* sweeps within which an answer to PARK is expected */
 #define NUMBER_SHIFT  16u
-#define FEW           16u /* a device with no more room than that is short of something else */
+#define FEW           16u /* with fewer queue pairs in use, the device lacks another resource */
 #define REFUSED_NS    UINT64_C(1000000000)
 
 struct cw_verbs_retired {
@@ -81,7 +82,7 @@ void cw_verbs_live_remove(struct cw_verbs_conn *conn)
     }
 }
 
-/* The end of the peer must not go unnoticed. */
+/* A watched peer's end must still be detected while parked. */
 static bool may_park(const struct cw_verbs_conn *conn)
 {
     return cw_verbs_is_seen(conn) || !cw_verbs_conn_is_wanted(conn);
@@ -92,7 +93,7 @@ bool cw_verbs_can_wait(const struct cw_verbs_iface *iface)
     const struct cw_verbs_conn *conn;
 
     if (iface->settings.most_live == UINT32_MAX || iface->refused_ns == 0) {
-        return iface->refused_ns == 0; /* there are enough dials */
+        return iface->refused_ns == 0; /* only the limit of dials was reached */
     }
     if (iface->num_live < FEW || cw_clock_ns() - iface->refused_ns >= REFUSED_NS) {
         return false;
@@ -135,7 +136,7 @@ bool cw_verbs_retired_free(struct cw_verbs_iface *iface, bool all)
 
     while ((retired = iface->retired) != NULL && (all || cw_clock_ns() >= retired->until_ns)) {
         if (!any) {
-            cw_verbs_hold_received(iface); /* drivers discard the completions of a queue pair that is destroyed */
+            cw_verbs_hold_received(iface); /* drivers discard the completions of a destroyed queue pair */
         }
         any = true;
         iface->retired = retired->next;
@@ -203,7 +204,7 @@ void cw_verbs_park_settle(struct cw_verbs_conn *conn)
     }
 }
 
-/* The hello leaves when there is a queue pair to name. */
+/* The hello is sent once there is a queue pair to name. */
 static void begin_hello(struct cw_verbs_conn *conn)
 {
     const struct cw_verbs_settings *settings = &cw_verbs_iface_of(&conn->super)->settings;
@@ -238,15 +239,15 @@ bool cw_verbs_wake(struct cw_verbs_conn *conn)
     return conn->state >= CW_VERBS_OPEN && conn->state != CW_VERBS_YIELDING;
 }
 
-/* Nothing of this side is under way or begun. */
+/* This side has nothing in flight or started. */
 static bool is_quiet(const struct cw_verbs_conn *conn)
 {
     return conn->posted == conn->completed && conn->ops == NULL && conn->num_flushes == 0 && conn->batches == 0 &&
            cw_list_empty(&conn->blocked);
 }
 
-/* Says a word of this file if the connection is quiet; otherwise has its requests complete visibly until later. Returns
- * whether it said the word. */
+/* Sends a control word if the connection is quiet; otherwise forces signaled completions so that a later call can.
+ * Returns whether it sent the word. */
 static bool say_if_quiet(struct cw_verbs_conn *conn, uint32_t word, enum cw_verbs_state state)
 {
     const bool quiet = is_quiet(conn);
@@ -266,7 +267,7 @@ static bool take_park(struct cw_verbs_conn *conn, uint16_t number)
 {
     if (conn->state == CW_VERBS_PARKING) {
         if (cw_verbs_wins(conn)) {
-            return true; /* the peer takes its word back */
+            return true; /* the peer withdraws its word */
         }
         (void)cw_verbs_wake(conn);
     }
@@ -309,8 +310,7 @@ bool cw_verbs_park_word(struct cw_verbs_conn *conn, uint32_t word)
     }
 }
 
-/* Looks which connections were used since the last time, and moves these to the end of the list. Returns how many are
- * about to be parked. */
+/* Moves the connections used since the last sweep to the end of the list. Returns how many are being parked. */
 static unsigned look(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_conn *conn, *next;
@@ -336,8 +336,8 @@ static unsigned look(struct cw_verbs_iface *iface)
     return pending;
 }
 
-/* Gives queue pairs to those that wait. When the device refuses for long, dials may try another way; and others fail if
- * parking cannot help. */
+/* Gives queue pairs to waiting connections. If the device keeps refusing, fails the dials, so that the core can try
+ * another transport, and the others too if parking cannot help. */
 static void serve(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_conn *conn, *next;

@@ -12,8 +12,8 @@
 
 #include "os/memory.h"
 
-#define CHUNK 64u /* segments that are registered together */
-#define LINE  64u /* each begins with a cache line */
+#define CHUNK 64u /* segments registered together */
+#define LINE  64u /* cache line: alignment of segments */
 
 struct cw_verbs_chunk {
     struct cw_verbs_chunk *next;

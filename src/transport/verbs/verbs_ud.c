@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queue pair for datagrams. Every host of the partition can send to it: a datagram is dropped unless it names the
- * key of the interface, and an answer is sent only to the address that the device reports as the sender's
- * (verbs_cm.c).
+ * The UD queue pair. Every host of the partition can send to it: a datagram is dropped unless it carries the key of the
+ * interface, and an answer goes only to the address that the device reports as the sender's (verbs_cm.c).
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -26,7 +25,7 @@ static int post_receive(struct cw_verbs_iface *iface, uint64_t slot)
     return ibv_post_recv(iface->ud, &wr, &bad);
 }
 
-/* Brings the queue pair from RESET to RTS, with all receives posted. 0, or an errno value. */
+/* Brings the queue pair from RESET to RTS, with all receives posted. Returns 0 or an errno value. */
 static int start(struct cw_verbs_iface *iface)
 {
     struct ibv_qp_attr attr = {
@@ -88,7 +87,7 @@ void cw_verbs_ud_close(struct cw_verbs_iface *iface)
     }
 }
 
-/* Restarts the queue pair, which keeps its number, because peers know the number. */
+/* Restarts the queue pair instead of replacing it, because peers know its number. */
 static void restart(struct cw_verbs_iface *iface)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
@@ -119,7 +118,7 @@ static struct ibv_ah *handle_for(struct cw_verbs_iface *iface, const struct cw_v
     cw_verbs_path(iface, to, gid_index, peer_gid, &attr);
     i = iface->next_handle++ % CW_VERBS_HANDLES;
     if (iface->handles[i].handle != NULL) {
-        (void)iface->lib->destroy_ah(iface->handles[i].handle); /* datagrams that use the handle may be lost */
+        (void)iface->lib->destroy_ah(iface->handles[i].handle); /* may drop datagrams that use the handle */
     }
     iface->handles[i].handle = iface->lib->create_ah(iface->pd, &attr);
     iface->handles[i].lid = to->lid;

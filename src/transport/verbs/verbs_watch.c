@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The processes of peers. A device tells the death of a peer when its retries are over, and for an idle connection not
- * at all, so a connection over Ethernet that is watched watches the peer's process by TCP beside it (os/watch.h). The
- * port is part of the RDMA address, and the address is that of the GID that the device has shown to be the peer's. All
- * connections to an interface share one watch.
+ * Watches the processes of peers. A device reports the death of a peer only when its retries are exhausted, and on an
+ * idle connection not at all, so a watched connection over Ethernet also watches the peer's process by TCP
+ * (os/watch.h). The port is part of the RDMA address; the IP address is that of the GID that the device has verified to
+ * be the peer's. All connections to an interface share one watch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void on_ended(struct cw_watch *watch, ucs_status_t status, const char *wh
     struct cw_verbs_process *process = cw_container_of(watch, struct cw_verbs_process, watch);
     struct cw_verbs_conn *conn;
 
-    process->iface->drained = 0; /* so that what arrived until now is handed up before the end */
+    process->iface->drained = 0; /* deliver received packets before the end */
     cw_list_for_each(conn, &process->iface->conns, struct cw_verbs_conn, link)
     {
         if (conn->process == process) {

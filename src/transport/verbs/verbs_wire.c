@@ -12,7 +12,7 @@
 #define MTU_FIRST     1u /* 256 bytes */
 #define MTU_LAST      5u /* 4096 */
 #define PKEY_FULL     0x8000u
-#define PARKS         2u /* in the first byte of an address: connections may be parked */
+#define PARKS         2u /* flag in the first byte of an address: connections may be parked */
 
 static void put(uint8_t *to, uint64_t number, unsigned bytes)
 {
