@@ -44,7 +44,7 @@ void cw_tag_store(struct cw_request *request, const void *data, size_t length)
     }
 }
 
-/* Gives a message that arrived as a whole to its receive: cw_tag_begin and cw_tag_store in one. */
+/* Delivers a complete message to its receive: cw_tag_begin and cw_tag_store in one. */
 static inline void take_whole(struct cw_request *request, ucp_tag_t tag, const void *data, size_t length)
 {
     struct cw_tag_recv_state *state = cw_request_state(request);
@@ -169,7 +169,7 @@ static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status
         cw_tag_matcher_remove_message(&ep->worker->tag->matcher, &desc->match);
         cw_tag_dequeued(ep->worker, desc);
     } else if (request == NULL) {
-        desc->lost = 1; /* the program has held the message since a probe */
+        desc->lost = 1; /* a probe has handed the message to the program */
         return;
     }
     cw_tag_desc_free(ep->worker, desc);
@@ -184,7 +184,7 @@ static const struct cw_reassembly_kind message_kind = {
 static inline void fill_desc(const struct ucp_ep *ep, struct ucp_recv_desc *desc, uint64_t total, uint64_t id)
 {
     desc->in = (struct cw_reassembly){.kind = &message_kind, .total = total};
-    desc->request = NULL; /* each member alone: clearing the whole struct takes a slow instruction */
+    desc->request = NULL; /* member by member: clearing the whole struct takes a slow instruction */
     desc->id = id;
     desc->announced = 0;
     desc->queued = 0;
@@ -195,8 +195,8 @@ static inline void fill_desc(const struct ucp_ep *ep, struct ucp_recv_desc *desc
     desc->since = ep->worker->moment;
 }
 
-/* Makes the descriptor of a message that cannot be completed at once, with room for `room` bytes; it is on no list of
- * its endpoint. */
+/* Allocates the descriptor of a message that cannot be completed at once, with capacity for `space` bytes; it is on no
+ * list of its endpoint. */
 static inline struct ucp_recv_desc *make_desc(struct ucp_ep *ep, uint64_t total, uint64_t space, uint64_t id)
 {
     struct ucp_recv_desc *desc = cw_tag_desc_alloc(ep->worker, space);
@@ -214,7 +214,7 @@ static inline void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc
     cw_tag_matcher_add_unexpected(&worker->tag->matcher, &desc->match, tag);
 }
 
-/* Keeps a synchronous message of one packet that no receive matches; its sender waits for the match. */
+/* Stores a synchronous message of one packet that no receive matches; its sender waits for the match. */
 static CW_NOINLINE ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
                                           size_t length)
 {
@@ -234,8 +234,8 @@ static CW_NOINLINE ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint6
     return UCS_OK;
 }
 
-/* Keeps a message of one packet that no receive matches, and whose sender does not wait. Not CW_COLD: the compiler
- * would make its copies short, but slow. */
+/* Stores a message of one packet that no receive matches, and whose sender does not wait. Not CW_COLD: the compiler
+ * would optimize its copies for size. */
 static CW_NOINLINE ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, const char *data, size_t length)
 {
     struct ucp_recv_desc *desc = (length >= CW_TAG_LEND_LEAST) ? cw_tag_desc_lend(ep, data) : NULL;
@@ -295,7 +295,7 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     return arrive_whole(ep, le64toh(header.tag), 0, (const char *)data + sizeof(header), length - sizeof(header));
 }
 
-/* Handles a message that the functions below do not handle. */
+/* Slow path: all messages that the functions below do not handle. */
 static CW_NOINLINE void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const ucs_status_t status = cw_tag_on_eager(ep, data, length);
@@ -305,7 +305,7 @@ static CW_NOINLINE void on_other(struct ucp_ep *ep, uint8_t id, const void *data
     }
 }
 
-/* Handles any other message of few bytes. */
+/* Handles all other short messages. */
 static CW_NOINLINE void on_other_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const size_t payload = length - sizeof(struct cw_wire_tag);
@@ -328,7 +328,7 @@ static CW_NOINLINE void on_other_short(struct ucp_ep *ep, uint8_t id, const void
     enqueue(ep->worker, desc, le64toh(header.tag));
 }
 
-/* As cw_request_complete(request, UCS_OK), for a request with the flags PLAIN, CALLBACK and perhaps SHARED. */
+/* As cw_request_complete(request, UCS_OK), for a request with the flags PLAIN, CALLBACK and optionally SHARED. */
 static CW_INLINE void finish_plain(struct cw_request *request)
 {
     assert((request->flags | CW_REQUEST_SHARED) == (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK | CW_REQUEST_SHARED));
@@ -344,7 +344,7 @@ static CW_INLINE void finish_plain(struct cw_request *request)
     }
 }
 
-/* Handles a message of any length that matches the oldest of few receives. */
+/* Handles a message of any length that matches the oldest receive of the array. */
 static CW_NOINLINE void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const size_t payload = length - sizeof(struct cw_wire_tag);
@@ -383,22 +383,22 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
     struct cw_wire_tag header;
     struct cw_request *request;
 
-    (void)id; /* the parameter keeps the others in their registers; its value is not used */
-    if (cw_likely(payload <= CW_BYTES_FEW)) { /* also false if there is no header */
+    (void)id; /* unused; keeps the other parameters in their registers */
+    if (cw_likely(payload <= CW_BYTES_FEW)) { /* also false without a header */
         memcpy(&header, data, sizeof(header));
         match = cw_tag_matcher_first(matcher, le64toh(header.tag));
         if (cw_likely(match != NULL)) {
             request = cw_tag_request_of(match->recv);
             CW_FORGET(request);
             state = cw_request_state(request);
-            request->info.sender_tag = le64toh(header.tag); /* written here, so that no register has to hold the tag */
+            request->info.sender_tag = le64toh(header.tag); /* here, so that no register has to hold the tag */
             request->info.length = payload;
             if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
                 cw_tag_matcher_take_first(matcher);
                 cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);
                 cw_bytes_copy_few(state->cursor.contig, (const char *)data + sizeof(header), payload);
-                CW_FORGET(request); /* no register holds its flags */
+                CW_FORGET(request); /* reloads the flags instead of keeping them in a register */
                 finish_plain(request);
                 return;
             }
@@ -409,7 +409,7 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
     on_longer(ep, CW_PACKET_TAG_EAGER, data, length);
 }
 
-/* The program may receive into memory that it sends. */
+/* cw_bytes_move, because the program may receive into memory that it sends. */
 static CW_NOINLINE bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t tag, const void *payload,
                              size_t length)
 {
@@ -443,7 +443,7 @@ bool cw_tag_take(struct cw_conn *conn, uint64_t header, const void *payload, siz
     return match != NULL && ep->state == CW_EP_OPEN && take(ep, match->recv, tag, payload, length);
 }
 
-/* Receives that callbacks add wait for the next round, so a progress ends. */
+/* Receives that callbacks post wait for the next round, so that progress terminates. */
 unsigned cw_tag_finish_taken(void *owner)
 {
     struct ucp_worker *worker = owner;
@@ -527,14 +527,14 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
-/* Keeps an announcement that no receive matches. */
+/* Stores an announcement that no receive matches. */
 static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct cw_offer *offer)
 {
     const size_t keys = (offer->num_keys > 0) ? sizeof(offer->keys) : 0;
     struct ucp_recv_desc *desc;
 
     if (cw_unlikely(!cw_ep_keep(ep, CW_RETAINED_ONE))) {
-        cw_rndv_recv_refuse(ep, offer, UCS_ERR_EXCEEDS_LIMIT); /* tells the sender the reason */
+        cw_rndv_recv_refuse(ep, offer, UCS_ERR_EXCEEDS_LIMIT); /* sends the reason to the sender */
         return UCS_ERR_EXCEEDS_LIMIT;
     }
     desc = make_desc(ep, offer->length, keys + CW_TAG_REVOCABLE, offer->send_id);
@@ -589,7 +589,7 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
-/* Unexpected messages of one peer's window are kept at most, when they were received. */
+/* Limit of the descriptor cache: the unexpected messages of one peer's window. */
 static size_t most_spare(const struct ucp_worker *worker)
 {
     const size_t bound = worker->context->config->peer_memory;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Unexpected messages that their senders cancel (docs/change/long-messages.md, "Taking a send back"). If a worker
- * cancels a message to itself before it arrives, the message is remembered, mostly in the order of arrival, and dropped
- * at its arrival. Pieces of a dropped message that arrive later are discarded.
+ * cancels a message to itself before it arrives, the message is remembered, usually in order of arrival, and dropped at
+ * its arrival. Pieces of a dropped message that arrive later are discarded.
  */
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static void forget(struct dropped *dropped)
     free(dropped);
 }
 
-/* Has a message that has not arrived yet dropped at its arrival. 0: no memory. */
+/* Marks a message that has not arrived yet, so that its arrival drops it. 0: no memory. */
 static int drop(struct ucp_ep *ep, uint64_t send_id)
 {
     struct dropped *dropped = malloc(sizeof(*dropped));
@@ -93,7 +93,7 @@ static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep CW_UNUSED, 
 static const struct cw_reassembly_kind swallow_kind = {
     .piece = swallow_piece, .place = no_place, .complete = swallowed, .lost = lost};
 
-/* Makes an entry that discards pieces; it is on no list yet. NULL: no memory. */
+/* Allocates an entry that discards pieces; it is on no list yet. NULL: no memory. */
 static struct cw_reassembly *swallow_new(uint64_t total, uint64_t received, uint32_t number)
 {
     struct cw_reassembly *reassembly = malloc(sizeof(*reassembly));
@@ -148,8 +148,8 @@ static int take_back(struct ucp_ep *ep, uint64_t send_id)
     return 1;
 }
 
-/* Takes back a message to the worker itself. The worker knows where the message lies, so the call decides at once:
- * programs read the status at once, and then receive the message if it was not taken back. 0: the message has not left
+/* Cancels a message to the worker itself. The result is known inside the call, because the worker has the message:
+ * programs read the status at once, and receive the message if it was not cancelled. 0: the message was not sent
  * completely, or was matched. */
 int cw_tag_take_back(struct cw_request *request)
 {
@@ -175,7 +175,7 @@ ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length
     offer.send_id = le64toh(packet.send_id);
     desc = cw_tag_desc_find(ep, offer.send_id);
     if (desc == NULL || desc->in.in_pieces) {
-        return UCS_OK; /* matched meanwhile, or not all pieces arrived yet */
+        return UCS_OK; /* matched meanwhile, or pieces are missing */
     }
     remove_message(ep, desc);
     cw_rndv_recv_refuse(ep, &offer, UCS_ERR_CANCELED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of unexpected messages that their senders may cancel. A key is made of endpoint and id, so two keys can be
- * equal by chance. An endpoint has one message for each id, so a peer cannot make a chain long.
+ * The table of unexpected messages that their senders may cancel. A key is a hash of endpoint and id, so keys can
+ * collide. An endpoint has one message for each id, so a peer cannot lengthen a chain at will.
  */
 #include "tag/desc.h"
 
@@ -9,7 +9,7 @@
 
 #include "wire/packet.h"
 
-/* Lies after the data of such a message. */
+/* Follows the data of such a message. */
 struct revocable {
     struct cw_hash_link link;
     struct ucp_recv_desc *desc;
@@ -44,7 +44,7 @@ static uint64_t key_of(const struct ucp_ep *ep, uint64_t id)
     return cw_hash_mix((uintptr_t)ep) + id;
 }
 
-/* An announced message has a key in place of its data. */
+/* An announced message has a key instead of data. */
 static struct revocable *revocable_of(struct ucp_recv_desc *desc)
 {
     const uint64_t length = desc->announced ? sizeof(struct cw_remote_key) : desc->in.total;

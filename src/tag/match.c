@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The matcher of match.h: what does not lie on the path of a message that matches the oldest of few receives. The
- * tag operations call it with the worker entered.
+ * Slow path of the matcher (match.h): everything but a message that matches the oldest receive of the array. Called
+ * with the worker entered.
  */
 #include "tag/match.h"
 
@@ -10,29 +10,29 @@
 #include <string.h>
 
 
-/* While there are few receives, all are in the array: the matched receive is mostly the first, and then hashing would
- * cost more than the rest of the match. FEW_RECEIVES entries are few enough to be searched. When the end of the array
- * is reached with more receives, they are hashed. */
+/* Few receives are all in the array: the match is usually the first entry, and hashing would cost more than the rest of
+ * the match. FEW_RECEIVES entries are few enough for a linear search. When the array fills up with more receives, they
+ * are hashed. */
 #define FEW_RECEIVES 256u
 
-/* Entries of the first array. Each further array has twice as many, up to twice FEW_RECEIVES. */
+/* Entries of the first array. Each further array doubles, up to twice FEW_RECEIVES. */
 #define FIRST_SPACE 32u
 
-/* Comparing so many entries of the array is cheaper than hashing, ... */
+/* Comparing this many entries of the array is cheaper than hashing, ... */
 #define CHEAP_COMPARES 4u
 
-/* ... and hashing one receive costs as much as comparing so many. */
+/* ... and hashing one receive costs as much as comparing this many. */
 #define HASHING 8u
 
-/* Scanning so many messages is as cheap as looking them up in the table. */
+/* Scanning this many messages costs as much as a lookup in the table. */
 #define CHEAP_SCAN 8u
 
 #define FIRST_MASKS   4u
 #define FIRST_BUCKETS 16u
 #define MOST_SKIPPED  255u
 
-/* Allocates zeroed memory. After a refusal the next attempts are left out, at each further refusal twice as many, so
- * that a system without memory is not asked with every message. */
+/* Allocates zeroed memory. After a failure the next attempts are skipped, twice as many after each further failure, so
+ * that a system out of memory is not asked for each message. */
 static void *allocate(struct cw_tag_matcher *matcher, size_t count, size_t size)
 {
     void *memory;
@@ -73,7 +73,7 @@ static inline struct cw_tag_node **bucket_of(const struct cw_tag_matcher *matche
     return &matcher->buckets[cw_tag_hash(matcher->seed, key, slot) & (matcher->num_buckets - 1)];
 }
 
-/* Returns the link to the oldest element of that key, or the end of its chain. Valid until the table changes. */
+/* Returns the link to the oldest element of that key, or to the end of its chain. Valid until the table changes. */
 static inline struct cw_tag_node **find(const struct cw_tag_matcher *matcher, uint64_t key, uint64_t slot)
 {
     struct cw_tag_node **link = bucket_of(matcher, key, slot);
@@ -84,8 +84,8 @@ static inline struct cw_tag_node **find(const struct cw_tag_matcher *matcher, ui
     return link;
 }
 
-/* Makes the table at most half full with so many keys, because in a large table each further key on a chain is a cache
- * miss. Without memory it stays as it is; false if there is none. */
+/* Resizes the table to be at most half full with that many keys: in a large table each further key on a chain is a
+ * cache miss. False: no memory, the table is unchanged. */
 static CW_NOINLINE bool resize(struct cw_tag_matcher *matcher, size_t num_keys)
 {
     struct cw_tag_node **const old = matcher->buckets;
@@ -116,7 +116,7 @@ static CW_NOINLINE bool resize(struct cw_tag_matcher *matcher, size_t num_keys)
     return true;
 }
 
-/* Adds an element, whose members `key` and `place` are set, behind the others of its key. */
+/* Appends an element to those of its key. Its members `key` and `place` are set. */
 static void add(struct cw_tag_matcher *matcher, struct cw_tag_node *node)
 {
     struct cw_tag_node **link = find(matcher, node->key, node->place & CW_TAG_SLOT);
@@ -134,7 +134,7 @@ static void add(struct cw_tag_matcher *matcher, struct cw_tag_node *node)
     }
 }
 
-/* Removes the oldest element of a key, to which `link` leads. */
+/* Removes the oldest element of a key, to which `link` points. */
 static void remove_oldest(struct cw_tag_matcher *matcher, struct cw_tag_node **link)
 {
     struct cw_tag_node *node = *link;
@@ -206,7 +206,7 @@ static bool grow_masks(struct cw_tag_matcher *matcher)
     return true;
 }
 
-/* A place for a mask that has none: a new one, or the least recently used of those without elements in the table. */
+/* Allocates a slot for a mask: an unused one, or the least recently used of those without elements in the table. */
 static struct cw_tag_mask *new_mask(struct cw_tag_matcher *matcher)
 {
     if (matcher->num_masks < matcher->space_masks || grow_masks(matcher)) {
@@ -238,8 +238,8 @@ static CW_NOINLINE struct cw_tag_mask *switch_mask(struct cw_tag_matcher *matche
     return mask;
 }
 
-/* Returns the entry of a mask, made if needed, and there is a table then. NULL: too many masks are in use, or there is
- * no memory. */
+/* Returns the entry of a mask, created if needed; the table then exists. NULL: too many masks are in use, or no
+ * memory. */
 static inline struct cw_tag_mask *use_mask(struct cw_tag_matcher *matcher, uint64_t value)
 {
     if (cw_likely(matcher->num_masks > 0 && matcher->masks[matcher->recent].mask == value)) {
@@ -250,7 +250,7 @@ static inline struct cw_tag_mask *use_mask(struct cw_tag_matcher *matcher, uint6
 
 /* ---- the array ---- */
 
-/* Moves the entries to the beginning of the array, or of a new one. Mostly there is no entry, or one. */
+/* Moves the entries to the beginning of the array, or of a new one. Usually there is at most one entry. */
 static inline void few_move(struct cw_tag_matcher *matcher, struct cw_tag_few *to)
 {
     const struct cw_tag_few *few = matcher->first;
@@ -276,14 +276,14 @@ static CW_NOINLINE bool few_grow(struct cw_tag_matcher *matcher, size_t size)
     return true;
 }
 
-/* Makes room for one more entry at the end of the array. False: there are many receives, or there is no memory. It
- * moves at most as many entries as were removed since the last move, so the cost for each receive is small. */
+/* Makes space for one more entry at the end of the array. False: there are many receives, or no memory. It moves at
+ * most as many entries as were removed since the last move, so the amortized cost per receive is constant. */
 CW_NOINLINE bool cw_tag_matcher_make_space(struct cw_tag_matcher *matcher)
 {
     const size_t size = (size_t)(matcher->few_end - matcher->few);
     const size_t taken = (size_t)(matcher->last - matcher->first);
 
-    if (matcher->last != matcher->few_end) { /* there is room, but a message waits */
+    if (matcher->last != matcher->few_end) { /* there is space, but a message is queued */
         return true;
     }
     if (taken <= size / 2 && size > 0) {
@@ -331,7 +331,7 @@ static void place(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
     add(matcher, &recv->node);
 }
 
-/* Notes that a receive has left the table or the leftover list. */
+/* Accounts for a receive that has left the table or the leftover list. */
 static void displace(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 {
     if (!(recv->node.place & CW_TAG_LISTED)) {
@@ -362,7 +362,7 @@ static void hash_few(struct cw_tag_matcher *matcher)
     matcher->passed = 0;
 }
 
-/* Queues a receive if the array has no room, or must not be used. */
+/* Queues a receive if the array is full, or must not be used. */
 CW_NOINLINE void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                         uint64_t mask)
 {
@@ -380,8 +380,7 @@ CW_NOINLINE void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct c
     cw_tag_matcher_set_stop(matcher);
 }
 
-/* Takes the oldest matching receive out of the array. Once many entries were compared in vain, all receives are
- * hashed. */
+/* Takes the oldest matching receive out of the array. After many failed comparisons, all receives are hashed. */
 static struct cw_tag_recv *few_take(struct cw_tag_matcher *matcher, uint64_t tag)
 {
     struct cw_tag_recv *found = NULL;
@@ -405,7 +404,8 @@ static struct cw_tag_recv *few_take(struct cw_tag_matcher *matcher, uint64_t tag
     return found;
 }
 
-/* The oldest matching receive of the leftover list, if it is older than `best`; otherwise `best`, which may be NULL. */
+/* Returns the oldest matching receive of the leftover list if it is older than `best`; otherwise `best`, which may be
+ * NULL. */
 static struct cw_tag_recv *leftover_match(const struct cw_tag_matcher *matcher, uint64_t tag, struct cw_tag_recv *best)
 {
     struct cw_tag_recv *recv;
@@ -474,7 +474,7 @@ bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *r
     return true;
 }
 
-/* Any receive of the table, which has one. */
+/* Any receive of the table, which must contain one. */
 static struct cw_tag_recv *any_recv(struct cw_tag_matcher *matcher)
 {
     const struct cw_tag_node *node;
@@ -507,8 +507,8 @@ struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher)
     return recv;
 }
 
-/* Inserts a receive into a list in the order of posting, if the list has room or ends with a later one. Returns the new
- * number of elements. */
+/* Inserts a receive into a list in the order of posting, if the list has space or ends with a later one. Returns the
+ * new number of elements. */
 static size_t insert_recv(struct cw_tag_few *list, size_t count, size_t size, struct cw_tag_recv *recv)
 {
     size_t low = 0, high = count, middle;
@@ -558,13 +558,13 @@ size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag
 
 /* ---- unexpected messages ---- */
 
-/* Removes the message of the entry to which `link` leads from the table, for one mask. */
+/* Removes from the table, for one mask, the message of the entry to which `link` points. */
 static void leave(struct cw_tag_matcher *matcher, struct cw_tag_entry **link)
 {
     struct cw_tag_entry *entry = *link;
     struct cw_tag_mask *mask = &matcher->masks[entry->node.place & (CW_TAG_SLOT & ~CW_TAG_MESSAGE)];
 
-    if (mask->newest == entry->message) { /* the one before it is in the table, too, if any is left */
+    if (mask->newest == entry->message) { /* its predecessor, if any, is in the table as well */
         mask->newest = cw_container_of(entry->message->order.prev, struct cw_tag_message, order);
     }
     if (--mask->entered == 0) {
@@ -582,7 +582,7 @@ void cw_tag_matcher_leave(struct cw_tag_matcher *matcher, struct cw_tag_message 
     }
 }
 
-/* Removes all messages from the table, for one mask. Searches with it scan the messages again. */
+/* Removes all messages from the table, for one mask. Searches with this mask scan the messages again. */
 static void leave_all(struct cw_tag_matcher *matcher, const struct cw_tag_mask *mask)
 {
     const uint64_t slot = (uint64_t)(mask - matcher->masks) | CW_TAG_MESSAGE;
@@ -605,7 +605,7 @@ static const struct cw_list *behind_newest(const struct cw_tag_matcher *matcher,
     return (mask != NULL && mask->entered > 0) ? mask->newest->order.next : matcher->unexpected.next;
 }
 
-/* Enters all messages into the table, for one mask. Without memory only the oldest of them. */
+/* Adds all messages to the table, for one mask. Without memory only the oldest of them. */
 static void enter(struct cw_tag_matcher *matcher, struct cw_tag_mask *mask)
 {
     const uint64_t slot = (uint64_t)(mask - matcher->masks) | CW_TAG_MESSAGE;
@@ -635,7 +635,7 @@ static void enter(struct cw_tag_matcher *matcher, struct cw_tag_mask *mask)
     }
 }
 
-/* Few messages are scanned. Where scans with one mask have cost more than the table would, messages are entered. */
+/* Few messages are scanned. Once scans with one mask have cost more than the table would, messages are added to it. */
 struct cw_tag_message *cw_tag_matcher_find_message(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask)
 {
     struct cw_tag_mask *used = (matcher->num_unexpected > CHEAP_SCAN) ? use_mask(matcher, mask) : NULL;

@@ -4,13 +4,13 @@
  * locking and no logging. The tag operations and the worker's clean-up use it with the worker entered. Receives and
  * messages are embedded in objects of the caller; the matcher owns only its tables.
  *
- * Few receives are in an array in the order of posting. More of them are in one hash table, keyed by the index of their
- * mask and by tag & mask. Messages are in a list in the order of arrival; while it is long, they are in the table as
- * well, for the masks with which the program asks.
+ * Few receives are in an array in the order of posting. Many are in one hash table, keyed by the index of their mask
+ * and by tag & mask. Messages are in a list in the order of arrival; a long list is indexed by the table as well, for
+ * the masks that the program uses.
  *
- * Invariants: a receive and a message that match each other are never queued at the same time. Receives are
- * ordered by one sequence over all masks, messages by one list. No call can fail: without memory for
- * the table, an ordered scan finds the element. Reasons: docs/why/tag-matching.md
+ * Invariants: a receive and a message that match each other are never queued at the same time. Receives are ordered by
+ * one sequence over all masks, messages by one list. No call can fail: without memory for the table, the matcher falls
+ * back to an ordered scan. Reasons: docs/why/tag-matching.md
  */
 #ifndef CW_TAG_MATCH_H
 #define CW_TAG_MATCH_H
@@ -23,20 +23,20 @@
 #include "base/hash.h"
 #include "base/list.h"
 
-/* Masks in use at one time that can have an index; the receives with further masks are scanned. */
+/* Masks that can be indexed at one time; receives with further masks are scanned. */
 #define CW_TAG_MAX_MASKS 64
 
-/* Masks for which messages are in the table at one time; for a further one the least recently used is given up. */
+/* Masks for which messages are in the table at one time; a further one evicts the least recently used. */
 #define CW_TAG_MAX_INDEXED 8
 
 /* An element of the table. Elements of one key form a ring, oldest first, and only the oldest is on the chain of its
- * bucket: the length of a chain depends on the number of different keys, never on how many elements share one. */
+ * bucket: the length of a chain depends on the number of distinct keys, not on the number of elements per key. */
 struct cw_tag_node {
     uint64_t            key;   /* tag & mask */
     uint64_t            place; /* the bits of CW_TAG_SLOT are part of the key; above them, in receives, the order of
-                                * posting */
+                                  posting */
     struct cw_tag_node *chain; /* next key of the same bucket; valid in the oldest element of a key only */
-    struct cw_list      ring;  /* elements of the same key, without a head of its own; or the leftover list */
+    struct cw_list      ring;  /* elements of the same key, without a list head; or the leftover list */
 };
 
 #define CW_TAG_MESSAGE UINT64_C(0x40) /* the element is a message, not a receive */
@@ -50,7 +50,7 @@ struct cw_tag_recv {
     uint64_t           mask;
 };
 
-/* Entry of the array of few receives: everything that a match reads. */
+/* Entry of the array: everything that a match reads. */
 struct cw_tag_few {
     uint64_t            key;  /* tag & mask */
     uint64_t            mask;
@@ -61,7 +61,7 @@ struct cw_tag_few {
 struct cw_tag_message {
     uint64_t             tag;
     struct cw_list       order;   /* in cw_tag_matcher.unexpected, oldest first */
-    struct cw_tag_entry *entries; /* its elements in the table, one for each mask that has reached it */
+    struct cw_tag_entry *entries; /* its elements in the table, one for each mask that indexes it */
 };
 
 /* A message in the table. */
@@ -71,26 +71,26 @@ struct cw_tag_entry {
     struct cw_tag_entry   *next; /* of the same message */
 };
 
-/* A mask in use. The messages up to `newest` are in the table for this mask, those behind it are scanned. */
+/* A mask in use. The messages up to `newest` are in the table for this mask, those after it are scanned. */
 struct cw_tag_mask {
     uint64_t               mask;
     uint64_t               last_use;
     size_t                 posted;  /* receives in the table */
     size_t                 entered; /* messages in the table */
-    struct cw_tag_message *newest;  /* of these, while there are any */
-    size_t                 scanned; /* messages that scans have passed since the last were entered */
+    struct cw_tag_message *newest;  /* the newest message in the table; valid if entered > 0 */
+    size_t                 scanned; /* messages visited by scans since the last were entered */
 };
 
 /* A matcher must not move in memory, because its lists are embedded. All members are private; only num_unexpected may
  * be read. */
 struct cw_tag_matcher {
     struct cw_tag_few   *first;     /* the oldest receive in the array */
-    struct cw_tag_few   *last;      /* behind the newest; `first`, if a receive is outside the array */
-    struct cw_tag_few   *stop;      /* where posting must do more than write an entry: the array's end, or `last` while
-                                     * a message waits or a receive is outside the array */
+    struct cw_tag_few   *last;      /* one past the newest; `first`, if a receive is outside the array */
+    struct cw_tag_few   *stop;      /* posting by a plain write ends here: the array's end, or `last` while a message is
+                                       queued or a receive is outside the array */
     struct cw_tag_few   *few;       /* the array and its end, NULL if there is none */
     struct cw_tag_few   *few_end;
-    size_t               num_other; /* receives that are not in the array: either all of them or none */
+    size_t               num_other; /* receives outside the array: either all of them or none */
     size_t               num_unexpected;
     uint64_t             busy;      /* bit i: masks[i] has receives in the table */
     uint64_t             indexed;   /* bit i: masks[i] has messages in the table */
@@ -104,23 +104,23 @@ struct cw_tag_matcher {
     uint64_t             sequence;  /* place of the last receive outside the array */
     uint64_t             clock;     /* orders masks by their last use */
     uint64_t             seed;
-    unsigned             passed;    /* entries of the array that messages were compared with in vain */
-    uint16_t             refused;   /* so many allocations were left out after the last refusal ... */
-    uint16_t             skipped;   /* ... and so many are still to be left out */
+    unsigned             passed;    /* array entries compared without a match */
+    uint16_t             refused;   /* allocations to skip after the last failure ... */
+    uint16_t             skipped;   /* ... and those still to be skipped */
     uint8_t              num_masks;
-    uint8_t              space_masks; /* in `masks` */
-    uint8_t              recent;    /* index of the mask that was used last */
+    uint8_t              space_masks; /* capacity of `masks` */
+    uint8_t              recent;    /* index of the mask used last */
 };
 
 _Static_assert(sizeof(struct cw_tag_recv) <= 48, "part of every tag receive request");
 _Static_assert(sizeof(struct cw_tag_message) <= 32, "part of every unexpected message");
 _Static_assert(sizeof(struct cw_tag_matcher) <= 208, "part of every worker, also of one that never uses tags");
 
-/* `seed` should be random, so that a peer cannot choose tags that fall into one bucket. Allocates nothing. */
+/* `seed` should be random, so that a peer cannot choose tags that collide in one bucket. Allocates nothing. */
 void cw_tag_matcher_init(struct cw_tag_matcher *matcher, uint64_t seed);
 
-/* Frees the tables. What is still queued is dropped and not freed; take it out first with cw_tag_matcher_take_recv(),
- * and with cw_tag_matcher_first_message() and cw_tag_matcher_remove_message(). */
+/* Frees the tables. Queued elements are dropped and not freed; remove them first with cw_tag_matcher_take_recv(), and
+ * with cw_tag_matcher_first_message() and cw_tag_matcher_remove_message(). */
 void cw_tag_matcher_cleanup(struct cw_tag_matcher *matcher);
 
 static inline void cw_tag_recv_init(struct cw_tag_recv *recv)
@@ -144,19 +144,19 @@ static inline bool cw_tag_matches(uint64_t message_tag, uint64_t tag, uint64_t m
     return ((message_tag ^ tag) & mask) == 0;
 }
 
-/* Computes `stop` again, after num_unexpected, num_other or the array has changed. */
+/* Recomputes `stop` after num_unexpected, num_other or the array has changed. */
 static inline void cw_tag_matcher_set_stop(struct cw_tag_matcher *matcher)
 {
     matcher->stop = ((matcher->num_unexpected | matcher->num_other) == 0) ? matcher->few_end : matcher->last;
 }
 
-/* The table has a power of two of buckets; the lower bits of this are the index of one. `slot` as CW_TAG_SLOT. */
+/* The number of buckets is a power of two; the lower bits of the hash are the index of one. `slot` as CW_TAG_SLOT. */
 static inline size_t cw_tag_hash(uint64_t seed, uint64_t key, uint64_t slot)
 {
     return (size_t)cw_hash_mix((key ^ seed) + slot);
 }
 
-/* Slow parts of the inline functions below. */
+/* Slow paths of the inline functions below. */
 bool                   cw_tag_matcher_make_space(struct cw_tag_matcher *matcher);
 struct cw_tag_message *cw_tag_matcher_find_message(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask);
 struct cw_tag_recv    *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag);
@@ -164,7 +164,7 @@ void                   cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, st
                                               uint64_t mask);
 void                   cw_tag_matcher_leave(struct cw_tag_matcher *matcher, struct cw_tag_message *message);
 
-/* Removes a queued unexpected message, which then belongs to the caller. The cost does not depend on queue lengths. */
+/* Removes a queued unexpected message, which then belongs to the caller. O(1). */
 static inline void cw_tag_matcher_remove_message(struct cw_tag_matcher *matcher, struct cw_tag_message *message)
 {
     if (cw_unlikely(message->entries != NULL)) {
@@ -194,19 +194,20 @@ static inline struct cw_tag_message *cw_tag_matcher_probe(struct cw_tag_matcher 
     return message;
 }
 
-/* Whether a new receive can be queued fast: no message waits, all receives are in the array, and it has room. */
+/* Whether a new receive can be queued by the fast path: no message is queued, all receives are in the array, and it has
+ * space. */
 static inline bool cw_tag_matcher_is_idle(const struct cw_tag_matcher *matcher)
 {
     return matcher->last != matcher->stop;
 }
 
-/* As cw_tag_matcher_is_idle, after making room in the array. */
+/* As cw_tag_matcher_is_idle, after making space in the array. */
 static inline bool cw_tag_matcher_becomes_idle(struct cw_tag_matcher *matcher)
 {
     return (matcher->num_unexpected | matcher->num_other) == 0 && cw_tag_matcher_make_space(matcher);
 }
 
-/* Adds a new receive to the array, which has room; the place in the array is the order of posting. */
+/* Adds a new receive to the array, which must have space; the index in the array is the order of posting. */
 static inline void cw_tag_matcher_post_few(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                            uint64_t mask)
 {
@@ -231,7 +232,8 @@ static inline void cw_tag_matcher_queue(struct cw_tag_matcher *matcher, struct c
     }
 }
 
-/* The oldest receive in the array, if a message with this tag matches it: it is the earliest match. NULL: not known. */
+/* The oldest receive in the array, if a message with this tag matches it: it is the earliest match. NULL: no such fast
+ * match; search with cw_tag_matcher_arrive. */
 static inline const struct cw_tag_few *cw_tag_matcher_first(const struct cw_tag_matcher *matcher, uint64_t tag)
 {
     const struct cw_tag_few *few = matcher->first;
@@ -254,7 +256,7 @@ static inline struct cw_tag_recv *cw_tag_matcher_arrive(struct cw_tag_matcher *m
 {
     const struct cw_tag_few *few = cw_tag_matcher_first(matcher, tag);
 
-    if (cw_likely(few != NULL)) { /* mostly the message matches the first receive */
+    if (cw_likely(few != NULL)) { /* usually the message matches the first receive */
         cw_tag_matcher_take_first(matcher);
         return few->recv;
     }
@@ -273,16 +275,16 @@ static inline void cw_tag_matcher_add_unexpected(struct cw_tag_matcher *matcher,
 }
 
 /*
- * Removes a posted receive. Returns false, without effect, if it is not posted (already matched). The
- * cost does not depend on the number of receives outside the array.
+ * Removes a posted receive. Returns false, without effect, if it is not posted (already matched). The cost does not
+ * depend on the number of receives outside the array.
  */
 bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv);
 
-/* Removes and returns any posted receive; NULL if none is left. For the clean-up of a worker. */
+/* Removes and returns any posted receive; NULL if none is left. For the cleanup of a worker. */
 struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher);
 
-/* Fills `list` with the oldest posted receives, oldest first, at most `size` of them. Returns their number. Takes time
- * for each posted receive. */
+/* Fills `list` with the oldest posted receives, oldest first, at most `size` of them. Returns their number. O(number of
+ * posted receives). */
 size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag_few *list, size_t size);
 
 /* The oldest unexpected message, NULL if none. It stays queued. */

@@ -38,7 +38,7 @@ static inline uint16_t plain_flags(const struct ucp_worker *worker)
     return cw_likely(!worker->mt) ? CW_REQUEST_PLAIN : CW_REQUEST_PLAIN | CW_REQUEST_SHARED;
 }
 
-/* Makes the request of a receive. NULL: *status_p tells the reason. */
+/* Allocates the request of a receive. NULL: the reason is in *status_p. */
 static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void *buffer, size_t count,
                                                 const ucp_request_param_t *param, ucs_status_t *status_p)
 {
@@ -66,7 +66,7 @@ static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void 
 }
 
 /* The whole message arrived. Without NO_IMM_CMPL the call itself returns the result. A request in the user's memory is
- * marked complete as well, because programs look there and ignore the result of the call. */
+ * marked complete as well, because programs poll it and ignore the result of the call. */
 static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param)
 {
     struct cw_tag_recv_state *state = cw_request_state(request);
@@ -98,7 +98,7 @@ static ucs_status_ptr_t take_announced(struct cw_request *request, struct ucp_re
     return complete_now(request, param);
 }
 
-/* Gives a message that is in no queue any more to a receive. */
+/* Delivers a message that is in no queue any more to a receive. */
 static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv_desc *desc,
                                      const ucp_request_param_t *param)
 {
@@ -162,7 +162,7 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
                    cw_tag_matcher_probe(&worker->tag->matcher, tag, mask, false), param);
 }
 
-/* Whether the call itself can copy the message to contiguous memory of that length: all of it arrived, and it fits. */
+/* Whether the call itself can copy the message to contiguous memory of that length: it is complete, and it fits. */
 static inline int is_here(const struct ucp_recv_desc *desc, size_t length, const ucp_request_param_t *param)
 {
     return !(param->op_attr_mask & (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REQUEST)) && !desc->announced &&
@@ -186,7 +186,8 @@ static CW_INLINE ucs_status_ptr_t take_here(struct ucp_worker *worker, void *buf
     return UCS_STATUS_PTR(UCS_OK);
 }
 
-/* Posts a plain receive. It sets only those members of the request that are read before they are written again. */
+/* Fast path: posts a receive into contiguous host memory. It sets only those members of the request that are read
+ * before they are written again. */
 static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
                                              ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
 {
@@ -201,8 +202,8 @@ static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *bu
     return cw_request_handle(request);
 }
 
-/* Posts a plain receive if messages wait, if receives are outside the array, or if the array or the pool of requests
- * has no room. A message that arrived as a whole needs no request. */
+/* Posts such a receive if messages are queued, if receives are outside the array, or if the array or the request pool
+ * has no space. A complete message needs no request. */
 static CW_NOINLINE ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, void *buffer, size_t length,
                                                       ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
 {

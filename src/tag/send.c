@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sending tag messages. A contiguous buffer that fits the transport's short send needs no request, and no copy but the
- * transport's own; nor does one of any length whose receive the worker itself has posted. All other sends
- * go by msg/send.h.
+ * transport's own; nor does one of any length that matches a receive of the same worker (loopback). All other sends use
+ * msg/send.h.
  */
 #include "core/ep_short.h"
 #include "msg/credit.h"
 #include "rndv/send.h"
 #include "tag/tag.h"
 
-/* A send without acknowledgement may have an id, too: its announcement found no room, and then credit arrived. */
+/* A send without acknowledgement may have an id as well: its announcement found no tx space, and then credit
+ * arrived. */
 static size_t write_first(const struct cw_send *send, void *dest)
 {
     const uint64_t sync_id = send->kind->acknowledged ? send->id : 0;
@@ -47,7 +48,7 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
         return write_rts(send, dest);
     }
     if (dest != NULL) {
-        memcpy(dest, &header, length); /* the plain header is the beginning of the other one */
+        memcpy(dest, &header, length); /* the eager header is a prefix of the synchronous one */
     }
     return length;
 }
@@ -157,7 +158,7 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length CW
     memcpy(&header, data, sizeof(header));
     request = cw_send_find(ep, le64toh(header.sync_id));
     send = (request == NULL) ? NULL : cw_request_state(request);
-    /* TAG_ACK names no send, a send that waits for no answer, or a send that did not leave yet */
+    /* protocol error: TAG_ACK for no send, for one that expects no answer, or for one that is not sent yet */
     if (send == NULL || !send->kind->acknowledged || send->acknowledged ||
         (send->phase != CW_SEND_PIECES && send->phase != CW_SEND_SENT)) {
         return UCS_ERR_IO_ERROR;

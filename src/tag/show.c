@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queues of the matcher, for a process that asks why a receive was not matched (core/queues.h).
+ * Reports the queues of the matcher to a process that diagnoses why a receive was not matched (core/queues.h).
  */
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@ static size_t class_size(unsigned class)
     return sizeof(struct ucp_recv_desc) + ((class == 0) ? CW_TAG_SMALL : (size_t)64 << class);
 }
 
-/* There must be one. */
+/* Requires that one exists. */
 static struct ucp_recv_desc *pop(struct cw_tag_spares *spares, unsigned class)
 {
     struct ucp_recv_desc *desc = spares->first[class];
@@ -34,7 +34,7 @@ static CW_NOINLINE void set_fade(struct cw_tag_spares *spares)
     cw_poller_alarm_set_lazy(spares->poller, &spares->fade, cw_clock_ns() + FADE_NS);
 }
 
-/* Frees one half of the descriptors that were not needed since the last time. */
+/* Frees half of the descriptors that were unused since the last run. */
 static unsigned fade(struct cw_alarm *alarm)
 {
     struct cw_tag_spares *spares = cw_container_of(alarm, struct cw_tag_spares, fade);

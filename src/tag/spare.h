@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors of unexpected messages that are kept for the next ones, in classes by their room, which is a power of
- * two. A program in which messages arrive before their receives needs as many again in its next round. What was not
- * needed lately is given back by and by.
+ * Cache of descriptors of unexpected messages, in classes by capacity, which is a power of two. A program in which
+ * messages arrive before their receives needs as many again in its next round. Descriptors that stay unused are freed
+ * over time.
  */
 #ifndef CW_TAG_SPARE_H
 #define CW_TAG_SPARE_H
@@ -14,19 +14,19 @@
 #include "base/compiler.h"
 #include "os/poll.h"
 
-#define CW_TAG_SMALL     48u /* the room of class 0; with its descriptor it fills three cache lines */
-#define CW_TAG_CLASSES   12u /* the last one has room for 64 KiB and what lies behind the data */
+#define CW_TAG_SMALL     48u /* capacity of class 0; with its descriptor it fills three cache lines */
+#define CW_TAG_CLASSES   12u /* the last one has capacity for 64 KiB and what follows the data */
 #define CW_TAG_NO_CLASS  CW_TAG_CLASSES
-#define CW_TAG_SPARE_RETAINED (16u << 10) /* bytes of spare descriptors that are never given back */
+#define CW_TAG_SPARE_RETAINED (16u << 10) /* bytes of spare descriptors that are never freed */
 
 struct ucp_recv_desc;
 
 struct cw_tag_spares {
     struct ucp_recv_desc *first[CW_TAG_CLASSES];
     uint32_t count[CW_TAG_CLASSES];
-    uint32_t least[CW_TAG_CLASSES]; /* the least count since `fade` fired last */
+    uint32_t least[CW_TAG_CLASSES]; /* the minimum count since `fade` fired last */
     size_t bytes;                   /* of all spare descriptors, ... */
-    size_t most;                    /* ... which are never more */
+    size_t most;                    /* ... and their limit */
     struct cw_poller *poller;
     struct cw_alarm fade;
 };
@@ -42,12 +42,12 @@ static inline unsigned cw_tag_class(uint64_t space)
     return (space <= 128) ? 1 : 58 - (unsigned)__builtin_clzll(space - 1);
 }
 
-/* `most`: bytes that are kept at most. */
+/* `most`: limit of the cached bytes. */
 void cw_tag_spares_init(struct cw_tag_spares *spares, struct cw_poller *poller, size_t most);
 void cw_tag_spares_cleanup(struct cw_tag_spares *spares);
-/* Returns a descriptor with that much room for data; only its size_class is set. NULL: no memory. */
+/* Returns a descriptor with that capacity; only its size_class is set. NULL: no memory. */
 struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t space);
-/* Keeps the descriptor, or frees it. */
+/* Caches the descriptor, or frees it. */
 void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc);
 
 #endif
