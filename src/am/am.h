@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active messages: the operations behind ucp_am_* and the handlers of their packets. src/api and the packet dispatch
- * call these functions after they have entered the worker. docs/why/active-messages.md has the reasons.
+ * Active messages: the operations behind ucp_am_* and the handlers of their packets. Called with the worker entered.
+ * Reasons: docs/why/active-messages.md
  */
 #ifndef CW_AM_AM_H
 #define CW_AM_AM_H
@@ -12,7 +12,7 @@
 #include "core/ep.h"
 #include "wire/packet.h"
 
-/* The longest user header that a program may send; the limit is lower where packets are small. */
+/* Upper bound of a user header; the limit is lower where packets are small. */
 #define CW_AM_MAX_HEADER 4096u
 
 struct cw_am_handler {
@@ -25,11 +25,11 @@ struct cw_am_handler {
     uint8_t is_old;
     uint8_t is_set;
     /* computed from the fields above and from the worker's am_alignment: */
-    uint8_t has_wishes;              /* the handler wants persistent or aligned data, so it may need a copy */
-    uint8_t is_plain;                /* is set, is of the current interface, and has no wishes */
+    uint8_t has_wishes;              /* the handler requests persistent or aligned data, so it may need a copy */
+    uint8_t is_plain;                /* is set, is of the current interface, and requests no attributes of the data */
 };
 
-/* A message whose data lies in the transport's buffer while its handler runs. */
+/* A message whose data is in the transport's buffer while its handler runs. */
 struct cw_am_current {
     const void *data;
     size_t length;
@@ -37,8 +37,7 @@ struct cw_am_current {
     uint8_t taken;
 };
 
-/* State of a worker. A single compare finds a handler whose id is below the size of the array; the hash table has the
- * others. */
+/* State of a worker. An id below the size of the array costs one compare; the hash table has the other handlers. */
 struct cw_am_state {
     struct cw_am_handler *dense;
     uint32_t num_dense;
@@ -51,7 +50,7 @@ struct cw_am_state {
 };
 
 void cw_am_init(struct cw_am_state *state, uint64_t seed);
-/* Also frees the data that the program kept. */
+/* Also frees the data that the program retains. */
 void cw_am_cleanup(struct cw_am_state *state);
 
 /* In handler.c. A handler that is not set removes the handler of this id. Returns UCS_OK or UCS_ERR_NO_MEMORY. */
@@ -68,7 +67,7 @@ static inline const struct cw_am_handler *cw_am_find_handler(const struct cw_am_
     return cw_am_find_sparse(state, id);
 }
 
-/* The header of an active message that comes whole. */
+/* The header of an active message that is sent in one packet. */
 static CW_INLINE uint64_t cw_am_first_bytes(uint16_t id, uint32_t flags, size_t header_length)
 {
     const struct cw_wire_am am = {.handler = htole16(id),
@@ -80,7 +79,7 @@ static CW_INLINE uint64_t cw_am_first_bytes(uint16_t id, uint32_t flags, size_t 
     return bytes;
 }
 
-/* In send.c. The result is what ucp_am_send_nbx() defines. Refuses an id that does not fit the packet. */
+/* In send.c. The result is what ucp_am_send_nbx() defines. Rejects an id that does not fit the packet. */
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param);
 /* The longest user header that fits the packets of all interfaces of the worker; the value does not change. */
@@ -93,8 +92,8 @@ void cw_am_data_release(struct ucp_worker *worker, void *data);
 
 /* In arrive.c: the handlers of packets. The connection ends if a handler returns another status than UCS_OK. */
 ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length);
-/* Handles an eager packet of an open endpoint. It is quicker than cw_am_on_eager if the message has no flags and its
- * handler needs no copy of the data. */
+/* Fast path for eager packets of an open endpoint: for messages without flags whose handler needs no copy of the data.
+ * Any other goes to cw_am_on_eager. */
 void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length);

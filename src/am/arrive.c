@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arrival of active messages, and the calls of their handlers. The handler of a message in one packet gets the data
- * where it lies in the transport's buffer, or a copy if the handler wants to keep or to align the data. A message in
- * several packets is assembled in the memory that its handler gets. A handler may call everything except progress. So
- * after the call this file uses only the descriptor, which lives until the handler has returned, and the endpoint,
+ * Arrival of active messages, and the calls of their handlers. The handler of a message in one packet gets the data in
+ * place, in the transport's buffer, or a copy if the handler requests persistent or aligned data. A message in several
+ * packets is assembled in the memory that its handler gets. A handler may call everything except progress. After the
+ * call this file therefore uses only the descriptor, which lives until the handler has returned, and the endpoint,
  * which only progress frees.
  */
 #include <assert.h>
@@ -68,7 +68,7 @@ static CW_COLD const struct cw_am_handler *find_unusual(const struct message *me
     return NULL;
 }
 
-/* Returns the handler that can take the message. If there is none, writes a warning and returns NULL. */
+/* Returns the handler that can take the message. NULL: there is none; logs a warning. */
 static CW_INLINE const struct cw_am_handler *find_handler(const struct message *message)
 {
     const struct cw_am_handler *handler = cw_am_find_handler(message->ep->worker->am, message->id);
@@ -88,14 +88,14 @@ static CW_COLD void complain(unsigned id)
              "UCP_AM_RECV_ATTR_FLAG_DATA can be, which UCP_AM_FLAG_PERSISTENT_DATA asks for", id);
 }
 
-/* Calls the handler with data that lies in the transport's buffer. */
+/* Calls the handler with data in the transport's buffer. */
 static void deliver_borrowed(const struct cw_am_handler *handler, const struct message *message)
 {
     struct cw_am_state *state = message->ep->worker->am;
     struct cw_am_current current = {.data = message->data, .length = message->length};
     ucs_status_t status;
 
-    state->current = &current; /* no other message is current, as only progress calls handlers */
+    state->current = &current; /* no other message is current, because only progress calls handlers */
     status = call(handler, message);
     state->current = NULL;
     if (cw_unlikely(status == UCS_INPROGRESS && !current.taken)) {
@@ -103,13 +103,13 @@ static void deliver_borrowed(const struct cw_am_handler *handler, const struct m
     }
 }
 
-/* Whether the handler may get the data where it lies in the packet. */
+/* Whether the handler may get the data in place, in the packet. */
 static int is_as_wished(const struct cw_am_handler *handler, const struct message *message)
 {
     return !handler->persistent && ((uintptr_t)message->data & (message->ep->worker->am_alignment - 1)) == 0;
 }
 
-/* Calls the handler with data in the descriptor, which the handler may keep. */
+/* Calls the handler with data in the descriptor, which the handler may retain. */
 static void deliver_desc(const struct cw_am_handler *handler, struct message *message, struct cw_am_desc *desc)
 {
     struct ucp_worker *worker = message->ep->worker;
@@ -146,8 +146,8 @@ static CW_INLINE int decode(struct ucp_ep *ep, const struct cw_wire_am *am, size
 
 #define MAX_MOVED 64u /* the longest user header that is copied so that its message can stay in the packet */
 
-/* Returns a descriptor for the message with its data, in the packet where that can be. `moved` has MAX_MOVED bytes for
- * the user's header. NULL: no memory. */
+/* Returns a descriptor for the message with its data, in the packet if possible. `moved` has a capacity of MAX_MOVED
+ * bytes for the user's header. NULL: no memory. */
 static struct cw_am_desc *make_desc(struct cw_conn *lane, struct message *message, const void *packet, char *moved)
 {
     struct cw_am_desc *desc = NULL;
@@ -198,7 +198,7 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
-/* Handles a message that the function below does not handle. */
+/* Slow path of the function below. */
 static CW_NOINLINE void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const ucs_status_t status =
@@ -226,7 +226,7 @@ void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t leng
         header = word >> 32;
         data = (const char *)data + sizeof(word);
         length -= sizeof(word);
-        if (cw_likely((uint32_t)word < state->num_dense && header <= length)) { /* a flag makes the word larger */
+        if (cw_likely((uint32_t)word < state->num_dense && header <= length)) { /* any flag makes the word larger */
             handler = state->dense + (uint32_t)word;
             if (cw_likely(handler->is_plain)) {
                 current.data = (const char *)data + header;
@@ -257,7 +257,7 @@ static char *place(struct cw_reassembly *reassembly, size_t length)
     return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_space(reassembly->ep->worker, desc, length) : NULL;
 }
 
-/* Adds bytes to a message in state PIECES, and counts the growth of its memory for the endpoint. */
+/* Adds bytes to a message in state PIECES, and charges the growth of its memory to the endpoint. */
 static ucs_status_t add_piece(struct ucp_ep *ep, struct cw_am_desc *desc, const void *data, size_t length)
 {
     ucs_status_t status = cw_am_pieces_add(ep->worker, desc, data, length);
@@ -313,7 +313,7 @@ static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status
     }
 }
 
-/* No honest sender sends more than this without an announcement, so the receiver refuses a longer message. */
+/* Longer messages must be announced; the receiver rejects one that is not. */
 #define MAX_EAGER (UINT64_C(1) << 38)
 
 static const struct cw_reassembly_kind am_kind = {.piece = piece, .place = place, .complete = complete, .lost = lost};
@@ -356,7 +356,7 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
-/* Calls the handler of an announced message. If the handler neither received nor kept the message, refuses it. */
+/* Calls the handler of an announced message. Refuses the message if the handler neither received nor retained it. */
 static void deliver_offer(const struct cw_am_handler *handler, struct message *message, struct cw_am_desc *desc)
 {
     struct cw_offer offer = cw_am_desc_offer(desc);
@@ -376,7 +376,7 @@ static void deliver_offer(const struct cw_am_handler *handler, struct message *m
     }
 }
 
-/* Without memory for the keys the message comes in packets. */
+/* Without memory for the keys the sender sends the message in packets. */
 static void keep_keys(struct cw_am_desc *desc, const struct cw_offer *offer)
 {
     desc->keys = (offer->num_keys > 0) ? malloc(sizeof(*desc->keys)) : NULL;

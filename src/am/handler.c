@@ -36,7 +36,7 @@ const struct cw_am_handler *cw_am_find_sparse(const struct cw_am_state *state, u
     return (sparse == NULL) ? NULL : &sparse->handler;
 }
 
-/* Enlarges the array for this id; the new slots are empty. */
+/* Enlarges the array for this id; the new entries are empty. */
 static ucs_status_t grow_dense(struct cw_am_state *state, uint16_t id)
 {
     uint32_t size = (state->num_dense == 0) ? 8 : state->num_dense;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of active messages in several packets. A handler gets its data in one piece of memory behind the descriptor,
- * but the length of the message comes from a peer and may be false. So a short message gets its memory at once. A long
- * message begins in a buffer of its own, which grows to twice the bytes that came; at the end the descriptor is copied
- * to the place before the data. The buffer grows in place, or the system moves its pages, so the bytes in it are not
- * copied again.
+ * Memory of active messages in several packets. A handler gets its data contiguous behind the descriptor, but the
+ * length of the message comes from a peer and may be false. A short message therefore gets its memory with the first
+ * packet. A long message starts in a buffer of its own, which grows to twice the bytes received; at the end the
+ * descriptor is copied to its place before the data. The buffer grows in place, or the kernel remaps its pages, so its
+ * bytes are not copied again.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static size_t alignment(const struct ucp_worker *worker)
     return (worker->am_alignment > alignof(struct cw_am_desc)) ? worker->am_alignment : alignof(struct cw_am_desc);
 }
 
-/* Returns where the data lies in the allocation: aligned, with room for the descriptor before it. */
+/* Returns the address of the data in the allocation: aligned, with space for the descriptor before it. */
 static char *data_of(char *memory, size_t align)
 {
     const uintptr_t least = (uintptr_t)memory + sizeof(struct cw_am_desc);
@@ -40,7 +40,7 @@ struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t to
     return desc;
 }
 
-/* Enlarges the buffer to at least `least` bytes of data. Returns 0 if there is no memory. */
+/* Enlarges the buffer to at least `least` bytes of data. 0: no memory. */
 static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64_t least)
 {
     const size_t align = alignment(worker);
@@ -58,7 +58,7 @@ static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64
     }
     data = data_of(memory, align);
     if (desc->growing != NULL && data != memory + at) {
-        cw_bytes_move(data, memory + at, (size_t)desc->in.received); /* the aligned place in the buffer has moved */
+        cw_bytes_move(data, memory + at, (size_t)desc->in.received); /* the aligned offset in the buffer has changed */
     }
     desc->growing = memory;
     desc->space = space;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receive and release of active message data by the program. Both may happen in the handler or at any later time. A
- * call whose arguments src/api accepts takes the descriptor over, whatever its result; a call that src/api
- * refuses changes nothing.
+ * call whose arguments are valid takes ownership of the descriptor, whatever its result; a call with invalid arguments
+ * changes nothing.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -102,7 +102,7 @@ static bool tell_all(struct cw_job *job)
         request = cw_list_head(&am->through, struct cw_request, link);
         state = cw_request_state(request);
         if (state->round == request->worker->round) {
-            if (cw_list_empty(&job->link)) { /* else a callback has added the job */
+            if (cw_list_empty(&job->link)) { /* otherwise a callback has added the job */
                 cw_worker_add_job(request->worker, job);
             }
             return true;
@@ -125,7 +125,7 @@ void cw_am_cleanup(struct cw_am_state *state)
     cw_am_handlers_free(state);
 }
 
-/* Returns the descriptor of data that the program passes, or NULL if this data must not be used any more. */
+/* Returns the descriptor of data that the program passes. NULL: this data must not be used any more. */
 static struct cw_am_desc *desc_of(void *data)
 {
     struct cw_am_desc *desc;
@@ -145,7 +145,7 @@ static struct cw_am_desc *desc_of(void *data)
     return NULL;
 }
 
-/* The program does not receive this data. The sender of an announced message is told `status`. */
+/* The program does not receive this data. Sends `status` to the sender of an announced message. */
 static void drop(struct cw_am_desc *desc, ucs_status_t status)
 {
     const struct cw_offer offer = cw_am_desc_offer(desc);
@@ -214,8 +214,8 @@ static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t 
     return UCS_OK;
 }
 
-/* Without NO_IMM_CMPL the call itself returns the result. The function also marks a request in the user's memory as
- * complete, because some programs read the request and ignore the result of the call. */
+/* Without NO_IMM_CMPL the call itself returns the result. A request in the user's memory is marked complete as well,
+ * because some programs poll it and ignore the result of the call. */
 static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param, ucs_status_t status)
 {
     if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
@@ -233,7 +233,7 @@ static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_reque
 }
 
 /* The call already has the result of announced data. If it may not return the result, a later round of progress
- * completes the request: programs store after the call the values that the callback of such a receive needs, as the
+ * completes the request: programs store the values that the callback of such a receive needs after the call, as the
  * reference allows. By that round a sender on this worker has its answer. */
 static ucs_status_ptr_t complete_announced(struct cw_request *request, const ucp_request_param_t *param,
                                            ucs_status_t status)
@@ -300,7 +300,7 @@ ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *bu
     ucs_status_t status;
 
     if (current != NULL && current->data == data) {
-        if (current->taken) { /* AMR-35, as for data with a descriptor */
+        if (current->taken) { /* as for data with a descriptor */
             cw_error("active message data %p was received already", data);
             return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends of active messages. As with tags, the quickest way is the transport's short send without a request; for it, a
- * small user header and the data are joined on the stack. All other messages go through msg/send.h.
+ * Sends of active messages. The fast path is the transport's short send without a request, as for tags; it joins a
+ * small user header and the data on the stack. All other messages use msg/send.h.
  */
 #include <stdlib.h>
 
@@ -181,7 +181,7 @@ size_t cw_am_max_header(struct ucp_worker *worker)
     size_t most = CW_AM_MAX_HEADER, packet;
     unsigned i;
 
-    if (cw_unlikely(state->max_header == 0)) { /* the interfaces are opened after the state is made */
+    if (cw_unlikely(state->max_header == 0)) { /* the interfaces are opened after the state is created */
         for (i = 0; i < worker->num_ifaces; i++) {
             packet = worker->ifaces[i]->limits.max_bcopy - sizeof(struct cw_wire_am_rts);
             most = (packet < most) ? packet : most;
