@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving from a stream. A receive ends as soon as it has one element, or when its buffer is full: in
- * both cases once it has one granule of that size. A part of a granule stays in the buffer of the first receive, which
- * cannot be cancelled.
+ * Receiving from a stream. A receive completes once it has one granule: one element, or the whole buffer with WAITALL.
+ * A part of a granule stays in the buffer of the first receive, which cannot be cancelled.
  */
 #include "stream/stream.h"
 
@@ -13,10 +12,10 @@
 #include "msg/msg.h"
 #include "wire/packet.h"
 
-#define SHORT_BYTES 56u /* packets up to this length have segments of their own kind */
+#define SHORT_BYTES 56u /* upper bound of a short packet, which has segments of its own kind */
 
 #define SHARED_SEGMENT 4096u
-#define MAX_SHARED     512u     /* so that little room is lost at the end */
+#define MAX_SHARED     512u     /* limits the space lost at the end */
 
 struct recv_state {
     struct cw_dt_cursor cursor;
@@ -45,8 +44,8 @@ static void store(struct recv_state *state, const void *data, size_t length)
     }
 }
 
-/* How many of the available bytes a receive may take: whole granules within its buffer, or all bytes if they are less
- * than one. */
+/* The number of available bytes that a receive may take: whole granules within its buffer, or all bytes if they are
+ * less than one. */
 static size_t share(size_t granule, size_t done, size_t space, size_t available)
 {
     size_t part = (available < space) ? available : space;
@@ -63,8 +62,8 @@ static void finish(struct cw_request *request)
     cw_request_complete(request, state->status);
 }
 
-/* Gives the oldest receive its part of arrived data, and ends the receive if that is enough. Returns the number of
- * bytes it took. */
+/* Copies arrived data to the oldest receive, and completes it once it has enough. Returns the number of bytes it
+ * took. */
 static size_t feed(struct cw_stream *stream, const char *data, size_t length)
 {
     struct cw_request *request = cw_list_head(&stream->receives, struct cw_request, link);
@@ -146,8 +145,8 @@ static CW_INLINE struct cw_stream_segment *get_short_segment(struct cw_stream *s
     return segment;
 }
 
-/* Stores a short packet in the last segment together with others, so that a sender of single bytes costs no allocation
- * for each. Returns the place of its bytes; NULL: no memory. */
+/* Stores a short packet in the last segment together with others, so that single-byte sends do not cost an allocation
+ * each. Returns the address of its bytes; NULL: no memory. */
 static char *share_last(struct cw_stream *stream, size_t length)
 {
     struct cw_stream_segment *segment = stream->last;
@@ -254,7 +253,7 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
     return keep(stream, payload, length);
 }
 
-/* Handles a packet that the function below does not handle. */
+/* Slow path of the function below. */
 static CW_NOINLINE void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const ucs_status_t status =
@@ -299,8 +298,8 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
     on_other(ep, id, data, length);
 }
 
-/* Takes at most `most` bytes of the oldest packet in a shared segment. The length of the rest is written in front of
- * it, over bytes that were read, so nothing needs to be allocated. */
+/* Takes at most `most` bytes of the oldest packet in a shared segment. The length of the rest overwrites consumed bytes
+ * in front of it, so nothing is allocated. */
 static CW_NOINLINE size_t take_from_shared(struct cw_stream *stream, struct recv_state *state, size_t most)
 {
     struct cw_stream_segment *shared = stream->first;
@@ -373,7 +372,7 @@ static void return_length(const ucp_request_param_t *param, size_t *length_p, si
     }
 }
 
-/* Ends a receive whose bytes are there when the call begins. */
+/* Completes a receive whose bytes are available when the call begins. */
 static ucs_status_ptr_t complete_now(struct cw_request *request, size_t *length, const ucp_request_param_t *param)
 {
     struct recv_state *state = cw_request_state(request);
@@ -457,7 +456,7 @@ ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, s
     }
     if (cw_dt_is_contig(datatype) && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
         state.granule = granule_of(datatype, param, cw_dt_contig_length(datatype, count));
-        if (stream->unread >= state.granule) { /* the receive ends in the call: no request */
+        if (stream->unread >= state.granule) { /* the receive completes in the call: no request */
             state.status = UCS_OK;
             cw_dt_start_contig(&state.cursor, buffer, cw_dt_contig_length(datatype, count));
             take(stream, &state, 0);
@@ -468,7 +467,7 @@ ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, s
     return recv_request(stream, datatype, buffer, count, length, param);
 }
 
-/* A function of its own, so that cw_stream_recv_data keeps no register for this rare case. */
+/* A separate function, so that cw_stream_recv_data spills no register for this rare case. */
 static CW_NOINLINE ucs_status_ptr_t recv_shared(struct ucp_ep *ep, size_t *length)
 {
     return (take_apart(cw_op_ep(ep)->stream) == NULL) ? UCS_STATUS_PTR(UCS_ERR_NO_MEMORY)

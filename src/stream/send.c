@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sending on a stream. A contiguous buffer that fits the window and a line of a ring, or the transport's short send,
- * needs no request. Any other send is cut into packets as the transport and the window allow, directly from the user's
- * memory where the transport can do that.
+ * needs no request. Any other send is cut into packets within the limits of the transport and the window, zero copy
+ * where the transport supports it.
  */
 #include "core/ep_batch.h"
 #include "proto/select.h"
@@ -17,8 +17,8 @@ struct send_state {
     struct cw_dt_cursor cursor;
     uint64_t position;               /* in the stream, of the next piece */
     size_t piece;                    /* its length */
-    uint8_t sent;                    /* all bytes were given to the transport */
-    uint8_t zcopy;                   /* the protocol sends from the program's memory while many bytes are left */
+    uint8_t sent;                    /* all bytes were handed to the transport */
+    uint8_t zcopy;                   /* the protocol uses zcopy while many bytes are left */
 };
 
 _Static_assert(sizeof(struct send_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -65,7 +65,7 @@ static ucs_status_t send_zcopy(struct cw_request *request)
     return status;
 }
 
-/* Notes the way of the message in the trace, once its first piece was sent. */
+/* Records the protocol in the trace, once the first piece was sent. */
 static CW_COLD void note_way(const struct cw_request *request, int zcopy)
 {
     const struct send_state *state = (const void *)(request + 1);
@@ -108,8 +108,8 @@ static ucs_status_t send_piece(struct cw_request *request)
     return status;
 }
 
-/* Credit that arrived while sends were held is for these sends first: it counts from the moment when progress tries the
- * oldest of them again. Otherwise a send that the program has just posted would overtake them. */
+/* Credit that arrives while sends are blocked belongs to these sends: it takes effect when progress retries the oldest
+ * of them. Otherwise a send that the program has just posted would overtake them. */
 static void use_credit(const struct cw_request *request)
 {
     struct cw_stream *stream = cw_op_ep(request->ep)->stream;
@@ -149,7 +149,7 @@ ucs_status_t cw_stream_send_begin(struct cw_request *request, int zcopy)
     return status;
 }
 
-/* The protocol is chosen at each attempt, because queued data gets its connection only later. */
+/* The protocol is chosen at each attempt, because the endpoint may connect while data is queued. */
 static ucs_status_t stream_send(struct cw_request *request)
 {
     const struct send_state *state = cw_request_state(request);
@@ -170,7 +170,7 @@ static int takes_all_now(const struct ucp_ep *ep, size_t length)
            length + sizeof(struct cw_wire_stream_data) <= ep->conn->iface->limits.max_bcopy;
 }
 
-/* Puts a request into the queue in which it waits. */
+/* Queues a request on the list that it waits on. */
 static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, ucs_status_t why)
 {
     struct send_state *state = cw_request_state(request);
@@ -178,7 +178,7 @@ static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, u
 
     if (status != UCS_OK && request->outstanding == 0) {
         if (state->cursor.offset > 0) {
-            cw_ep_fail(ep, status); /* the peer has only a part of the bytes */
+            cw_ep_fail(ep, status); /* the peer has received a part of the bytes */
         }
         return cw_request_give_up(request, status);
     }
@@ -190,7 +190,7 @@ static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, u
     return cw_request_handle(request);
 }
 
-/* Whether a send may leave together with others (cw_ep_collects) and complete in progress. */
+/* Whether a send may be batched (cw_ep_collects) and complete in progress. */
 static int may_wait(uint32_t attr_mask)
 {
     return !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));

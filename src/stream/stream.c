@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of an endpoint's stream, its unread bytes, and the list of endpoints that have bytes to read.
+ * The lifetime of an endpoint's stream, its unread bytes, and the list of endpoints that have bytes to read.
  */
 #include "stream/stream.h"
 
@@ -33,7 +33,7 @@ CW_COLD void cw_stream_tell(struct cw_stream *stream)
     cw_ep_send_control(stream->ep, CW_PACKET_STREAM_CREDIT, &packet, sizeof(packet));
 }
 
-/* Room in front of the data, so that it begins at a cache line. */
+/* Padding in front of the data, so that it begins at a cache line. */
 #define LEAD (CW_CACHE_LINE - offsetof(struct cw_stream_segment, data) % CW_CACHE_LINE)
 
 static struct cw_stream_segment *new_long_segment(void)
@@ -67,7 +67,7 @@ struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t l
     return *segment;
 }
 
-/* A spare segment is freed now, any other when the program gives it back. */
+/* A spare segment is freed now, any other when the program releases it. */
 static void orphan(struct cw_stream_segment *segment)
 {
     if (segment != NULL &&
@@ -121,7 +121,8 @@ static void drop_unread(struct cw_stream *stream)
     cw_stream_consume(stream, length);
 }
 
-/* Whether the unread bytes of a lost endpoint may and can still be read. */
+/* Whether the program can still read the unread bytes of a lost endpoint. Charges them to the worker, within its limit,
+ * while the program has no handle. */
 static int is_left(struct cw_stream *stream)
 {
     const struct ucp_ep *ep = stream->ep;
@@ -153,7 +154,7 @@ void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     }
     end_receives(stream, status);
     if (is_left(stream)) {
-        return; /* the peer closed in order: its unread bytes can be read */
+        return; /* the peer closed gracefully: its unread bytes can be read */
     }
     take_back(stream);
     drop_unread(stream);

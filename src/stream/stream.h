@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams: the operations behind ucp_stream_* and the handlers of their packets. The functions of the API and the
- * packet dispatch call them with the worker entered.
+ * Streams: the operations behind ucp_stream_* and the handlers of their packets. Called with the worker entered.
  *
  * Every position is a count of bytes since the beginning of the stream. The receiver stores bytes that no receive
- * takes, at most CW_STREAM_WINDOW: the sender stays within this window after the last credit. Sends that may not go on
- * wait on ep->held, where they delay no other sends. Bytes count as consumed when the program has them, or
- * when it will never read them. While a receive is posted nothing is stored.
+ * takes, at most CW_STREAM_WINDOW: the sender stays within this window after the last credit. Sends without credit wait
+ * on ep->blocked, where they delay no other sends. Bytes count as consumed when the program has them, or when it will
+ * never read them. While a receive is posted nothing is stored.
  */
 #ifndef CW_STREAM_STREAM_H
 #define CW_STREAM_STREAM_H
@@ -17,10 +16,10 @@
 #include "msg/op_ep.h"
 #include "wire/packet.h"
 
-/* The unread bytes of one packet. After CW_STREAM_SEGMENTS of them, a segment holds several short packets, each with
- * its length in front of it: programs that read by segments get each packet separately. `back` is the distance
- * from the data that the program gets to the beginning of the allocation. It stands directly before that data, even if
- * a receive has read the packet's first bytes. */
+/* The unread bytes of one packet. Beyond CW_STREAM_SEGMENTS of them, a segment holds several short packets, each
+ * preceded by its length: programs that read by segments get each packet separately. `back` is the distance from the
+ * data that the program gets to the beginning of the allocation. It directly precedes that data, even if a receive has
+ * read the packet's first bytes. */
 #define CW_STREAM_SEGMENTS 16
 
 struct cw_stream_segment {
@@ -28,25 +27,25 @@ struct cw_stream_segment {
     uint32_t length;                /* of data[], or of all packets in it; at most a window */
     uint32_t taken;                 /* bytes of it that were read */
     uint32_t size;                  /* size of data[] if several packets share it, otherwise 0 */
-    uint32_t first_at;              /* shared: where the oldest packet begins */
-    uint32_t end_at;                /* shared: where the newest packet ends */
-    uint32_t state;                 /* enum cw_stream_segment_state; atomic, as data are released without a lock */
+    uint32_t first_at;              /* shared: offset of the oldest packet */
+    uint32_t end_at;                /* shared: end of the newest packet */
+    uint32_t state;                 /* enum cw_stream_segment_state; atomic, because data are released without a lock */
     size_t back;
     char data[];
 };
 
-/* A stream has a segment for short packets that is used again and again. It outlives the stream while the program holds
- * its data. */
+/* A stream has a segment for short packets that it reuses. The segment outlives the stream while the program holds its
+ * data. */
 enum cw_stream_segment_state { CW_STREAM_PLAIN, CW_STREAM_SPARE, CW_STREAM_USED, CW_STREAM_ORPHAN };
 
-/* A worker has segments for long packets of all its streams, each made at its first use. Memory allocated for each
- * packet would lie at the end of the heap, whose pages libc returns to the system and takes again all the time. These
+/* A worker has segments for long packets of all its streams, each allocated at its first use. An allocation for each
+ * packet would be at the end of the heap, whose pages libc returns to the system and requests again each time. These
  * segments outlive the worker while the program holds their data. Their data begins at a cache line. */
 #define CW_STREAM_LONG  ((16u << 10) + CW_CACHE_LINE)
 #define CW_STREAM_SLOTS 16u
 
 struct cw_stream_slots {
-    struct cw_stream_segment *segments[CW_STREAM_SLOTS];    /* SPARE or USED; NULL: not made yet */
+    struct cw_stream_segment *segments[CW_STREAM_SLOTS];    /* SPARE or USED; NULL: not allocated yet */
     unsigned next;
 };
 
@@ -56,12 +55,12 @@ struct cw_stream_state {
     struct cw_stream_slots slots;
 };
 
-/* An endpoint has one, made at first use. */
+/* An endpoint has one, created at first use. */
 struct cw_stream {
     struct ucp_ep *ep;
-    uint64_t sent;                  /* bytes given to the transport */
+    uint64_t sent;                  /* bytes handed to the transport */
     uint64_t credited;              /* bytes that the peer has consumed */
-    uint64_t credit_later;          /* newer value of `credited`, to be used after held sends were tried; 0: none */
+    uint64_t credit_later;          /* newer value of `credited`, effective after blocked sends were retried; 0: none */
     uint64_t arrived;
     uint64_t consumed;
     uint64_t told;                  /* `consumed` in the last credit sent to the peer */
@@ -69,17 +68,16 @@ struct cw_stream {
     struct cw_stream_segment *last; /* the newest unread segment */
     size_t segments;                /* number of unread segments */
     size_t unread;                  /* their bytes: arrived - consumed, except within cw_stream_on_data */
-    struct cw_stream_segment *spare; /* for short packets, SPARE or USED; NULL: not made yet */
+    struct cw_stream_segment *spare; /* for short packets, SPARE or USED; NULL: not allocated yet */
     struct cw_list receives;        /* posted, in order */
     struct cw_list ready_link;      /* worker->stream->ready */
-    uint64_t left;                  /* bytes in worker->msg->left: the peer is gone, no program has the handle */
+    uint64_t left;                  /* bytes in worker->msg->left: the peer is gone, and the program has no handle */
 };
 
-/* The receiver sends credit after each step of so many bytes, so that the sender does not wait for the end of a full
- * window. */
+/* The receiver sends credit after this many bytes, so that the sender does not wait for the end of a full window. */
 #define CW_STREAM_CREDIT_STEP (CW_STREAM_WINDOW / 4)
 
-/* stream.c. Returns the endpoint's stream, made if needed; NULL: no memory. */
+/* stream.c. Returns the endpoint's stream, created if needed; NULL: no memory. */
 struct cw_stream *cw_stream_get(struct ucp_ep *ep);
 /* Sends the peer credit for all consumed bytes. */
 void cw_stream_tell(struct cw_stream *stream);
@@ -119,7 +117,8 @@ static inline struct cw_stream_segment *cw_stream_pop(struct cw_stream *stream)
     return segment;
 }
 
-/* Returns a spare segment for `length` bytes, at most CW_STREAM_LONG, which begin at `taken`. NULL: none is spare. */
+/* Returns a spare segment for `length` bytes, at most CW_STREAM_LONG, with `taken` set to their offset. NULL: none is
+ * spare. */
 struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t length);
 void cw_stream_worker_end(struct ucp_worker *worker);
 
@@ -152,12 +151,12 @@ static CW_INLINE size_t cw_stream_window(const struct cw_stream *stream)
 /* recv.c */
 ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, size_t *length,
                                 const ucp_request_param_t *param);
-/* Gives the data of the first segment to the program without a copy; cw_stream_data_free takes it back. */
+/* Lends the data of the first segment to the program without a copy; cw_stream_data_free returns it. */
 ucs_status_ptr_t cw_stream_recv_data(struct ucp_ep *ep, size_t *length);
 void cw_stream_data_free(void *data);
 ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t length);
-/* As cw_stream_on_data, for an open endpoint; handles errors itself. A short packet that no receive waits for is stored
- * at once. */
+/* As cw_stream_on_data, for an open endpoint; handles errors itself. Fast path for a short packet that no receive waits
+ * for. */
 void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 
 #endif
