@@ -26,7 +26,7 @@ struct cw_am_handler {
     uint8_t is_set;
     /* computed from the fields above and from the worker's am_alignment: */
     uint8_t has_wishes;              /* the handler requests persistent or aligned data, so it may need a copy */
-    uint8_t is_plain;                /* is set, is of the current interface, and requests no attributes of the data */
+    uint8_t is_fast;                 /* is set, is of the current interface, and requests no attributes of the data */
 };
 
 /* A message whose data is in the transport's buffer while its handler runs. */

@@ -228,7 +228,7 @@ void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t leng
         length -= sizeof(word);
         if (cw_likely((uint32_t)word < state->num_dense && header <= length)) { /* any flag makes the word larger */
             handler = state->dense + (uint32_t)word;
-            if (cw_likely(handler->is_plain)) {
+            if (cw_likely(handler->is_fast)) {
                 current.data = (const char *)data + header;
                 current.length = length - header;
                 current.id = (uint16_t)word;

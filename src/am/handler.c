@@ -97,7 +97,7 @@ ucs_status_t cw_am_set_handler(struct ucp_worker *worker, uint16_t id, const str
     struct cw_am_handler made = *handler;
 
     made.has_wishes = handler->persistent || worker->am_alignment > 1;
-    made.is_plain = handler->is_set && !handler->is_old && !made.has_wishes;
+    made.is_fast = handler->is_set && !handler->is_old && !made.has_wishes;
     return (id < MAX_DENSE) ? set_dense(state, id, &made) : set_sparse(state, id, &made);
 }
 

@@ -75,7 +75,7 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
 }
 
 /* A payload in imported memory goes by rendezvous unless EAGER is set. `*with`: room for the changed copy. */
-static const ucp_request_param_t *choose_way(const ucp_request_param_t *param, ucp_request_param_t *with)
+static const ucp_request_param_t *choose_path(const ucp_request_param_t *param, ucp_request_param_t *with)
 {
     const uint32_t flags = (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
 
@@ -105,7 +105,7 @@ static CW_NOINLINE ucs_status_ptr_t send_general(ucp_ep_h ep, unsigned id, const
         return UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
-    result = cw_am_send(ep, id, header, header_length, buffer, count, choose_way(param, &with));
+    result = cw_am_send(ep, id, header, header_length, buffer, count, choose_path(param, &with));
     cw_worker_leave(worker);
     return result;
 }

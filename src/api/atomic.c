@@ -109,9 +109,9 @@ static CW_NOINLINE ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, c
 /* Whether an operation on `size` bytes is plain and this processor can carry it out inside the call, entering the
  * worker only if it has a lock. `quick`: features whose plain calls go a short way; `needed`: attributes that
  * must be set. In a region with no room for 8 bytes an operation on 4 takes the long way. */
-static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
-                              const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
-                              unsigned size)
+static CW_INLINE int is_fast(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
+                             const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
+                             unsigned size)
 {
     const uint32_t closer = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     const uint64_t feature = (size == sizeof(uint64_t)) ? UCP_FEATURE_AMO64 : UCP_FEATURE_AMO32;
@@ -148,8 +148,8 @@ static CW_INLINE int apply(ucp_ep_h ep, uint64_t fast_features, ucp_atomic_op_t 
     const enum cw_wire_amo_op op = (enum cw_wire_amo_op)opcode;
     uint64_t operand = 0, swap = 0;
 
-    if (!is_plain(ep, fast_features, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply,
-                  size) ||
+    if (!is_fast(ep, fast_features, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply,
+                 size) ||
         !is_complete(opcode, param)) {
         return 0;
     }
@@ -198,8 +198,8 @@ static CW_NOINLINE ucs_status_ptr_t post(ucp_ep_h ep, ucp_atomic_op_t opcode, co
 {
     uint64_t operand;
 
-    if (is_plain(ep, ep->worker->fast_features, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE,
-                 sizeof(operand)) &&
+    if (is_fast(ep, ep->worker->fast_features, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE,
+                sizeof(operand)) &&
         opcode == UCP_ATOMIC_OP_ADD) {
         memcpy(&operand, buffer, sizeof(operand));
         (void)cw_amo_apply64(word_at(rkey, address), CW_WIRE_AMO_ADD, operand, 0);
@@ -219,7 +219,7 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
     if (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER)) {
         return post(ep, opcode, buffer, count, remote_addr, rkey, param);
     }
-    if (is_plain(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, needed, sizeof(operand)) &&
+    if (is_fast(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, needed, sizeof(operand)) &&
         (unsigned)opcode < UCP_ATOMIC_OP_LAST && param->reply_buffer != NULL) {
         memcpy(&operand, buffer, sizeof(operand));
         memcpy(&swap, param->reply_buffer, sizeof(swap)); /* of a compare-and-swap */

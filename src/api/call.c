@@ -248,9 +248,9 @@ static void note_host(ucp_worker_h worker, const void *memory)
     __atomic_store_n(&worker->host[granule % CW_WORKER_GRANULES], granule, __ATOMIC_RELAXED);
 }
 
-void cw_call_look(ucp_worker_h worker, const void *memory)
+void cw_call_check_loaded(ucp_worker_h worker, const void *memory)
 {
-    if (cw_worker_look(worker)) {
+    if (cw_worker_check_loaded(worker)) {
         note_host(worker, memory);
     }
 }
@@ -280,7 +280,7 @@ ucs_status_t cw_call_check_operand(const ucp_worker_h worker, const ucp_request_
     if (plain.op_attr_mask != 0) {
         plain.memory_type = param->memory_type;
     }
-    cw_call_look(worker, buffer);
+    cw_call_check_loaded(worker, buffer);
     status = cw_call_check_memory(worker, &plain, buffer, size);
     if (status == CW_CALL_DEVICE) {
         cw_error("the operand and the reply buffer of an atomic operation must be memory of the host");
@@ -349,13 +349,13 @@ static inline bool only_datatype(ucp_worker_h worker, const ucp_request_param_t 
     }
 }
 
-/* As cw_call_look for all memory of a buffer. */
-static void look_at_buffer(ucp_worker_h worker, ucp_datatype_t datatype, const void *buffer, size_t count)
+/* As cw_call_check_loaded for all memory of a buffer. */
+static void note_buffer(ucp_worker_h worker, ucp_datatype_t datatype, const void *buffer, size_t count)
 {
     const ucp_dt_iov_t *iov = buffer;
     size_t i;
 
-    cw_call_look(worker, buffer);
+    cw_call_check_loaded(worker, buffer);
     if (worker->looks != 0 || (datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_IOV || iov == NULL) {
         return;
     }
@@ -382,7 +382,7 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
         cw_error("the memory handle does not cover the buffer");
         return UCS_ERR_INVALID_PARAM;
     }
-    look_at_buffer(worker, datatype, buffer, count);
+    note_buffer(worker, datatype, buffer, count);
     return cw_likely(!((param->op_attr_mask | worker->looks) & MEMORY_TOLD)) ? UCS_OK :
            cw_call_check_memory(worker, param, buffer, count);
 }

@@ -92,8 +92,8 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
 void cw_call_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from);
 
 /* Whether `memory` is known to be the host's, so that a call need not check it. The program may load a driver of GPUs
- * at any time; while it has none, each granule is checked once (cw_call_look), since asking the loader each time would
- * cost as much as a short message. */
+ * at any time; while it has none, each granule is checked once (cw_call_check_loaded), since asking the loader each
+ * time would cost as much as a short message. */
 static CW_INLINE bool cw_call_is_host(const struct ucp_worker *worker, const void *memory)
 {
     const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
@@ -119,7 +119,7 @@ static inline ucs_status_t cw_call_check_param(ucp_worker_h worker, const ucp_re
 }
 
 /* Memory types. Unless memory of devices may come, the granule of `memory` is the host's from now on. */
-void cw_call_look(ucp_worker_h worker, const void *memory);
+void cw_call_check_loaded(ucp_worker_h worker, const void *memory);
 
 #define CW_CALL_DEVICE UCS_INPROGRESS
 
@@ -168,7 +168,7 @@ static inline int cw_call_is_sgl(const ucp_ep_h ep, const ucp_request_param_t *p
 /* Whether the buffer is plain bytes and no attribute of `unusual` is set, so that no check is needed. */
 #define CW_CALL_UNUSUAL (CW_CALL_CHECKED & ~(uint32_t)UCP_OP_ATTR_FIELD_DATATYPE)
 
-static CW_INLINE int cw_call_is_plain(const ucp_request_param_t *param, uint32_t unusual)
+static CW_INLINE int cw_call_is_fast(const ucp_request_param_t *param, uint32_t unusual)
 {
     const uint32_t mask = param->op_attr_mask;
 
@@ -188,7 +188,7 @@ enum cw_call_form {
 static CW_INLINE enum cw_call_form cw_call_form(ucp_worker_h worker, uint64_t feature, const void *buffer,
                                                 const ucp_request_param_t *param, uint32_t unusual)
 {
-    if (cw_unlikely(!cw_call_is_plain(param, unusual) || !cw_call_is_host(worker, buffer))) {
+    if (cw_unlikely(!cw_call_is_fast(param, unusual) || !cw_call_is_host(worker, buffer))) {
         return CW_CALL_GENERAL;
     }
     if (cw_likely(worker->fast_features & feature)) {

@@ -53,7 +53,7 @@ static CW_NOINLINE void release_locked(struct cw_request *req, int keep_callback
     ucp_worker_h worker = req->worker;
 
     cw_lock_enter_inline(&worker->lock);
-    if (cw_likely(req->flags == (CW_REQUEST_PLAIN_CALLED | CW_REQUEST_SHARED))) {
+    if (cw_likely(req->flags == (CW_REQUEST_FAST_CALLED | CW_REQUEST_SHARED))) {
         req->flags |= CW_REQUEST_RELEASED;
     } else {
         cw_request_release(req, keep_callback);
@@ -88,8 +88,8 @@ static CW_INLINE void release(void *request, int keep_callback)
         return;
     }
     req = cw_request_of(request);
-    if (cw_likely(flags_of(req) == CW_REQUEST_PLAIN_CALLED)) {
-        req->flags = CW_REQUEST_PLAIN_RELEASED;
+    if (cw_likely(flags_of(req) == CW_REQUEST_FAST_CALLED)) {
+        req->flags = CW_REQUEST_FAST_RELEASED;
     } else {
         release_other(req, keep_callback);
     }
@@ -143,7 +143,7 @@ static ucs_memory_type_t memory_type_of(const struct cw_request *request)
     }
     switch (request->kind) {
     case CW_REQUEST_TAG_RECV:
-        return (flags_of(request) & CW_REQUEST_PLAIN) ? UCS_MEMORY_TYPE_HOST :
+        return (flags_of(request) & CW_REQUEST_FAST) ? UCS_MEMORY_TYPE_HOST :
                cw_dt_memory_type(&((const struct cw_tag_recv_state *)(const void *)(request + 1))->cursor);
     case CW_REQUEST_AM_RECV:
     case CW_REQUEST_STREAM_RECV:

@@ -159,8 +159,8 @@ static CW_INLINE int is_reached(const struct ucp_rkey *rkey, uint64_t address, u
 
 /* Whether plain bytes can be copied inside the call: no request is returned, and the worker is entered only if it has
  * a lock. */
-static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
-                              const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
+static CW_INLINE int is_fast(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
+                             const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
     const uint32_t closer = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
 
@@ -178,7 +178,7 @@ static CW_NOINLINE ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, 
     ucs_status_ptr_t result = NULL;
 
     cw_lock_enter_inline(&worker->lock);
-    if (is_plain(ep, worker->fast_features_locked, buffer, count, address, rkey, param, PUT)) {
+    if (is_fast(ep, worker->fast_features_locked, buffer, count, address, rkey, param, PUT)) {
         cw_count_message(worker, CW_COUNT_PUT_SENT, count);
         cw_bytes_copy(cw_rkey_place(rkey, address), buffer, count);
     } else {
@@ -195,7 +195,7 @@ static CW_NOINLINE ucs_status_ptr_t get_shared(ucp_ep_h ep, void *buffer, size_t
     ucs_status_ptr_t result = NULL;
 
     cw_lock_enter_inline(&worker->lock);
-    if (is_plain(ep, worker->fast_features_locked, buffer, count, address, rkey, param, GET)) {
+    if (is_fast(ep, worker->fast_features_locked, buffer, count, address, rkey, param, GET)) {
         cw_count_message(worker, CW_COUNT_GET_RECEIVED, count);
         cw_bytes_copy(buffer, cw_rkey_place(rkey, address), count);
     } else {
@@ -209,7 +209,7 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint
                              const ucp_request_param_t *param)
 {
     CW_PROBE(put, ep, count, remote_addr); /* the arguments are still in their registers */
-    if (is_plain(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, PUT)) {
+    if (is_fast(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, PUT)) {
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, count);
         cw_bytes_copy(cw_rkey_place(rkey, remote_addr), buffer, count);
         return NULL;
@@ -222,7 +222,7 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t r
                              const ucp_request_param_t *param)
 {
     CW_PROBE(get, ep, count, remote_addr);
-    if (is_plain(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, GET)) {
+    if (is_fast(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, GET)) {
         cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, count);
         cw_bytes_copy(buffer, cw_rkey_place(rkey, remote_addr), count);
         return NULL;

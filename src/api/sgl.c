@@ -129,8 +129,8 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
 
 /* Number of elements from the first on that are plain and correct: one block in host memory, without a handle.
  * check_elements reports the error of the element behind them. */
-static size_t count_plain(const struct ucp_ep *ep, const struct cw_sgl *sgl, const size_t *remote_lengths,
-                          uint8_t right)
+static size_t count_fast(const struct ucp_ep *ep, const struct cw_sgl *sgl, const size_t *remote_lengths,
+                         uint8_t right)
 {
     const struct ucp_rkey *rkey;
     size_t i;
@@ -152,14 +152,14 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
 {
     const uint8_t right = is_get ? CW_KEY_READ : CW_KEY_WRITE;
     ucp_worker_h worker = ep->worker;
-    const int is_plain = memhs == NULL && !((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) |
+    const int is_fast = memhs == NULL && !((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) |
                                            (worker->looks & CW_CALL_CHECKED)); /* nothing to check of local memory */
     ucs_status_t status = UCS_OK;
     bool is_first;
     size_t i, span = 0;
 
     sgl->memory_type = UCS_MEMORY_TYPE_HOST;
-    i = (is_plain && sgl->blocks == NULL) ? count_plain(ep, sgl, remote_lengths, right) : 0;
+    i = (is_fast && sgl->blocks == NULL) ? count_fast(ep, sgl, remote_lengths, right) : 0;
     is_first = i == 0;
     for (; i < sgl->count && status == UCS_OK; i++) {
         if (sgl->rkeys[i] == NULL) {
@@ -185,7 +185,7 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
         if (!(sgl->rkeys[i]->key.rights & right)) {
             return refuse_element(call, i, "the owner of the memory did not allow that");
         }
-        if (!is_plain || !cw_call_is_host(worker, sgl->buffers[i])) {
+        if (!is_fast || !cw_call_is_host(worker, sgl->buffers[i])) {
             status = check_local(worker, param, sgl, i, (memhs == NULL) ? NULL : memhs[i], is_first, span, call);
         }
         is_first = false;

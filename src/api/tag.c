@@ -98,7 +98,7 @@ static CW_NOINLINE ucs_status_ptr_t recv_general(ucp_worker_h worker, void *buff
 static CW_NOINLINE ucs_status_ptr_t recv_fast_locked(ucp_worker_h worker, void *buffer, size_t length, ucp_tag_t tag,
                                                      ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
-    return CW_CALL_LOCKED(worker, cw_tag_recv_plain_shared(worker, buffer, length, tag, tag_mask, param));
+    return CW_CALL_LOCKED(worker, cw_tag_recv_fast_locked(worker, buffer, length, tag, tag_mask, param));
 }
 
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
@@ -108,7 +108,7 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
     switch (cw_call_form(worker, UCP_FEATURE_TAG, buffer, param,
                          UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)) {
     case CW_CALL_FAST:
-        return cw_tag_recv_plain(worker, buffer, count, tag, tag_mask, param);
+        return cw_tag_recv_fast(worker, buffer, count, tag, tag_mask, param);
     case CW_CALL_FAST_LOCKED:
         return recv_fast_locked(worker, buffer, count, tag, tag_mask, param);
     default:

@@ -130,7 +130,7 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
 static CW_INLINE unsigned progress_entered(ucp_worker_h worker)
 {
     struct cw_rx *inbox = *worker->inbox;
-    const uint64_t seen = cw_rx_look(inbox);
+    const uint64_t seen = cw_rx_poll(inbox);
 
     if (cw_likely(cw_rx_is_short(inbox, seen))) {
         return cw_worker_take(worker, inbox, seen);
@@ -158,7 +158,7 @@ static CW_NOINLINE unsigned progress_locked(ucp_worker_h worker)
 unsigned ucp_worker_progress(ucp_worker_h worker)
 {
     struct cw_rx *inbox = *worker->outer_inbox;
-    const uint64_t seen = cw_rx_look(inbox);
+    const uint64_t seen = cw_rx_poll(inbox);
 
     if (cw_likely(cw_rx_is_short(inbox, seen))) {
         return cw_worker_take(worker, inbox, seen);

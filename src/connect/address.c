@@ -23,7 +23,7 @@ static bool is_part(const struct cw_iface *iface, enum cw_address_part part)
 }
 
 /* Warns that this interface is not in the address, so that peers cannot dial it. */
-static void tell_left_out(const struct ucp_worker *worker, struct cw_iface *iface)
+static void log_left_out(const struct ucp_worker *worker, struct cw_iface *iface)
 {
     if (!iface->left_out) {
         iface->left_out = 1;
@@ -50,7 +50,7 @@ size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, u
         if (length > 0) {
             cw_address_entry_done(&writer, cw_iface_wire_id(iface), length);
         } else {
-            tell_left_out(worker, iface);
+            log_left_out(worker, iface);
         }
     }
     return cw_address_end(&writer);

@@ -49,7 +49,7 @@ static void find_paths(const struct ucp_worker *worker, int by_access, const str
                     (struct cw_plan_path){.bandwidth_bps = iface->limits.bandwidth_bps,
                                           .iface = i,
                                           .entry = j,
-                                          .ways = cw_iface_ways(iface, entry.bytes, entry.length),
+                                          .ways = cw_iface_paths(iface, entry.bytes, entry.length),
                                           .carries_bulk = 1};
             }
         }
@@ -113,7 +113,7 @@ static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const str
     }
     memcpy(hello.token, ep->lanes->token, sizeof(hello.token));
     cw_lane_hello_encode(&hello, bytes);
-    if (cw_lane_dial_way(iface, entry->bytes, entry->length, planned->way, bytes, sizeof(bytes), ep, &lane->conn) ==
+    if (cw_lane_dial_path(iface, entry->bytes, entry->length, planned->way, bytes, sizeof(bytes), ep, &lane->conn) ==
         UCS_OK) {
         lane->state = CW_FURTHER_DIALING;
         cw_debug("endpoint %p dials lane %u by %s/%s: %s", (void *)ep, hello.lane, cw_iface_name(iface),
@@ -163,8 +163,8 @@ int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *ifa
     return plan_failover(ep, &paths, planned) >= 2;
 }
 
-unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address, int by_access,
-                         struct cw_further_told told[CW_MAX_LANES])
+unsigned cw_further_send(const struct ucp_worker *worker, const struct cw_address *address, int by_access,
+                         struct cw_further_message told[CW_MAX_LANES])
 {
     struct cw_plan_lane planned[CW_MAX_LANES];
     struct paths paths;
@@ -173,7 +173,7 @@ unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_addres
     find_paths(worker, by_access, address, &paths);
     count = plan(worker, by_access, &paths, planned);
     for (i = 0; i < count; i++) {
-        told[i] = (struct cw_further_told){
+        told[i] = (struct cw_further_message){
             .iface = worker->ifaces[paths.plan[planned[i].path].iface], .way = planned[i].way, .why = planned[i].why};
     }
     return count;

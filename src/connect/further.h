@@ -19,13 +19,13 @@ int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *ifa
 
 /* For info texts: the further lanes that an endpoint to this address gets for long messages, puts and gets, the best
  * ones first. `by_access`: devices move them. Returns their number. */
-struct cw_further_told {
+struct cw_further_message {
     const struct cw_iface *iface;
     unsigned way; /* the number of this pair among several pairs of addresses */
     const char *why;
 };
-unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address, int by_access,
-                         struct cw_further_told told[CW_MAX_LANES]);
+unsigned cw_further_send(const struct ucp_worker *worker, const struct cw_address *address, int by_access,
+                         struct cw_further_message told[CW_MAX_LANES]);
 
 /* Handles the hello of a further lane that arrived on `conn`. Returns the answer of the upcall `accept`. */
 ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, const void *bytes, size_t length,

@@ -222,7 +222,7 @@ static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn
 }
 
 /* Logs why the first bytes of a connection are rejected. */
-static void tell_refused(const struct cw_iface *iface, const void *bytes, size_t length)
+static void log_refused(const struct cw_iface *iface, const void *bytes, size_t length)
 {
     static struct cw_log_limit limit;
     unsigned foreign = cw_hello_foreign(bytes, length);
@@ -249,7 +249,7 @@ bool cw_wireup_is_ours(const struct cw_iface *iface, const void *bytes, size_t l
         return cw_lane_hello_decode(bytes, length, &lane) == UCS_OK && lane.target_uid == worker->uid;
     }
     if (cw_hello_decode(bytes, length, &hello) != UCS_OK) {
-        tell_refused(iface, bytes, length);
+        log_refused(iface, bytes, length);
         return false;
     }
     return hello.target_uid == worker->uid;
@@ -268,7 +268,7 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
         return cw_further_accept(worker, conn, bytes, length, reply, reply_length);
     }
     if (*reply_length < CW_HELLO_REPLY_LENGTH || cw_hello_decode(bytes, length, &hello) != UCS_OK) {
-        tell_refused(conn->iface, bytes, length);
+        log_refused(conn->iface, bytes, length);
         *reply_length = 0;
         return UCS_ERR_INVALID_PARAM;
     }

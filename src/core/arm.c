@@ -47,7 +47,7 @@ static int is_short(const struct cw_sleeps *sleeps, uint64_t now_ns)
     return now_ns - sleeps->armed_ns < SHORT_NS;
 }
 
-static int look_pays(const struct cw_sleeps *sleeps, uint64_t now_ns)
+static int poll_pays(const struct cw_sleeps *sleeps, uint64_t now_ns)
 {
     return sleeps->num_short == HABIT && sleeps->rest == 0 && is_short(sleeps, now_ns);
 }
@@ -77,7 +77,7 @@ static int look(const struct cw_poller *poller, struct cw_rx *inbox, uint64_t en
 
     do {
         for (i = 0; inbox != NULL && i < LOOKS; i++) {
-            if (cw_rx_is_packet(cw_rx_look(inbox))) {
+            if (cw_rx_is_packet(cw_rx_poll(inbox))) {
                 return 1;
             }
             cw_cpu_relax();
@@ -91,7 +91,7 @@ static int look(const struct cw_poller *poller, struct cw_rx *inbox, uint64_t en
 
 /* Polls, then arms. The core itself sees packets that arrive in its inbox, so their sender need not wake the program
  * meanwhile, and that interface is armed after the poll. A worker with a lock releases it while it polls. */
-static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
+static ucs_status_t poll_first(struct ucp_worker *worker, uint64_t now_ns)
 {
     const uint64_t spin_ns = worker->context->config->wakeup_spin_ns;
     struct cw_rx *inbox = (*worker->outer_inbox == worker->no_inbox) ? NULL : *worker->outer_inbox;
@@ -106,7 +106,7 @@ static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
     cw_worker_enter(worker);
     note(&worker->sleeps, now_ns);
     looked(&worker->sleeps, found);
-    if (found && ((inbox != NULL && cw_rx_is_packet(cw_rx_look(inbox))) || cw_poller_check(worker->poller))) {
+    if (found && ((inbox != NULL && cw_rx_is_packet(cw_rx_poll(inbox))) || cw_poller_check(worker->poller))) {
         return UCS_ERR_BUSY; /* cw_poller_check consumed a signal */
     }
     return prepare(worker, NULL);
@@ -117,8 +117,8 @@ static ucs_status_t arm(struct ucp_worker *worker)
     const uint64_t now_ns = cw_clock_ns();
     ucs_status_t status;
 
-    if (worker->context->config->wakeup_spin_ns > 0 && look_pays(&worker->sleeps, now_ns)) {
-        return look_first(worker, now_ns);
+    if (worker->context->config->wakeup_spin_ns > 0 && poll_pays(&worker->sleeps, now_ns)) {
+        return poll_first(worker, now_ns);
     }
     status = prepare(worker, NULL);
     if (status == UCS_OK) {

@@ -175,7 +175,7 @@ void cw_counters_write(struct ucp_worker *worker)
         store(&page->transports[i].opened, &counts->transports[i].opened, 1);
     }
     __atomic_store_n(&page->sequence, sequence + 2, __ATOMIC_RELEASE);
-    cw_queues_look(worker);
+    cw_queues_poll(worker);
 }
 
 static struct cw_counters_transport *transport_of(struct ucp_worker *worker, const struct cw_conn *conn)

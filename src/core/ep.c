@@ -145,7 +145,7 @@ static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint
 }
 
 /* What the mode cannot detect without keepalive on idle connections. */
-static void tell_unwatched(const struct ucp_ep *ep)
+static void log_unwatched(const struct ucp_ep *ep)
 {
     if (ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER &&
         ep->worker->context->config->keepalive_interval_ns == CW_TIME_INF) {
@@ -272,7 +272,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
         }
     }
     ep->address = number & CW_PEER_OTHERS_MAX;
-    tell_unwatched(ep);
+    log_unwatched(ep);
     peer->next_number++;
     *ep_p = ep;
     return UCS_OK;

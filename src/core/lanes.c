@@ -15,7 +15,7 @@
 #include "os/clock.h"
 #include "os/random.h"
 
-#define LOOK_NS    UINT64_C(100000000)
+#define POLL_NS    UINT64_C(100000000)
 #define SILENT_NS  UINT64_C(300000000)
 #define MAX_PROBES 2u
 #define RETRY_NS   UINT64_C(10000000000)
@@ -302,7 +302,7 @@ static unsigned look(struct cw_alarm *alarm)
         probe(lanes, &lanes->further[i], now_ns);
     }
     choose_again(lanes->ep);
-    cw_poller_alarm_set(lanes->ep->worker->poller, &lanes->watch, now_ns + LOOK_NS);
+    cw_poller_alarm_set(lanes->ep->worker->poller, &lanes->watch, now_ns + POLL_NS);
     return 0;
 }
 
@@ -388,7 +388,7 @@ void cw_lanes_space(struct ucp_ep *ep)
     struct cw_lanes *lanes = ep->lanes;
 
     if (lanes->untold) {
-        cw_lanes_tell(lanes);
+        cw_lanes_announce(lanes);
         if (!lanes->untold) {
             cw_ep_reap_later(ep); /* a closed endpoint was waiting for that */
         }

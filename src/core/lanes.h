@@ -108,7 +108,7 @@ ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, 
  * worth them, or the missing ones. */
 void cw_lanes_expect(struct ucp_ep *ep, size_t length, size_t max);
 /* Redials lanes that could not be opened, or that ended, when their time has come. */
-void cw_lanes_look_for(struct cw_lanes *lanes);
+void cw_lanes_search(struct cw_lanes *lanes);
 /* Resends lost packets, as far as tx space allows. */
 void cw_lanes_resend(struct cw_lanes *lanes);
 /* The peer confirmed this many more bytes: updates the bandwidth of the lane. */
@@ -161,7 +161,7 @@ int cw_lanes_placing(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, 
 /* The packet is in its place. */
 void cw_lanes_placed(struct ucp_ep *ep, const struct cw_conn *conn, const void *header, size_t length);
 /* Sends the peer the number of bytes received on each lane. */
-void cw_lanes_tell(struct cw_lanes *lanes);
+void cw_lanes_announce(struct cw_lanes *lanes);
 /* Handles the number of bytes in TAKEN or ALIVE. 0: the number is invalid. */
 int cw_lanes_confirmed(struct cw_lanes *lanes, struct cw_further_lane *lane, uint64_t taken);
 /* Handles END. 0: its numbers are invalid. */

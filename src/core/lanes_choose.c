@@ -22,7 +22,7 @@
 #define LEAST_BYTES  (UINT64_C(256) << 10)
 #define SURE_NS      UINT64_C(5000000) /* ... or from LEAST_BYTES on, if they took this long */
 #define STUCK_NS     UINT64_C(1000000) /* a shorter time without confirmations does not change the bandwidth */
-#define LOOK_NS      UINT64_C(100000000)
+#define POLL_NS      UINT64_C(100000000)
 
 void cw_lanes_measure(struct cw_further_lane *lane, uint64_t bytes)
 {
@@ -125,7 +125,7 @@ static int has_open(const struct cw_lanes *lanes)
     return 0;
 }
 
-void cw_lanes_look_for(struct cw_lanes *lanes)
+void cw_lanes_search(struct cw_lanes *lanes)
 {
     struct ucp_ep *ep = lanes->ep;
 
@@ -154,7 +154,7 @@ void cw_lanes_expect(struct ucp_ep *ep, size_t length, size_t max)
 {
     want(ep, length, max);
     if (ep->lanes != NULL) {
-        cw_lanes_look_for(ep->lanes);
+        cw_lanes_search(ep->lanes);
     }
 }
 
@@ -170,7 +170,7 @@ struct cw_conn *cw_lanes_choose(struct ucp_ep *ep, size_t left, unsigned rails, 
     if (!cw_list_empty(&ep->lanes->lost)) {
         return NULL;
     }
-    cw_lanes_look_for(ep->lanes);
+    cw_lanes_search(ep->lanes);
     if (!has_open(ep->lanes)) {
         *piece_p = (max < CW_LANES_PIECE) ? max : CW_LANES_PIECE; /* the next piece may find another lane */
         return ep->conn;
@@ -246,7 +246,7 @@ ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, 
     }
     retained->number = lanes->next_number++;
     if (lanes->num_retained++ == 0 && !cw_alarm_is_set(&lanes->watch)) {
-        cw_poller_alarm_set(ep->worker->poller, &lanes->watch, cw_clock_ns() + LOOK_NS);
+        cw_poller_alarm_set(ep->worker->poller, &lanes->watch, cw_clock_ns() + POLL_NS);
     }
     cw_ep_add_flush(ep);
     return UCS_INPROGRESS;

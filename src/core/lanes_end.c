@@ -255,7 +255,7 @@ void cw_lanes_placed(struct ucp_ep *ep, const struct cw_conn *conn, const void *
     (void)tell(ep->lanes, lane, CW_WIRE_LANE_TAKEN);
 }
 
-void cw_lanes_tell(struct cw_lanes *lanes)
+void cw_lanes_announce(struct cw_lanes *lanes)
 {
     struct cw_further_lane *lane;
     unsigned i;

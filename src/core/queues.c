@@ -9,7 +9,7 @@
 #include "os/memory.h"
 #include "os/shm.h"
 
-#define LOOK_MOMENTS  8u                     /* between two system calls that check the lock */
+#define POLL_MOMENTS  8u                     /* between two system calls that check the lock */
 #define ANSWER_LASTS  UINT64_C(1000000000)   /* ns; a process that requests later gets an answer of its own */
 
 static void hide(struct ucp_worker *worker)
@@ -49,12 +49,12 @@ static void answer(struct ucp_worker *worker, uint64_t now_ns)
     __atomic_store_n(&worker->queues->magic, CW_QUEUES_MAGIC, __ATOMIC_RELEASE);
 }
 
-void cw_queues_look(struct ucp_worker *worker)
+void cw_queues_poll(struct ucp_worker *worker)
 {
     const uint64_t now_ns = cw_clock_ns();
 
     worker->moment = (uint32_t)(now_ns >> CW_MOMENT_SHIFT);
-    if (worker->moment - worker->queues_looked < LOOK_MOMENTS || worker->handlers->worker_queues == NULL) {
+    if (worker->moment - worker->queues_looked < POLL_MOMENTS || worker->handlers->worker_queues == NULL) {
         return;
     }
     worker->queues_looked = worker->moment;

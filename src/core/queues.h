@@ -53,7 +53,7 @@ struct cw_queues {
 /* Internal to the library. */
 struct ucp_worker;
 /* Reads the clock for worker->moment, and answers a process that requests it. The worker has a page of counters. */
-void cw_queues_look(struct ucp_worker *worker);
+void cw_queues_poll(struct ucp_worker *worker);
 void cw_queues_close(struct ucp_worker *worker);
 
 #endif

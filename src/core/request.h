@@ -31,7 +31,7 @@ enum cw_request_flags {
     CW_REQUEST_USER_MEMORY = 1 << 4,
     CW_REQUEST_IN_POOL = 1 << 5,
     CW_REQUEST_WAITING = 1 << 6, /* on its endpoint's pending or blocked list; core/ep.h */
-    CW_REQUEST_PLAIN = 1 << 7, /* a tag receive of contiguous memory that is not traced */
+    CW_REQUEST_FAST = 1 << 7, /* a tag receive of contiguous memory that is not traced */
     CW_REQUEST_SHARED = 1 << 8, /* with PLAIN: of a worker with a lock */
     CW_REQUEST_HANDED_OVER = 1 << 9, /* waits only for the next progress; core/ep.h */
     CW_REQUEST_TYPED = 1 << 11 /* a put or get: the bits behind encode the memory type of its buffer */
@@ -40,9 +40,9 @@ enum cw_request_flags {
 #define CW_REQUEST_TYPE_SHIFT 12
 
 /* The flags of a plain receive whose callback frees it. */
-#define CW_REQUEST_PLAIN_CALLED \
-    (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK | CW_REQUEST_COMPLETED | CW_REQUEST_IN_CALLBACK)
-#define CW_REQUEST_PLAIN_RELEASED (CW_REQUEST_PLAIN_CALLED | CW_REQUEST_RELEASED)
+#define CW_REQUEST_FAST_CALLED \
+    (CW_REQUEST_FAST | CW_REQUEST_CALLBACK | CW_REQUEST_COMPLETED | CW_REQUEST_IN_CALLBACK)
+#define CW_REQUEST_FAST_RELEASED (CW_REQUEST_FAST_CALLED | CW_REQUEST_RELEASED)
 
 enum cw_request_kind {
     CW_REQUEST_NONE,

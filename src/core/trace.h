@@ -16,7 +16,7 @@
 enum cw_trace_kind {
     CW_TRACE_BEGIN = 1,     /* an operation that has a request: id enum cw_counter of its messages */
     CW_TRACE_END,           /* the request is complete, or the call returned without one: status */
-    CW_TRACE_WAY,           /* the protocol of an operation: id enum cw_trace_way; only the last one of an operation
+    CW_TRACE_PATH,          /* the protocol of an operation: id enum cw_trace_path; only the last one of an operation
                                counts */
     CW_TRACE_OUT,           /* a packet was given to the transport: id of the packet; the status if the transport did
                                not accept it */
@@ -29,7 +29,7 @@ enum cw_trace_kind {
     CW_TRACE_KINDS
 };
 
-enum cw_trace_way {
+enum cw_trace_path {
     CW_TRACE_COPIED,        /* one packet, copied */
     CW_TRACE_WITHOUT_COPY,  /* one packet, zero-copy from the program's memory */
     CW_TRACE_PIECES,        /* several packets */
@@ -40,7 +40,7 @@ enum cw_trace_way {
                               below */
     CW_TRACE_PARTS = 10,   /* a put or get of many pieces */
     CW_TRACE_DEVICE = 11,   /* by the device of the lane */
-    CW_TRACE_WAYS
+    CW_TRACE_PATHS
 };
 
 struct cw_trace_event {

@@ -338,13 +338,13 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     find_inbox(worker);
     worker->fast_features = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
     worker->fast_features_locked = (worker->mt && worker->trace == NULL) ? worker->features : 0;
-    (void)cw_worker_look(worker);
+    (void)cw_worker_check_loaded(worker);
     cw_config_warn_unused(context->config);
     *worker_p = worker;
     return UCS_OK;
 }
 
-bool cw_worker_look(struct ucp_worker *worker)
+bool cw_worker_check_loaded(struct ucp_worker *worker)
 {
     const uint64_t loaded = cw_loaded_number();
 
@@ -416,7 +416,7 @@ static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
 }
 
 /* Detects whether another thread needs this processor; called in an idle round that reads the clock. */
-static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
+static CW_INLINE void search_others(struct ucp_worker *worker, uint64_t ticks)
 {
     const uint64_t busy = worker->round - worker->idle_rounds;
 
@@ -467,7 +467,7 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
         }
         now = cw_clock_ticks();
         worker->rounds_to_clock = (now - worker->last_ticks < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
-        look_for_others(worker, now);
+        search_others(worker, now);
         worker->last_ticks = now;
         /* whatever the counter did */
         return (worker->next_poll_ticks - now - 1 < LATEST_POLL) ? 0 : poll_and_pace(worker, now);
@@ -562,7 +562,7 @@ static CW_NOINLINE unsigned take_more(const struct ucp_worker *worker, struct cw
 }
 
 /* Called in some rounds while the inbox has packets: polls the other interfaces. */
-static CW_NOINLINE unsigned look_around(struct ucp_worker *worker, unsigned count)
+static CW_NOINLINE unsigned scan_around(struct ucp_worker *worker, unsigned count)
 {
     unsigned i;
 
@@ -575,7 +575,7 @@ static CW_NOINLINE unsigned look_around(struct ucp_worker *worker, unsigned coun
 static CW_INLINE unsigned taken(struct ucp_worker *worker, unsigned count)
 {
     if (cw_unlikely(worker->round % ROUNDS_PER_IFACES == 0)) {
-        count = look_around(worker, count);
+        count = scan_around(worker, count);
     }
     if (cw_unlikely(worker->todo)) {
         return end_round(worker, count);

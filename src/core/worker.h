@@ -138,7 +138,7 @@ struct ucp_worker {
     uint64_t fast_features_locked;      /* features eligible for the fast path once the lock is taken; 0: none */
     int mt;                             /* API calls take the lock */
     uint32_t looks;                     /* attributes that API calls assume for each call: 0, or the memory type's once
-                                           device memory may come (cw_worker_look) */
+                                           device memory may come (cw_worker_check_loaded) */
     _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* in its own cache line, because other threads read it */
 
     _Alignas(CW_CACHE_LINE) const struct cw_worker_handlers *handlers;
@@ -224,7 +224,7 @@ static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t featur
 
 /* If the process has loaded something since the last call, decides anew whether device memory may come. False: it may.
  * Any thread. */
-bool cw_worker_look(struct ucp_worker *worker);
+bool cw_worker_check_loaded(struct ucp_worker *worker);
 
 /* Counts a message of one kind and its bytes. Two additions to memory, because this is on the critical path. */
 static inline void cw_count_message(struct ucp_worker *worker, enum cw_counter messages, uint64_t length)

@@ -101,7 +101,7 @@ static void drop(struct cw_cache *cache, uint64_t begin, uint64_t end)
 
 /* Drops the registrations of memory that the program has unmapped since the last check. If a report has been lost, any
  * memory may be affected, so the cache drops all registrations. */
-static void look_at_reports(struct cw_cache *cache)
+static void read_reports(struct cw_cache *cache)
 {
     const uint64_t count = cw_unmapped_count();
     uintptr_t begin, end;
@@ -258,7 +258,7 @@ struct cw_cached *cw_cache_get(struct cw_cache *cache, const void *memory, size_
         return NULL;
     }
     cw_lock_enter(&cache->lock);
-    look_at_reports(cache);
+    read_reports(cache);
     if (cw_cache_is_active(cache)) {
         cached = get(cache, &wanted, rights);
     }
@@ -299,7 +299,7 @@ int cw_cache_shrink(struct cw_cache *cache)
 }
 
 /* Logs the first refusal of a context's device: the program works, but its messages are copied. */
-static void tell_refused(struct cw_domain *domain, size_t length, ucs_status_t status)
+static void log_refused(struct cw_domain *domain, size_t length, ucs_status_t status)
 {
     const size_t limit = domain->attr.pins ? cw_memory_lock_limit() : SIZE_MAX;
     const char *why = atomic_load_explicit(&domain->why, memory_order_relaxed);
@@ -336,7 +336,7 @@ ucs_status_t cw_cache_reg_apart(struct cw_cache *cache, struct cw_domain *domain
         status = domain->kind->reg(domain, (void *)(uintptr_t)memory, length, rights, memh_p);
     } while (status == UCS_ERR_NO_MEMORY && cw_cache_shrink(cache));
     if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_INVALID_ADDR) {
-        tell_refused(domain, length, status);
+        log_refused(domain, length, status);
     }
     return status;
 }

@@ -6,7 +6,7 @@
 
 #include "wire/packet.h"
 
-void cw_credit_tell(struct ucp_ep *ep)
+void cw_credit_send(struct ucp_ep *ep)
 {
     const struct cw_wire_credit packet = {.consumed = htole64(cw_op_ep(ep)->credit.told + cw_op_ep(ep)->credit.untold)};
 

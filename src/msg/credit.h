@@ -35,7 +35,7 @@ static inline int cw_credit_arrived(struct ucp_ep *ep, uint64_t length)
     return 1;
 }
 
-void cw_credit_tell(struct ucp_ep *ep);
+void cw_credit_send(struct ucp_ep *ep);
 
 /* Receiver: counts a message that came and is released at once. Such a message takes no room, so no peer exceeds its
  * window by it. Returns 0, and counts nothing, if the peer must be told. */
@@ -55,7 +55,7 @@ static inline void cw_credit_passed(struct ucp_ep *ep, uint64_t length)
 {
     if (cw_unlikely(!cw_credit_passes(ep, length))) {
         cw_op_ep(ep)->credit.untold += length + CW_CREDIT_MESSAGE;
-        cw_credit_tell(ep);
+        cw_credit_send(ep);
     }
 }
 

@@ -100,7 +100,7 @@ static int is_vague(uint64_t id)
 }
 
 /* Without this line the consequence looks like a fault of the network, or is merely slow. */
-static const char *told_once(const char *why)
+static const char *logged_once(const char *why)
 {
     static _Atomic int told[2];
 
@@ -113,17 +113,17 @@ static const char *told_once(const char *why)
 const char *cw_host_why_apart(uint64_t ours, uint64_t theirs)
 {
     if (cw_host_boot_id() == cw_host_boot_by_name() || is_vague(ours)) {
-        return told_once(without_here);
+        return logged_once(without_here);
     }
-    return is_vague(theirs) ? told_once(without_there) : NULL;
+    return is_vague(theirs) ? logged_once(without_there) : NULL;
 }
 
 const char *cw_host_why_other_boot(uint64_t theirs, uint64_t by_name)
 {
     if (cw_host_boot_id() == cw_host_boot_by_name()) {
-        return told_once(without_here);
+        return logged_once(without_here);
     }
-    return (theirs == by_name) ? told_once(without_there) : NULL;
+    return (theirs == by_name) ? logged_once(without_there) : NULL;
 }
 
 uint64_t cw_host_pidns_id(void)

@@ -54,7 +54,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
     return 0;
 }
 
-static int look_at_number(struct dl_phdr_info *info, size_t size, void *argument)
+static int check_number(struct dl_phdr_info *info, size_t size, void *argument)
 {
     (void)size;
     *(unsigned long long *)argument = info->dlpi_adds;
@@ -65,7 +65,7 @@ unsigned long long cw_loaded_number(void)
 {
     unsigned long long number = 0;
 
-    (void)dl_iterate_phdr(look_at_number, &number);
+    (void)dl_iterate_phdr(check_number, &number);
     return number + 1;
 }
 

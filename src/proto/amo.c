@@ -30,7 +30,7 @@ static ucs_status_t mapped_start(struct cw_request *request)
     }
     if (status == UCS_OK) {
         cw_amo_carry_out(amo, word);
-        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, amo->packet.size);
+        cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_MAPPED, 0, amo->packet.size);
     }
     return status;
 }
@@ -143,7 +143,7 @@ static ucs_status_t access_start(struct cw_request *request)
     }
     request->send = access_go_on;
     rma->async_puts++;
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, amo->packet.size);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, amo->packet.size);
     return access_go_on(request);
 }
 
@@ -195,7 +195,7 @@ static ucs_status_t packet_start(struct cw_request *request)
     }
     status = (amo->reply == NULL) ? cw_amo_send_posted(request->ep, amo) : send_fetching(request);
     if (status == UCS_OK || status == UCS_INPROGRESS) {
-        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_COPIED, 0, amo->packet.size);
+        cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_COPIED, 0, amo->packet.size);
     }
     return status;
 }

@@ -263,7 +263,7 @@ static ucs_status_t send_pieces(struct cw_request *request)
         }
         send->phase = CW_SEND_PIECES;
         request->send = cw_proto_eager_pieces.start;
-        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_PIECES, 0, send->cursor.length);
+        cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_PIECES, 0, send->cursor.length);
         cw_op_ep(request->ep)->next_message_id++;
         if (send->kind->credited) {
             cw_credit_sent(request->ep, send->cursor.length);

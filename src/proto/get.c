@@ -32,7 +32,7 @@ static ucs_status_t mapped_start(struct cw_request *request)
         status = cw_rma_admit(cw_op_ep(request->ep)->rma, get->address, get->cursor.length, 0);
     }
     if (status == UCS_OK) {
-        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, get->cursor.length);
+        cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_MAPPED, 0, get->cursor.length);
         status = cw_dt_unpack(&get->cursor, from, get->cursor.length);
     }
     return status;
@@ -135,7 +135,7 @@ static ucs_status_t access_start(struct cw_request *request)
     request->send = access_go_on;
     get->late = 1;
     cw_rma_late_add(rma, get->address, get->cursor.length);
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, get->cursor.length);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, get->cursor.length);
     return cw_rma_stripes_started(request, access_go_on(request));
 }
 
@@ -198,7 +198,7 @@ static ucs_status_t asked_start(struct cw_request *request)
     get->late = 1;
     rma->replies++;
     cw_rma_late_add(rma, get->address, get->cursor.length);
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_ASKED, 0, get->cursor.length);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_ASKED, 0, get->cursor.length);
     return CW_RMA_OWNED;
 }
 

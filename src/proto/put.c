@@ -36,7 +36,7 @@ static ucs_status_t mapped_start(struct cw_request *request)
     status = cw_rma_admit(cw_op_ep(request->ep)->rma, send->put.address, length, 1);
     if (status == UCS_OK) {
         (void)cw_dt_pack(&send->cursor, to, length);
-        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, length);
+        cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_MAPPED, 0, length);
     }
     return status;
 }
@@ -102,7 +102,7 @@ static ucs_status_t access_go_on(struct cw_request *request)
     return cw_stripes_begun(access, status, access_repeat);
 }
 
-static int is_plain(const struct cw_send *send, const struct cw_conn *lane)
+static int is_fast(const struct cw_send *send, const struct cw_conn *lane)
 {
     const struct cw_access_limits *limits = &lane->iface->limits.access;
 
@@ -132,7 +132,7 @@ static ucs_status_t access_start(struct cw_request *request)
         return UCS_ERR_IO_ERROR; /* the device could do this when queried */
     }
     send->access->key = to.key;
-    if (is_plain(send, request->ep->conn)) {
+    if (is_fast(send, request->ep->conn)) {
         part = (struct cw_mem_part){send->cursor.contig, send->cursor.length, cw_dt_memory_type(&send->cursor)};
         cw_access_use(send->access, &part, 0);
         if (flags == 0) { /* other lanes are not ordered behind the fetches of the message lane */
@@ -143,7 +143,7 @@ static ucs_status_t access_start(struct cw_request *request)
     send->kind = &cw_put_access_kind;
     request->send = access_go_on;
     rma->async_puts++;
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, send->cursor.length);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, send->cursor.length);
     return cw_rma_stripes_started(request, access_go_on(request));
 }
 
@@ -230,12 +230,12 @@ const struct cw_protocol cw_proto_put_rndv = {.query = rndv_query, .start = rndv
  * A put in one packet, which the target's CPU carries out: inline within the call, by a copy, or zero copy.
  */
 /* The transport has accepted the packet. */
-static ucs_status_t left(struct cw_request *request, enum cw_trace_way way)
+static ucs_status_t left(struct cw_request *request, enum cw_trace_path way)
 {
     struct cw_send *send = cw_request_state(request);
 
     cw_ep_spend(request->ep, send->cursor.length);
-    cw_trace_note(request, CW_TRACE_WAY, way, 0, send->cursor.length);
+    cw_trace_note(request, CW_TRACE_PATH, way, 0, send->cursor.length);
     cw_op_ep(request->ep)->rma->sent_mark++;
     send->phase = CW_SEND_SENT;
     return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
@@ -372,7 +372,7 @@ static ucs_status_t pieces_go_on(struct cw_request *request)
         if (begin == 0) {
             send->phase = CW_SEND_PIECES;
             request->send = pieces_go_on;
-            cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_PIECES, 0, send->cursor.length);
+            cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_PIECES, 0, send->cursor.length);
         }
         if (send->cursor.offset >= turn_end && send->cursor.offset < send->cursor.length) {
             return CW_LATER;

@@ -147,7 +147,7 @@ static ucs_status_t read_start(struct cw_request *request)
         return status;
     }
     cw_offer_share(receive->access, &part, CW_RIGHT_LOCAL_WRITE, receive->keys, receive->num_keys);
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->length);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, receive->length);
     request->send = read_on;
     return read_on(request);
 }
@@ -186,7 +186,7 @@ static ucs_status_t write_start(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->length);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, receive->length);
     receive->is_written = 1;
     return cw_rndv_recv_device_offer(request);
 }

@@ -15,7 +15,7 @@ int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key)
 }
 
 ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
-                         enum cw_cma_way way)
+                         enum cw_cma_direction way)
 {
     const struct cw_validity validity = {.address = key->validity, .value = key->token};
     struct iovec iov[CW_PLACE_MAX_IOV];
@@ -38,7 +38,7 @@ ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t a
 }
 
 ucs_status_t cw_cma_copy_bytes(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, void *bytes,
-                               size_t length, enum cw_cma_way way)
+                               size_t length, enum cw_cma_direction way)
 {
     struct cw_dt_cursor cursor;
 
@@ -47,7 +47,7 @@ ucs_status_t cw_cma_copy_bytes(struct ucp_ep *ep, const struct cw_key *key, uint
 }
 
 ucs_status_t cw_cma_start(struct cw_request *request, const struct cw_key *key, uint64_t address,
-                          struct cw_dt_cursor *cursor, enum cw_cma_way way)
+                          struct cw_dt_cursor *cursor, enum cw_cma_direction way)
 {
     ucs_status_t status;
 
@@ -57,7 +57,7 @@ ucs_status_t cw_cma_start(struct cw_request *request, const struct cw_key *key, 
     }
     status = cw_cma_copy(request->ep, key, address, cursor, way);
     if (status == UCS_OK) {
-        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, cursor->length);
+        cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_SYSTEM, 0, cursor->length);
     }
     return status;
 }

@@ -8,7 +8,7 @@
 
 #include "rma/rma.h"
 
-enum cw_cma_way { CW_CMA_PUT, CW_CMA_GET };
+enum cw_cma_direction { CW_CMA_PUT, CW_CMA_GET };
 
 /* Returns whether this endpoint can copy to and from the memory of the key: it is open, and the kernel permits it. */
 int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key);
@@ -16,14 +16,14 @@ int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key);
 /* Copies all of the cursor's memory (contig or iov) to or from `address`. Returns UCS_OK, or UCS_ERR_UNSUPPORTED if the
  * kernel cannot copy, for any reason; then the cursor is rewound, and some bytes may have been copied. */
 ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
-                         enum cw_cma_way way);
+                         enum cw_cma_direction way);
 
 /* As cw_cma_copy, for `length` bytes of host memory in one piece. */
 ucs_status_t cw_cma_copy_bytes(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, void *bytes,
-                               size_t length, enum cw_cma_way way);
+                               size_t length, enum cw_cma_direction way);
 
 /* The first attempt of a request that cw_cma_copy carries out. Also returns the status of cw_rma_admit. */
 ucs_status_t cw_cma_start(struct cw_request *request, const struct cw_key *key, uint64_t address,
-                          struct cw_dt_cursor *cursor, enum cw_cma_way way);
+                          struct cw_dt_cursor *cursor, enum cw_cma_direction way);
 
 #endif

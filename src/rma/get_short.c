@@ -87,6 +87,6 @@ ucs_status_ptr_t cw_get_short(struct ucp_ep *ep, void *buffer, size_t length, ui
     cw_op_ep(ep)->rma->num_fetching++;
     cw_rma_late_add(cw_op_ep(ep)->rma, address, length);
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_GET_RECEIVED, 0, length);
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, length);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, length);
     return cw_request_handle(request);
 }

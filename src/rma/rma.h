@@ -157,7 +157,7 @@ static inline void cw_rma_note_type(struct cw_request *request, const struct cw_
 static inline void cw_rma_note_mapped(const struct cw_request *request, enum cw_counter counter, uint64_t length)
 {
     cw_trace_note(request, CW_TRACE_BEGIN, counter, 0, length);
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, length);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_MAPPED, 0, length);
 }
 
 /* Whether the operation at the head of the queue may access memory now. UCS_OK, or the result of the attempt. */

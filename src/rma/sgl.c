@@ -146,7 +146,7 @@ static ucs_status_ptr_t post_all(struct ucp_ep *ep, const struct cw_sgl *sgl, co
     pieces = cw_request_state(post.whole);
     *pieces = (struct pieces){.left = 1, .status = UCS_OK};
     cw_trace_note(post.whole, CW_TRACE_BEGIN, is_get ? CW_COUNT_GET_RECEIVED : CW_COUNT_PUT_SENT, 0, 0);
-    cw_trace_note(post.whole, CW_TRACE_WAY, CW_TRACE_PARTS, 0, 0);
+    cw_trace_note(post.whole, CW_TRACE_PATH, CW_TRACE_PARTS, 0, 0);
     if (ep->state == CW_EP_OPEN && cw_lane_batches(ep->conn)) {
         conn = ep->conn;
         cw_lane_batch(conn, CW_BATCH_LONG);

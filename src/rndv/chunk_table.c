@@ -53,7 +53,7 @@ int cw_chunk_is_here(struct ucp_ep *ep)
     return table != NULL && table->is_here;
 }
 
-int cw_chunk_has_way(struct ucp_ep *ep)
+int cw_chunk_has_path(struct ucp_ep *ep)
 {
     const struct cw_chunk_table *table = table_of(ep);
 

@@ -33,13 +33,13 @@ struct cw_chunk {
 /* Whether the endpoint's peer is in this process. */
 int cw_chunk_is_here(struct ucp_ep *ep);
 /* Whether chunks may be exchanged with the peer, in either direction. */
-int cw_chunk_has_way(struct ucp_ep *ep);
+int cw_chunk_has_path(struct ucp_ep *ep);
 /* The endpoint has lost its connection. */
 void cw_chunk_ep_lost(struct ucp_ep *ep);
 
 /* Interval between polls of copies to or from chunks. Longer for a worker that may sleep, to limit wakeups; polling is
  * cheap otherwise. */
-static inline uint64_t cw_chunk_look_ns(const struct ucp_worker *worker)
+static inline uint64_t cw_chunk_poll_ns(const struct ucp_worker *worker)
 {
     return cw_worker_has(worker, UCP_FEATURE_WAKEUP) ? 20000 : 4000;
 }

@@ -26,7 +26,7 @@ int cw_chunks_are_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor,
         return 0;
     }
     md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
-    return md != NULL && md->share != NULL && cw_chunk_has_way(ep);
+    return md != NULL && md->share != NULL && cw_chunk_has_path(ep);
 }
 
 /* ---- the receiver ---- */
@@ -112,7 +112,7 @@ static unsigned fire(struct cw_alarm *alarm)
         return 1;
     }
     if (chunks->count > 0) {
-        look_at(chunks, cw_clock_ns() + cw_chunk_look_ns(chunks->ep->worker));
+        look_at(chunks, cw_clock_ns() + cw_chunk_poll_ns(chunks->ep->worker));
     }
     return done;
 }
@@ -157,7 +157,7 @@ static void begin_copy(struct cw_chunks *chunks, struct cw_chunk *chunk, const s
     if (status != UCS_OK && status != UCS_INPROGRESS) {
         give_up(chunks, status);
     } else if (chunks->count == 1) {
-        look_at(chunks, cw_clock_ns() + cw_chunk_look_ns(chunks->ep->worker));
+        look_at(chunks, cw_clock_ns() + cw_chunk_poll_ns(chunks->ep->worker));
     }
 }
 
@@ -308,7 +308,7 @@ ucs_status_t cw_chunks_or_data(struct cw_request *request)
     }
     send->phase = CW_SEND_CHUNKS;
     request->send = begin;
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, send->cursor.length);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, send->cursor.length);
     return begin(request);
 }
 

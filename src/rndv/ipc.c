@@ -19,7 +19,7 @@
 #include "os/unix_socket.h"
 #include "rndv/chunks.h"
 
-#define LOOK_NS UINT64_C(20000) /* poll interval of the copy */
+#define POLL_NS UINT64_C(20000) /* poll interval of the copy */
 
 struct cw_ipc {
     struct cw_alarm alarm;
@@ -127,9 +127,9 @@ ucs_status_t cw_ipc_decode(struct ucp_ep *ep, const struct cw_wire_rndv_name *pa
     return UCS_OK;
 }
 
-static void look_later(struct cw_ipc *ipc)
+static void poll_later(struct cw_ipc *ipc)
 {
-    cw_poller_alarm_set(ipc->worker->poller, &ipc->alarm, cw_clock_ns() + LOOK_NS);
+    cw_poller_alarm_set(ipc->worker->poller, &ipc->alarm, cw_clock_ns() + POLL_NS);
 }
 
 static unsigned fire(struct cw_alarm *alarm)
@@ -139,7 +139,7 @@ static unsigned fire(struct cw_alarm *alarm)
     if (ipc->is_busy) {
         ipc->status = ipc->md->poll(ipc->md, &ipc->copy);
         if (ipc->status == UCS_INPROGRESS) {
-            look_later(ipc);
+            poll_later(ipc);
             return 0;
         }
         ipc->is_busy = 0;
@@ -171,7 +171,7 @@ struct cw_ipc *cw_ipc_begin(struct ucp_ep *ep, struct cw_md_name *name, const st
     cw_op_ep(ep)->ipc_process = peer;
     ipc->status = md->start(md, cursor->contig, ipc->window.ptr, length, &ipc->copy);
     ipc->is_busy = ipc->status == UCS_INPROGRESS;
-    look_later(ipc);
+    poll_later(ipc);
     return ipc;
 }
 
@@ -265,6 +265,6 @@ ucs_status_t cw_ipc_send_name(struct cw_request *request)
         return status;
     }
     send->phase = CW_SEND_ANNOUNCED;
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, send->cursor.length);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, send->cursor.length);
     return UCS_INPROGRESS;
 }

@@ -664,7 +664,7 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
     if (receive->ipc == NULL) {
         come_otherwise(receive);
     } else {
-        cw_trace_note(receive->request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->offer.length);
+        cw_trace_note(receive->request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, receive->offer.length);
     }
     return UCS_OK;
 }
@@ -703,7 +703,7 @@ ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t l
             come_in_pieces(receive);
             return UCS_OK;
         }
-        cw_trace_note(receive->request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, receive->offer.length);
+        cw_trace_note(receive->request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, receive->offer.length);
     }
     return cw_chunks_take(receive->chunks, &chunk);
 }

@@ -83,7 +83,7 @@ ucs_status_t cw_send_announce(struct cw_request *request)
     }
     send->phase = CW_SEND_ANNOUNCED;
     cw_count(request->worker, CW_COUNT_RNDV_SENT, 1);
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_ANNOUNCED, 0, send->cursor.length);
+    cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_ANNOUNCED, 0, send->cursor.length);
     return UCS_INPROGRESS;
 }
 
@@ -191,7 +191,7 @@ void cw_send_go_on(void *arg)
 
 /* UCS_OK: staging has bytes to send. If the device fails, the endpoint fails, because the peer waits for these bytes.
  * */
-static ucs_status_t look_at_staging(struct cw_request *request)
+static ucs_status_t check_staging(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
     ucs_status_t status;
@@ -224,7 +224,7 @@ ucs_status_t cw_send_data(struct cw_request *request)
     }
     while (send->cursor.offset < send->cursor.length) {
         begin = send->cursor.offset;
-        status = cw_unlikely(send->cursor.class_id == CW_DT_STAGED) ? look_at_staging(request) : UCS_OK;
+        status = cw_unlikely(send->cursor.class_id == CW_DT_STAGED) ? check_staging(request) : UCS_OK;
         if (status == UCS_OK) {
             status = send_piece(request);
         }

@@ -22,7 +22,7 @@
 #define LEAST_CHUNK ((size_t)32 << 10) /* drivers copy shorter ones to a device slowly (mem/cuda/cuda_short.c) */
 #define MOST_CHUNK  ((size_t)4 << 20)
 #define LEAST_OPEN  ((size_t)128 << 10) /* a chunk of open staging */
-#define LOOK_NS     UINT64_C(20000)     /* poll interval of the copies */
+#define POLL_NS     UINT64_C(20000)     /* poll interval of the copies */
 
 _Static_assert(OUT_CHUNKS <= CW_WIRE_CHUNKS_OUT, "the peer takes that");
 
@@ -195,16 +195,16 @@ int cw_staging_open(struct cw_dt_cursor *cursor, struct ucp_ep *ep, size_t lengt
     return begin(cursor, ep->worker, ep, chunk_size(wish, LEAST_OPEN, CW_WIRE_CHUNK_MOST, length), length);
 }
 
-static uint64_t look_ns(const struct cw_staging *staging)
+static uint64_t poll_ns(const struct cw_staging *staging)
 {
-    return (staging->ep == NULL) ? LOOK_NS : cw_chunk_look_ns(staging->worker);
+    return (staging->ep == NULL) ? POLL_NS : cw_chunk_poll_ns(staging->worker);
 }
 
 void cw_staging_await(struct cw_staging *staging, void (*wake)(void *arg), void *arg)
 {
     staging->wake = wake;
     staging->arg = arg;
-    cw_poller_alarm_set(staging->worker->poller, &staging->alarm, cw_clock_ns() + look_ns(staging));
+    cw_poller_alarm_set(staging->worker->poller, &staging->alarm, cw_clock_ns() + poll_ns(staging));
 }
 
 /* ---- copies ---- */
@@ -299,7 +299,7 @@ static int has_nothing(const struct cw_staging *staging)
 }
 
 /* All copies run on one stream, so they end in order. */
-static void look_in_order(struct cw_staging *staging)
+static void scan_in_order(struct cw_staging *staging)
 {
     struct slot *slot;
     ucs_status_t status;
@@ -326,7 +326,7 @@ size_t cw_staging_ready(struct cw_staging *staging, ucs_status_t *status_p)
         }
         start(staging, slot, FULL, slot->memory, staging->device + staging->begun++ * staging->chunk);
     }
-    look_in_order(staging);
+    scan_in_order(staging);
     if (staging->ep != NULL && staging->begun > 0 && staging->begun < num_chunks(staging) && has_nothing(staging)) {
         failed(staging, UCS_ERR_NO_MEMORY);
     }

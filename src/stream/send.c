@@ -66,16 +66,16 @@ static ucs_status_t send_zcopy(struct cw_request *request)
 }
 
 /* Records the protocol in the trace, once the first piece was sent. */
-static CW_COLD void note_way(const struct cw_request *request, int zcopy)
+static CW_COLD void note_path(const struct cw_request *request, int zcopy)
 {
     const struct send_state *state = (const void *)(request + 1);
     const size_t length = state->cursor.length;
-    enum cw_trace_way way = CW_TRACE_PIECES;
+    enum cw_trace_path way = CW_TRACE_PIECES;
 
     if (state->piece == length) {
         way = zcopy ? CW_TRACE_WITHOUT_COPY : CW_TRACE_COPIED;
     }
-    cw_trace_note(request, CW_TRACE_WAY, way, 0, length);
+    cw_trace_note(request, CW_TRACE_PATH, way, 0, length);
 }
 
 static ucs_status_t send_piece(struct cw_request *request)
@@ -102,7 +102,7 @@ static ucs_status_t send_piece(struct cw_request *request)
     if (status == UCS_OK) {
         stream->sent += state->piece;
         if (cw_unlikely(request->worker->trace != NULL) && left == state->cursor.length) {
-            note_way(request, zcopy);
+            note_path(request, zcopy);
         }
     }
     return status;

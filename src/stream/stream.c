@@ -25,7 +25,7 @@ struct cw_stream *cw_stream_get(struct ucp_ep *ep)
     return stream;
 }
 
-CW_COLD void cw_stream_tell(struct cw_stream *stream)
+CW_COLD void cw_stream_send_credit(struct cw_stream *stream)
 {
     const struct cw_wire_stream_credit packet = {.consumed = htole64(stream->consumed)};
 

@@ -80,14 +80,14 @@ struct cw_stream {
 /* stream.c. Returns the endpoint's stream, created if needed; NULL: no memory. */
 struct cw_stream *cw_stream_get(struct ucp_ep *ep);
 /* Sends the peer credit for all consumed bytes. */
-void cw_stream_tell(struct cw_stream *stream);
+void cw_stream_send_credit(struct cw_stream *stream);
 
 /* Counts bytes that the program has, or that it will never read; sends the peer credit after each step. */
 static inline void cw_stream_consume(struct cw_stream *stream, size_t length)
 {
     stream->consumed += length;
     if (cw_unlikely(stream->consumed - stream->told >= CW_STREAM_CREDIT_STEP)) {
-        cw_stream_tell(stream);
+        cw_stream_send_credit(stream);
     }
 }
 

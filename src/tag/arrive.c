@@ -20,7 +20,7 @@
 
 #define MAX_UNMATCHED_WARNINGS 16
 
-#define PLAIN (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK)
+#define PLAIN (CW_REQUEST_FAST | CW_REQUEST_CALLBACK)
 
 _Static_assert(CW_REQUEST_SHARED == 1 << 8, "the lower byte of the flags tells all that a plain receive must not be");
 
@@ -329,16 +329,16 @@ static CW_NOINLINE void on_other_short(struct ucp_ep *ep, uint8_t id, const void
 }
 
 /* As cw_request_complete(request, UCS_OK), for a request with the flags PLAIN, CALLBACK and optionally SHARED. */
-static CW_INLINE void finish_plain(struct cw_request *request)
+static CW_INLINE void finish_fast(struct cw_request *request)
 {
-    assert((request->flags | CW_REQUEST_SHARED) == (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK | CW_REQUEST_SHARED));
+    assert((request->flags | CW_REQUEST_SHARED) == (CW_REQUEST_FAST | CW_REQUEST_CALLBACK | CW_REQUEST_SHARED));
     assert(request->release == NULL && request->ep == NULL);
-    request->flags |= CW_REQUEST_PLAIN_CALLED;
+    request->flags |= CW_REQUEST_FAST_CALLED;
     cw_request_set_status(request, UCS_OK);
     request->cb.tag_recv(cw_request_handle(request), UCS_OK, &request->info, request->user_data);
-    if (cw_likely((request->flags & ~CW_REQUEST_SHARED) == CW_REQUEST_PLAIN_RELEASED)) { /* the usual case */
+    if (cw_likely((request->flags & ~CW_REQUEST_SHARED) == CW_REQUEST_FAST_RELEASED)) { /* the usual case */
         cw_request_pool_put(&request->worker->requests, request,
-                            CW_REQUEST_PLAIN_RELEASED & ~(unsigned)CW_REQUEST_IN_CALLBACK);
+                            CW_REQUEST_FAST_RELEASED & ~(unsigned)CW_REQUEST_IN_CALLBACK);
     } else {
         cw_request_called(request);
     }
@@ -365,7 +365,7 @@ static CW_NOINLINE void on_longer(struct ucp_ep *ep, uint8_t id, const void *dat
                 cw_tag_matcher_take_first(&ep->worker->tag->matcher);
                 cw_count_message(ep->worker, CW_COUNT_TAG_RECEIVED, payload);
                 cw_bytes_copy_any(state->cursor.contig, (const char *)data + sizeof(header), payload);
-                finish_plain(request);
+                finish_fast(request);
                 return;
             }
         }
@@ -399,7 +399,7 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
                 cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);
                 cw_bytes_copy_few(state->cursor.contig, (const char *)data + sizeof(header), payload);
                 CW_FORGET(request); /* reloads the flags instead of keeping them in a register */
-                finish_plain(request);
+                finish_fast(request);
                 return;
             }
         }
@@ -416,7 +416,7 @@ static CW_NOINLINE bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_ta
     struct cw_request *request = cw_tag_request_of(recv);
     struct cw_tag_recv_state *state = cw_request_state(request);
 
-    if (!(request->flags & CW_REQUEST_PLAIN) || length > state->cursor.length) {
+    if (!(request->flags & CW_REQUEST_FAST) || length > state->cursor.length) {
         return false;
     }
     CW_PROBE(packet, ep, CW_PACKET_TAG_EAGER, sizeof(tag) + length);
@@ -458,7 +458,7 @@ unsigned cw_tag_finish_taken(void *owner)
         request = cw_container_of(link, struct cw_request, link);
         count++;
         if ((uint8_t)request->flags == PLAIN) {
-            finish_plain(request);
+            finish_fast(request);
         } else {
             cw_request_complete(request, UCS_OK);
         }

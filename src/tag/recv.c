@@ -35,7 +35,7 @@ static CW_NOINLINE ucs_status_t start_other(struct cw_request *request, ucp_data
 
 static inline uint16_t plain_flags(const struct ucp_worker *worker)
 {
-    return cw_likely(!worker->mt) ? CW_REQUEST_PLAIN : CW_REQUEST_PLAIN | CW_REQUEST_SHARED;
+    return cw_likely(!worker->mt) ? CW_REQUEST_FAST : CW_REQUEST_FAST | CW_REQUEST_SHARED;
 }
 
 /* Allocates the request of a receive. NULL: the reason is in *status_p. */
@@ -188,8 +188,8 @@ static CW_INLINE ucs_status_ptr_t take_here(struct ucp_worker *worker, void *buf
 
 /* Fast path: posts a receive into contiguous host memory. It sets only those members of the request that are read
  * before they are written again. */
-static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
-                                             ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
+static CW_INLINE ucs_status_ptr_t post_fast(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                            ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
 {
     struct cw_request *request = cw_request_pool_take(worker);
     struct cw_tag_recv_state *state = cw_request_state(request);
@@ -204,15 +204,15 @@ static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *bu
 
 /* Posts such a receive if messages are queued, if receives are outside the array, or if the array or the request pool
  * has no space. A complete message needs no request. */
-static CW_NOINLINE ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, void *buffer, size_t length,
-                                                      ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t recv_fast_beside(struct ucp_worker *worker, void *buffer, size_t length,
+                                                     ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
 {
     struct cw_tag_matcher *matcher = &worker->tag->matcher;
     struct cw_tag_message *message;
     struct ucp_recv_desc *desc;
 
     if (cw_tag_matcher_becomes_idle(matcher) && !cw_request_pool_is_empty(&worker->requests)) {
-        return post_plain(worker, buffer, length, tag, mask, param, plain_flags(worker));
+        return post_fast(worker, buffer, length, tag, mask, param, plain_flags(worker));
     }
     message = cw_tag_matcher_probe(matcher, tag, mask, false);
     desc = (message == NULL) ? NULL : cw_container_of(message, struct ucp_recv_desc, match);
@@ -224,26 +224,26 @@ static CW_NOINLINE ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker,
     return take_here(worker, buffer, desc, param);
 }
 
-static CW_INLINE ucs_status_ptr_t recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
-                                             ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
+static CW_INLINE ucs_status_ptr_t recv_fast(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                            ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
 {
     if (cw_unlikely(cw_request_pool_is_empty(&worker->requests) ||
                     !cw_tag_matcher_is_idle(&worker->tag->matcher))) {
-        return recv_plain_beside(worker, buffer, length, tag, mask, param);
+        return recv_fast_beside(worker, buffer, length, tag, mask, param);
     }
-    return post_plain(worker, buffer, length, tag, mask, param, flags);
+    return post_fast(worker, buffer, length, tag, mask, param, flags);
 }
 
-ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
-                                   ucp_tag_t mask, const ucp_request_param_t *param)
+ucs_status_ptr_t cw_tag_recv_fast(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                  ucp_tag_t mask, const ucp_request_param_t *param)
 {
-    return recv_plain(worker, buffer, length, tag, mask, param, CW_REQUEST_PLAIN);
+    return recv_fast(worker, buffer, length, tag, mask, param, CW_REQUEST_FAST);
 }
 
-ucs_status_ptr_t cw_tag_recv_plain_shared(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
-                                          ucp_tag_t mask, const ucp_request_param_t *param)
+ucs_status_ptr_t cw_tag_recv_fast_locked(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                         ucp_tag_t mask, const ucp_request_param_t *param)
 {
-    return recv_plain(worker, buffer, length, tag, mask, param, CW_REQUEST_PLAIN | CW_REQUEST_SHARED);
+    return recv_fast(worker, buffer, length, tag, mask, param, CW_REQUEST_FAST | CW_REQUEST_SHARED);
 }
 
 ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count,

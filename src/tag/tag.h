@@ -63,11 +63,11 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t mask,
                              const ucp_request_param_t *param);
 /* Fast path of cw_tag_recv: `length` bytes of contiguous host memory, with a request of the pool, no trace.
- * cw_tag_recv_plain_shared: of a worker with a lock. */
-ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
-                                   ucp_tag_t mask, const ucp_request_param_t *param);
-ucs_status_ptr_t cw_tag_recv_plain_shared(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
-                                          ucp_tag_t mask, const ucp_request_param_t *param);
+ * cw_tag_recv_fast_locked: of a worker with a lock. */
+ucs_status_ptr_t cw_tag_recv_fast(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                  ucp_tag_t mask, const ucp_request_param_t *param);
+ucs_status_ptr_t cw_tag_recv_fast_locked(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                         ucp_tag_t mask, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count,
                                      struct ucp_recv_desc *message, const ucp_request_param_t *param);
 struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp_tag_t mask, int remove,
@@ -131,7 +131,7 @@ static inline struct cw_request *cw_tag_request_full(struct cw_tag_recv *match)
     struct cw_tag_recv_state *state = cw_container_of(match, struct cw_tag_recv_state, match);
     struct cw_request *request = cw_tag_request_of(match);
 
-    if (request->flags & CW_REQUEST_PLAIN) {
+    if (request->flags & CW_REQUEST_FAST) {
         state->status = UCS_OK;
         cw_dt_start_contig(&state->cursor, state->cursor.contig, state->cursor.length);
     }

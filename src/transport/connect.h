@@ -22,8 +22,8 @@ struct cw_transport_connect {
     unsigned (*ways)(struct cw_iface *iface, const void *address, size_t address_length);
     /* As dial, over the path of number `way` (modulo the number that `ways` returns), or over another one if that
      * fails. NULL: dial. */
-    ucs_status_t (*dial_way)(struct cw_iface *iface, const void *address, size_t address_length, unsigned way,
-                             const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);
+    ucs_status_t (*dial_path)(struct cw_iface *iface, const void *address, size_t address_length, unsigned way,
+                              const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);
     /* Whether the peer cannot have received the hello of a dial yet; requires `abandon`. NULL: the peer may have
      * received it. */
     int (*is_unseen)(const struct cw_conn *conn);

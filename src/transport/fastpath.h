@@ -132,7 +132,7 @@ static inline void cw_tx_publish_slot(struct cw_tx *tx, struct cw_line *line, si
         tx->slot = 1;
         cw_tx_clear(tx, line + 1);
         __atomic_store_n(&line->word, tx->stamp + CW_LINE_OPEN + (length << 16) + ((uint64_t)id << 8),
-                         __ATOMIC_RELEASE); /* pairs with the acquire in cw_rx_look, as does the next one */
+                         __ATOMIC_RELEASE); /* pairs with the acquire in cw_rx_poll, as does the next one */
         cw_tx_fetch_ahead(tx, line + 1);
         return;
     }
@@ -177,7 +177,7 @@ static inline void cw_tx_answers(struct cw_tx *tx)
 /* ---- receive. Lengths and ids come from the peer and are untrusted. ---- */
 
 /* The next word without its lap, a huge number if it is of another lap; or the word of a slot. */
-static CW_INLINE uint64_t cw_rx_look(const struct cw_rx *rx)
+static CW_INLINE uint64_t cw_rx_poll(const struct cw_rx *rx)
 {
     const size_t slot = rx->slot;
 
@@ -199,7 +199,7 @@ static CW_INLINE bool cw_rx_is_packet(uint64_t seen)
 
 /* After a packet: whether a position update is due, after a quarter of the ring. Updates are that rare so that the line
  * with the counters seldom moves between caches. */
-static inline bool cw_rx_should_tell(const struct cw_rx *rx)
+static inline bool cw_rx_should_notify(const struct cw_rx *rx)
 {
     return rx->most == 0;
 }
@@ -207,7 +207,7 @@ static inline bool cw_rx_should_tell(const struct cw_rx *rx)
 /* Whether the transport has nothing to do here. */
 static inline bool cw_rx_is_quiet(const struct cw_rx *rx)
 {
-    return !cw_rx_is_packet(cw_rx_look(rx)) && !cw_rx_should_tell(rx);
+    return !cw_rx_is_packet(cw_rx_poll(rx)) && !cw_rx_should_notify(rx);
 }
 
 /* Nothing arrived: prefetches the lines behind the next word, so that their misses overlap with the one on it. */
@@ -230,8 +230,8 @@ static inline uint8_t cw_rx_id(uint64_t word)
     return (uint8_t)(word >> 8);
 }
 
-/* Advances behind a short packet, which cw_rx_look returned as `seen`. Returns its bytes, valid until the position
- * update. Call cw_rx_next before the next cw_rx_look. */
+/* Advances behind a short packet, which cw_rx_poll returned as `seen`. Returns its bytes, valid until the position
+ * update. Call cw_rx_next before the next cw_rx_poll. */
 static CW_INLINE const void *cw_rx_take(struct cw_rx *rx, uint64_t seen)
 {
     struct cw_line *line = rx->line;
@@ -264,7 +264,7 @@ static CW_INLINE uint64_t cw_rx_next(struct cw_rx *rx)
     if (rx->slot == 0) {
         cw_rx_passed(rx);
     }
-    return cw_rx_look(rx);
+    return cw_rx_poll(rx);
 }
 
 #endif

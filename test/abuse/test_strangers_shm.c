@@ -163,7 +163,7 @@ static struct cw_visit *open_visit(void)
 
 static void send_packet(struct cw_visit *visit, uint8_t id, const void *data, size_t length)
 {
-    cw_shm_tx_look(&visit->tx);
+    cw_shm_tx_poll(&visit->tx);
     if (shm_has_space_known(&visit->tx, length)) {
         memcpy(shm_reserve(&visit->tx, length), data, length);
         shm_publish(&visit->tx, length, id);
@@ -616,7 +616,7 @@ static void body_deaf(void *argument)
             cw_check(cw_rx_length(seen) <= CW_LINE_DATA);
             (void)cw_rx_take(&visit->rx.fast, seen);
         }
-        cw_shm_rx_tell(&visit->rx);
+        cw_shm_rx_notify(&visit->rx);
     }
     while (recv(visit->fd, &byte, sizeof(byte), MSG_DONTWAIT) == 1) {
         bytes++;

@@ -30,7 +30,7 @@ struct used {
     enum kind kind;
     enum cw_memory memory; /* of the other side: one-sided operations */
     size_t length;
-    int way; /* enum cw_trace_way; -1: it had no request, or its request told no way */
+    int way; /* enum cw_trace_path; -1: it had no request, or its request told no way */
 };
 
 struct round {
@@ -161,7 +161,7 @@ static void read_ring(const struct cw_trace_ring *ring, struct used *ops, unsign
                 requests[n] = event->request;
                 break;
             }
-            if (event->request == requests[n] && requests[n] != 0 && event->kind == CW_TRACE_WAY) {
+            if (event->request == requests[n] && requests[n] != 0 && event->kind == CW_TRACE_PATH) {
                 ops[n].way = event->id;
             }
             if (event->request == requests[n] && event->kind == CW_TRACE_END) {

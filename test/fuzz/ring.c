@@ -67,7 +67,7 @@ static void put(struct shm_tx *tx, unsigned kind, uint8_t id, const uint8_t *dat
         }
         return;
     }
-    cw_shm_tx_look(tx);
+    cw_shm_tx_poll(tx);
     if (shm_has_space_known(tx, long_length)) {
         char *to = shm_reserve(tx, long_length);
 

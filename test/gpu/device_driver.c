@@ -259,7 +259,7 @@ static int counted_operate(cuda_stream stream, unsigned count, struct cuda_opera
 /* The library has one table for the process, and finds the driver when a worker is made. */
 static void take_place(void)
 {
-    struct cuda_driver *table = (struct cuda_driver *)cw_cuda_driver_look(&cw_cuda_kind);
+    struct cuda_driver *table = (struct cuda_driver *)cw_cuda_driver_find(&cw_cuda_kind);
 
     if (table != NULL && table->copy_async != counted_copy) {
         copy_async = table->copy_async;

@@ -130,7 +130,7 @@ unsigned cw_proto_rings_used(struct cw_proto_rings *rings, enum cw_proto_operati
 
             if (event->kind == CW_TRACE_BEGIN && event->id == counters[operation] && event->length == length) {
                 request = event->request;
-            } else if (event->kind == CW_TRACE_WAY && request != 0 && event->request == request) {
+            } else if (event->kind == CW_TRACE_PATH && request != 0 && event->request == request) {
                 used = 1u << event->id;
             }
         }

@@ -565,7 +565,7 @@ static struct cw_further_lane *fill_second(void)
 
 static void look(void)
 {
-    (void)cw_failover_look(&lane_of_ep()->watch);
+    (void)cw_failover_poll(&lane_of_ep()->watch);
 }
 
 /* N22-70: what waits for the full lane would wait for ever if the carrier is cut, too. */
@@ -658,7 +658,7 @@ static void lose_lane(unsigned number)
 static void next_round(void)
 {
     ep->lanes->next_dial_ns = 1;
-    cw_lanes_look_for(ep->lanes);
+    cw_lanes_search(ep->lanes);
 }
 
 /* N22-82: so many rounds, anew after each loss, and then no more; the endpoint lives on. */
@@ -667,7 +667,7 @@ static void lanes_are_dialled_in_rounds(void **state)
     (void)state;
     open_ep(1);
     dials = 0;
-    cw_lanes_look_for(ep->lanes);
+    cw_lanes_search(ep->lanes);
     assert_int_equal(dials, 0);
     lose_lane(1);
     assert_true(ep->lanes->next_dial_ns > 0);

@@ -240,7 +240,7 @@ static void who_goes_past_looks_again(void **state)
 }
 
 /* The next long copy goes through the caches and is not timed. */
-static bool is_plain(const struct cw_nt_choice *nt)
+static bool is_fast(const struct cw_nt_choice *nt)
 {
     return !CW_NT_HELPS || nt->off || (!nt->past && (nt->left > 0 || nt->skip > 0));
 }
@@ -252,7 +252,7 @@ static void switched_off_nothing_is_timed(void **state)
     unsigned i;
 
     (void)state;
-    assert_true(is_plain(&nt));
+    assert_true(is_fast(&nt));
     fill();
     for (i = 0; i < 2 * CALM; i++) {
         memset(dest, 0xa5, sizeof(dest));

@@ -139,7 +139,7 @@ static int has_space(struct ring *ring, size_t length)
     if (shm_has_space_here(&ring->tx, length)) {
         return 1;
     }
-    cw_shm_tx_look(&ring->tx);
+    cw_shm_tx_poll(&ring->tx);
     if (!shm_has_space_here(&ring->tx, length) && ring->tx.wants_more) {
         (void)cw_shm_tx_grow(&ring->tx, length, ring->limit);
     }
@@ -190,8 +190,8 @@ static int send(struct ring *ring, size_t length)
 
 static void tell_if_due(struct ring *ring)
 {
-    if (cw_rx_should_tell(&ring->rx.fast)) {
-        cw_shm_rx_tell(&ring->rx);
+    if (cw_rx_should_notify(&ring->rx.fast)) {
+        cw_shm_rx_notify(&ring->rx);
     }
 }
 
@@ -272,7 +272,7 @@ static void an_empty_ring_has_nothing(void **state)
     assert_true(has_space(ring, 0));
     assert_true(has_space(ring, 4096 / 2));
     assert_false(has_space(ring, 4096));
-    assert_false(cw_rx_should_tell(&ring->rx.fast));
+    assert_false(cw_rx_should_notify(&ring->rx.fast));
     ring_free(ring);
 }
 
@@ -341,7 +341,7 @@ static void three_packets_share_a_line(void **state)
     }
     for (i = 0; i < 7; i++) { /* a number of 8 bytes behind its header is aligned, whichever slot it has */
         assert_int_equal(put(ring, 16), 1);
-        seen = cw_rx_look(&ring->rx.fast);
+        seen = cw_rx_poll(&ring->rx.fast);
         assert_true(cw_rx_is_short(&ring->rx.fast, seen));
         data = cw_rx_take(&ring->rx.fast, seen);
         assert_true((uintptr_t)data % 8 == 0);
@@ -395,7 +395,7 @@ static void a_full_ring_refuses(void **state)
         assert_true(length <= 256 || count <= 4096 / length);
         assert_false(has_space(ring, length));
         receive_all(ring);
-        cw_shm_rx_tell(&ring->rx);
+        cw_shm_rx_notify(&ring->rx);
         assert_true(has_space(ring, 4096 / 8 * 3 - 384));
         ring_free(ring);
     }
@@ -454,8 +454,8 @@ static void play(uint32_t first, uint32_t most, size_t max, uint64_t packets, ui
         if ((next_random() & 63) == 0) { /* as at rest */
             ring->limit = (ring->limit == most) ? first : most;
             if (ring->sent == ring->received) {
-                cw_shm_rx_tell(&ring->rx);
-                cw_shm_tx_look(&ring->tx);
+                cw_shm_rx_notify(&ring->rx);
+                cw_shm_tx_poll(&ring->tx);
                 cw_shm_tx_shrink(&ring->tx, first);
             }
         }
@@ -526,7 +526,7 @@ static void a_lap_grows_when_it_is_full(void **state)
     assert_in_range(count, 6, 7);
     assert_int_equal(ring->tx.bytes, 4096);
     receive_all(ring);
-    cw_shm_rx_tell(&ring->rx);
+    cw_shm_rx_notify(&ring->rx);
     ring->limit = 1 << 30;
     for (count = 0; push(ring, 500, 500); count++) {
     }
@@ -544,8 +544,8 @@ static void a_lap_grows_when_it_is_full(void **state)
     }
     assert_int_equal(ring->tx.bytes, 65536);
     receive_all(ring);
-    cw_shm_rx_tell(&ring->rx);
-    cw_shm_tx_look(&ring->tx);
+    cw_shm_rx_notify(&ring->rx);
+    cw_shm_tx_poll(&ring->tx);
     ring->limit = 4096;
     cw_shm_tx_shrink(&ring->tx, 4096);
     for (count = 0; count < 30; count++) {
@@ -652,7 +652,7 @@ static void impossible_positions_are_no_room(void **state)
     ring->control.done = truth;
     assert_false(has_space(ring, 8));
     receive_all(ring);
-    cw_shm_rx_tell(&ring->rx);
+    cw_shm_rx_notify(&ring->rx);
     assert_int_equal(push(ring, 300, 300), 1);
     receive_all(ring);
     ring_free(ring);
@@ -694,7 +694,7 @@ static void a_lying_producer_makes_nobody_read_outside(void **state)
                 ring->rx.fast.line->more[ring->rx.fast.slot - 1] = CW_LINE_OVER;
             }
         }
-        seen = (round & 2) ? cw_rx_look(&ring->rx.fast) : shm_peek(&ring->rx);
+        seen = (round & 2) ? cw_rx_poll(&ring->rx.fast) : shm_peek(&ring->rx);
         length = cw_rx_length(seen);
         wraps += ring->rx.lap != lap;
         if (!cw_rx_is_packet(seen)) {
@@ -736,16 +736,16 @@ static void short_packets_end_at_the_end(void **state)
         ring->rx.base[i].word = shm_stamp(1) + (UINT64_C(20) << 16) + 1;
     }
     for (i = 0; i < 4096 / 64; i++) {
-        seen = cw_rx_look(&ring->rx.fast);
+        seen = cw_rx_poll(&ring->rx.fast);
         if (!cw_rx_is_short(&ring->rx.fast, seen)) {
-            cw_shm_rx_tell(&ring->rx);
+            cw_shm_rx_notify(&ring->rx);
             assert_true(cw_rx_is_short(&ring->rx.fast, seen));
         }
         (void)cw_rx_take(&ring->rx.fast, seen);
         (void)cw_rx_next(&ring->rx.fast);
     }
-    cw_shm_rx_tell(&ring->rx);
-    assert_false(cw_rx_is_short(&ring->rx.fast, cw_rx_look(&ring->rx.fast)));
+    cw_shm_rx_notify(&ring->rx);
+    assert_false(cw_rx_is_short(&ring->rx.fast, cw_rx_poll(&ring->rx.fast)));
     assert_false(shm_is_inside(&ring->rx, 20));
     ring_free(ring);
 }

@@ -270,7 +270,7 @@ static void test_ways(void **state)
             routes[j].kind = CW_ROUTE_DIRECT;
             strcpy(routes[j].device, table[i].devices[j]);
         }
-        assert_int_equal(cw_tcp_ways_first(&peer, routes, candidates, 4), table[i].ways);
+        assert_int_equal(cw_tcp_paths_first(&peer, routes, candidates, 4), table[i].ways);
         for (j = 0; j < 4; j++) {
             assert_int_equal(candidates[j].bytes[3], table[i].order[j]);
         }

@@ -117,7 +117,7 @@ static int connect_peer(struct cw_why *why)
 static void tell_further_lanes(const struct cw_why *why)
 {
     const struct ucp_worker *worker = why->side.worker;
-    struct cw_further_told told[CW_MAX_LANES];
+    struct cw_further_message told[CW_MAX_LANES];
     char rndv[CW_WHY_SETTING_MAX], rma[CW_WHY_SETTING_MAX];
     const int by_access = why->chosen->domain != NULL;
     unsigned count = 0, i;
@@ -127,7 +127,7 @@ static void tell_further_lanes(const struct cw_why *why)
                why->chosen->transport->name);
         return;
     }
-    count = cw_further_tell(worker, &why->address, by_access, told);
+    count = cw_further_send(worker, &why->address, by_access, told);
     printf("# Further lanes for long operations (%s, %s):%s\n", cw_why_setting(why, CW_SETTING_max_rndv_rails, rndv),
            cw_why_setting(why, CW_SETTING_max_rma_rails, rma),
            (count == 0) ? " none: no way to the peer gains something over the first, or the settings want one" : "");

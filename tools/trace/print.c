@@ -57,7 +57,7 @@ static void print_what(const struct cw_trace_event *event)
     case CW_TRACE_END:
         printf("end, status %d", event->status);
         break;
-    case CW_TRACE_WAY:
+    case CW_TRACE_PATH:
         printf("way: %s", NAME(ways, event->id));
         break;
     case CW_TRACE_OUT:

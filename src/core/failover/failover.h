@@ -109,7 +109,7 @@ void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane);
 void cw_failover_reap(struct ucp_ep *ep);
 
 /* move.c, used by lane.c: the alarm that detects silence. */
-unsigned cw_failover_look(struct cw_alarm *alarm);
+unsigned cw_failover_poll(struct cw_alarm *alarm);
 /* lane.c, used by move.c: sends what the carrier accepts. */
 void cw_failover_pump(struct cw_failover *failover);
 /* All accepted packets are known to be at the peer: ends all flushes. */
@@ -123,8 +123,8 @@ void cw_failover_name(struct cw_failover *failover);
 ucs_status_t cw_failover_on_counted(struct cw_failover *failover, const struct cw_conn *conn, uint8_t id,
                                     const void *data, size_t length);
 /* 0: the connection has no tx space. */
-int cw_failover_tell(struct cw_failover *failover, struct cw_conn *conn, enum cw_wire_move_kind kind);
+int cw_failover_notify(struct cw_failover *failover, struct cw_conn *conn, enum cw_wire_move_kind kind);
 
-#define CW_FAILOVER_LOOK_NS UINT64_C(100000000)
+#define CW_FAILOVER_POLL_NS UINT64_C(100000000)
 
 #endif

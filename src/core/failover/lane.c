@@ -85,7 +85,7 @@ static void take(struct cw_failover *failover, struct cw_failover_packet *packet
         failover->moved_ns = cw_clock_ns();
         if (!cw_alarm_is_set(&failover->watch)) {
             cw_poller_alarm_set(failover->ep->worker->poller, &failover->watch,
-                                failover->moved_ns + CW_FAILOVER_LOOK_NS);
+                                failover->moved_ns + CW_FAILOVER_POLL_NS);
         }
     }
     cw_list_add_tail(&failover->packets, &packet->link);
@@ -490,7 +490,7 @@ struct cw_conn *cw_failover_new(struct ucp_ep *ep, struct cw_conn *conn)
     failover->ep = ep;
     failover->first = conn;
     failover->carrier = conn;
-    failover->watch = (struct cw_alarm){.fire = cw_failover_look};
+    failover->watch = (struct cw_alarm){.fire = cw_failover_poll};
     cw_list_init(&failover->packets);
     cw_list_init(&failover->flushes);
     cw_list_init(&failover->running);
@@ -499,7 +499,7 @@ struct cw_conn *cw_failover_new(struct ucp_ep *ep, struct cw_conn *conn)
 
 /* ---- confirming ---- */
 
-int cw_failover_tell(struct cw_failover *failover, struct cw_conn *conn, enum cw_wire_move_kind kind)
+int cw_failover_notify(struct cw_failover *failover, struct cw_conn *conn, enum cw_wire_move_kind kind)
 {
     struct cw_wire_move move = {
         .kind = (uint8_t)kind, .generation = htole32(failover->generation), .handled = htole64(failover->handled)};
@@ -511,7 +511,7 @@ int cw_failover_tell(struct cw_failover *failover, struct cw_conn *conn, enum cw
 static int confirm(struct cw_failover *failover)
 {
     if (failover->carrier != NULL && !failover->owes_here && failover->told != failover->handled) {
-        if (!cw_failover_tell(failover, failover->carrier, CW_WIRE_MOVE_HANDLED)) {
+        if (!cw_failover_notify(failover, failover->carrier, CW_WIRE_MOVE_HANDLED)) {
             return 0;
         }
         failover->told = failover->handled;
@@ -545,8 +545,8 @@ void cw_failover_space(struct ucp_ep *ep, const struct cw_conn *conn)
         return;
     }
     if (failover->owes_here && conn == failover->candidate) {
-        failover->owes_here = !cw_failover_tell(failover, failover->candidate,
-                                                failover->conn.dialled ? CW_WIRE_MOVE_HERE : CW_WIRE_MOVE_TAKEN);
+        failover->owes_here = !cw_failover_notify(failover, failover->candidate,
+                                                  failover->conn.dialled ? CW_WIRE_MOVE_HERE : CW_WIRE_MOVE_TAKEN);
     }
     if (conn == failover->carrier && !failover->owes_here && confirm(failover)) {
         cw_failover_pump(failover);

@@ -46,7 +46,7 @@ static void suspect(struct cw_failover *failover, const struct cw_further_lane *
 static int tell_on(struct cw_failover *failover, const struct cw_further_lane *lane, enum cw_wire_move_kind kind)
 {
     suspect(failover, lane);
-    return cw_failover_tell(failover, lane->conn, kind);
+    return cw_failover_notify(failover, lane->conn, kind);
 }
 
 void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane)
@@ -58,7 +58,7 @@ void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane)
             failover->moved_ns = cw_clock_ns(); /* from now on only tx space is missing */
         }
         suspect(failover, lane);
-        look_at(failover, cw_clock_ns() + CW_FAILOVER_LOOK_NS);
+        look_at(failover, cw_clock_ns() + CW_FAILOVER_POLL_NS);
     }
 }
 
@@ -100,7 +100,7 @@ static void try_next(struct cw_failover *failover)
 }
 
 /* Has the dialler choose another carrier. */
-static void tell_lost(struct cw_failover *failover)
+static void log_lost(struct cw_failover *failover)
 {
     struct cw_further_lane *lane;
     unsigned i, count = 0;
@@ -123,9 +123,9 @@ static void seek(struct cw_failover *failover)
     if (failover->conn.dialled) {
         try_next(failover);
     } else {
-        tell_lost(failover);
+        log_lost(failover);
     }
-    look_at(failover, failover->asked_ns + CW_FAILOVER_LOOK_NS);
+    look_at(failover, failover->asked_ns + CW_FAILOVER_POLL_NS);
 }
 
 /* The carrier is left; packets that still arrive on it are ignored. */
@@ -257,7 +257,7 @@ static ucs_status_t on_here(struct cw_failover *failover, struct cw_conn *conn, 
     failover->generation = move->generation;
     failover->told = failover->handled;
     failover->candidate = conn;
-    failover->owes_here = !cw_failover_tell(failover, conn, CW_WIRE_MOVE_TAKEN);
+    failover->owes_here = !cw_failover_notify(failover, conn, CW_WIRE_MOVE_TAKEN);
     is_carried(failover, conn);
     cw_failover_pump(failover);
     return UCS_OK;
@@ -412,7 +412,7 @@ static ucs_status_t on_move(struct cw_failover *failover, struct cw_conn *conn, 
     case CW_WIRE_MOVE_TAKEN:
         return on_taken(failover, conn, &move);
     case CW_WIRE_MOVE_PROBE:
-        (void)cw_failover_tell(failover, conn, CW_WIRE_MOVE_ALIVE);
+        (void)cw_failover_notify(failover, conn, CW_WIRE_MOVE_ALIVE);
         return UCS_OK;
     case CW_WIRE_MOVE_ALIVE:
         return on_alive(failover, conn, &move);
@@ -475,11 +475,11 @@ static void doubt(struct cw_failover *failover)
             suspect(failover, lane);
         }
         if (failover->doubtful & 1u << i) {
-            (void)cw_failover_tell(failover, lane->conn, CW_WIRE_MOVE_PROBE);
+            (void)cw_failover_notify(failover, lane->conn, CW_WIRE_MOVE_PROBE);
         }
     }
     if (failover->doubtful != 0) {
-        (void)cw_failover_tell(failover, failover->carrier, CW_WIRE_MOVE_PROBE);
+        (void)cw_failover_notify(failover, failover->carrier, CW_WIRE_MOVE_PROBE);
         failover->unanswered += failover->unanswered < MAX_STRIKES;
     }
 }
@@ -496,11 +496,11 @@ static void repair(struct cw_failover *failover)
         }
     }
     if (failover->missing != 0 && failover->conn.dialled) {
-        cw_lanes_look_for(ep->lanes);
+        cw_lanes_search(ep->lanes);
     }
 }
 
-unsigned cw_failover_look(struct cw_alarm *alarm)
+unsigned cw_failover_poll(struct cw_alarm *alarm)
 {
     struct cw_failover *failover = cw_container_of(alarm, struct cw_failover, watch);
     const uint64_t now_ns = cw_clock_ns();
@@ -519,7 +519,7 @@ unsigned cw_failover_look(struct cw_alarm *alarm)
     }
     if (failover->carrier == NULL || failover->doubtful != 0 || !cw_list_empty(&failover->packets) ||
         carrier_is_stuck(failover)) {
-        look_at(failover, now_ns + CW_FAILOVER_LOOK_NS);
+        look_at(failover, now_ns + CW_FAILOVER_POLL_NS);
     } else if (failover->missing != 0 && failover->conn.dialled) {
         look_at(failover, now_ns + REPAIR_NS);
     }

@@ -96,7 +96,7 @@ static void look(const struct cuda_kind *kind)
     }
 }
 
-const struct cuda_driver *cw_cuda_driver_look(const struct cuda_kind *kind)
+const struct cuda_driver *cw_cuda_driver_find(const struct cuda_kind *kind)
 {
     if (cw_cuda_driver_get(kind) == NULL) {
         cw_lock_enter(&lock);

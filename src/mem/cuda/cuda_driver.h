@@ -37,8 +37,8 @@ extern const struct cuda_kind cw_cuda_kind;
 
 /* Checks whether the program has loaded the driver since the last check. NULL: it has not, or the driver lacks a
  * required function or finds no device. Any thread may call it. A returned table stays valid. */
-const struct cuda_driver *cw_cuda_driver_look(const struct cuda_kind *kind);
-/* The table of the last cw_cuda_driver_look, without a new check. */
+const struct cuda_driver *cw_cuda_driver_find(const struct cuda_kind *kind);
+/* The table of the last cw_cuda_driver_find, without a new check. */
 const struct cuda_driver *cw_cuda_driver_get(const struct cuda_kind *kind);
 /* The driver's name of an error. */
 const char *cw_cuda_driver_error(const struct cuda_driver *cuda, int result);

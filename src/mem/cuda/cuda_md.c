@@ -25,7 +25,7 @@ static void slot_query(const struct cw_md *md, struct cw_md_attr *attr)
 {
     const struct cuda_kind *kind = md->kind;
     const uint64_t types =
-        (cw_cuda_driver_look(kind) == NULL) ? 0 : CW_MEMORY_BIT(kind->device) | CW_MEMORY_BIT(kind->managed);
+        (cw_cuda_driver_find(kind) == NULL) ? 0 : CW_MEMORY_BIT(kind->device) | CW_MEMORY_BIT(kind->managed);
 
     *attr = (struct cw_md_attr){.allocates = types, .registers = types, .copies = types, .trusts_types = 1};
 }

@@ -74,7 +74,7 @@ static const char uneven_helps[] = "mapped segments have one for messages in at 
 static const char managed_helps[] = "managed memory is shared with no other process";
 
 /* Logs each reason once. */
-static void tell_nameless(const struct cuda_driver *cuda, const char *why, int result)
+static void log_nameless(const struct cuda_driver *cuda, const char *why, int result)
 {
     static const char *told[4]; /* atomic: reasons already logged */
     const char *expected;
@@ -132,10 +132,10 @@ static int is_mapped(const struct cuda_driver *cuda, const struct cuda_range *ra
         name->form = CW_MD_PASSED;
         return 1;
     case CUDA_PIECES_PRIVATE:
-        tell_nameless(cuda, export_helps, result);
+        log_nameless(cuda, export_helps, result);
         return 1;
     case CUDA_PIECES_UNEVEN:
-        tell_nameless(cuda, uneven_helps, CUDA_NOT_SUPPORTED);
+        log_nameless(cuda, uneven_helps, CUDA_NOT_SUPPORTED);
         return 1;
     default:
         return 0;
@@ -150,12 +150,12 @@ static void name_for_other(const struct cuda_driver *cuda, const struct cuda_ran
     int result;
 
     if (range->type != cuda->kind->device) {
-        tell_nameless(cuda, managed_helps, CUDA_NOT_SUPPORTED);
+        log_nameless(cuda, managed_helps, CUDA_NOT_SUPPORTED);
     } else if (!is_mapped(cuda, range, ptr, length, name) && cuda->ipc_get != NULL &&
                holds(range, (uintptr_t)ptr, length)) {
         result = handle_of(cuda, range, &handle);
         if (result != CUDA_OK) {
-            tell_nameless(cuda, pool_helps, result);
+            log_nameless(cuda, pool_helps, result);
         } else {
             name->form = CW_MD_HANDLE;
             memcpy(name->handle, &handle, sizeof(handle));
@@ -191,7 +191,7 @@ int cw_cuda_give_name(const struct cuda_driver *cuda, const void *ptr, size_t le
 
 /* ---- memory of other processes ---- */
 
-static void tell_closed(const struct cuda_driver *cuda, uint32_t peer, int result)
+static void log_closed(const struct cuda_driver *cuda, uint32_t peer, int result)
 {
     static int told;
 
@@ -301,7 +301,7 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
         result = cuda->ipc_open(&opened->base, opened->handle, CUDA_IPC_LAZY_PEERS);
     }
     if (result != CUDA_OK) {
-        tell_closed(cuda, peer, result);
+        log_closed(cuda, peer, result);
         free(opened);
         return NULL;
     }

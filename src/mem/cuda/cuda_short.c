@@ -21,7 +21,7 @@
 #define FLAG_SPACE   ((size_t)64) /* the flag precedes the bytes, in a cache line of its own */
 #define ROW_SPACE    ((size_t)64) /* gap between the two rows, so that the driver does not merge them */
 #define BUFFER       (FLAG_SPACE + CUDA_SHORT_MOST + 2 * ROW_SPACE)
-#define LOOK_NS      UINT64_C(30000) /* wait for a flag before querying the driver */
+#define POLL_NS      UINT64_C(30000) /* wait for a flag before querying the driver */
 #define MOST_DROPS   16u
 #define LOOKS        64                 /* polls between two reads of the clock */
 #define ENGINE_LEAST ((size_t)32 << 10) /* the copy engine copies pinned memory from this length on */
@@ -52,7 +52,7 @@ static void buffer_give_back(const struct cuda_driver *cuda, const struct buffer
 
 static int comes(const uint32_t *flag)
 {
-    const uint64_t give_up_ns = cw_clock_ns() + LOOK_NS;
+    const uint64_t give_up_ns = cw_clock_ns() + POLL_NS;
     unsigned i;
 
     do {

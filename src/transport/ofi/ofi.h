@@ -123,7 +123,7 @@ struct ofi_conn {
     uint64_t say_ns;          /* next retransmission of its HELLO */
     uint64_t pause_ns;        /* interval since the last HELLO */
     uint64_t repeat_until_ns; /* end of the retries after a failed send of HELLO or REPLY; 0: no retry yet */
-    uint64_t look_ns;         /* next keepalive check */
+    uint64_t poll_ns;         /* next keepalive check */
     uint64_t number;          /* this side's number of the connection */
     uint64_t age;             /* value of iface->ages when it was created */
     uint64_t peer_number;
@@ -293,17 +293,17 @@ void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why);
 /* Sends the dials in iface->calling. Returns how many. */
 unsigned cw_ofi_call(struct ofi_iface *iface);
 /* Call before the worker sleeps: keepalive checks wake the worker only while a message of the peer is expected. */
-void cw_ofi_looks_asleep(struct ofi_iface *iface);
+void cw_ofi_polls_asleep(struct ofi_iface *iface);
 /* Starts the keepalive checks of a connection: for silence if it is watched, and for lost packets. */
-void cw_ofi_look_later(struct ofi_conn *conn);
+void cw_ofi_poll_later(struct ofi_conn *conn);
 /* Call when a packet carries the token that this side chose for the connection. */
 void cw_ofi_conn_proved(struct ofi_conn *conn);
 /* Handles the answer to a ping. */
 void cw_ofi_ponged(struct ofi_conn *conn);
 /* Reports pending ends of connections to the core. Returns how many. */
-unsigned cw_ofi_tell_ends(struct ofi_iface *iface);
+unsigned cw_ofi_notify_ends(struct ofi_iface *iface);
 /* Reports the end of this connection to the core; only in progress. */
-void cw_ofi_tell_end(struct ofi_conn *conn);
+void cw_ofi_notify_end(struct ofi_conn *conn);
 /* Opens the connection: the reply to its dial was received. */
 void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length);
 void cw_ofi_peer_died(struct ofi_peer *peer, ucs_status_t status, const char *why);

@@ -26,7 +26,7 @@
 #include "os/process.h"
 #include "os/random.h"
 
-#define LOOKS_PER_INTERVAL 4u
+#define POLLS_PER_INTERVAL 4u
 #define SAY_AGAIN_NS       UINT64_C(1000000000) /* interval of the first HELLO retransmission, doubled each time */
 #define DRAINED            64u /* progress calls without an event after which a dead peer's end is reported */
 
@@ -162,13 +162,13 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
 static int say_hello(struct ofi_conn *conn)
 {
     const struct ofi_call *call = conn->call;
-    const struct cw_ofi_told told = {.kind = CW_OFI_HELLO,
+    const struct cw_ofi_notice told = {.kind = CW_OFI_HELLO,
                                .with_entry = 1,
                                .with_reach = 1,
                                .bytes = call->bytes + call->address_length,
                                .length = call->hello_length};
 
-    return cw_ofi_tell(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL) != NULL;
+    return cw_ofi_notify(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL) != NULL;
 }
 
 static void call(struct ofi_conn *conn)
@@ -200,15 +200,15 @@ unsigned cw_ofi_call(struct ofi_iface *iface)
 /* Sends the connection's last packet, which needs no answer. */
 static void say_bye(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    struct cw_ofi_told told = {
+    struct cw_ofi_notice told = {
         .kind = CW_OFI_BYE, .to = conn->peer_number, .token = conn->peer_token, .number = conn->next_out};
     struct ofi_slot *bye;
 
     if (conn->is_dialling) {
-        told = (struct cw_ofi_told){.kind = CW_OFI_LEAVE};
+        told = (struct cw_ofi_notice){.kind = CW_OFI_LEAVE};
     }
     if (!conn->said_bye && conn->peer != NULL && !cw_ofi_peer_is_dead(conn->peer)) {
-        bye = cw_ofi_write_told(iface, conn, &told, conn->last);
+        bye = cw_ofi_write_notify(iface, conn, &told, conn->last);
         if (bye != NULL) {
             cw_ofi_access_bye(conn, bye);
         }
@@ -255,25 +255,25 @@ static int is_awaited(struct ofi_conn *conn)
     return conn->flying > 0 || conn->accessing > 0 || (upcalls->awaits != NULL && upcalls->awaits(&conn->super));
 }
 
-static void set_look(struct ofi_conn *conn)
+static void set_poll(struct ofi_conn *conn)
 {
     struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
 
     conn->wakes = (uint8_t)is_awaited(conn);
     if (conn->wakes) {
-        cw_poller_alarm_set(iface->poller, &conn->deadline, conn->look_ns);
+        cw_poller_alarm_set(iface->poller, &conn->deadline, conn->poll_ns);
     } else {
-        cw_poller_alarm_set_lazy(iface->poller, &conn->deadline, conn->look_ns);
+        cw_poller_alarm_set_lazy(iface->poller, &conn->deadline, conn->poll_ns);
     }
 }
 
-void cw_ofi_look_later(struct ofi_conn *conn)
+void cw_ofi_poll_later(struct ofi_conn *conn)
 {
     const uint64_t interval_ns = cw_ofi_iface_of(&conn->super)->config->keepalive_interval_ns;
 
     if (interval_ns != CW_TIME_INF) {
-        conn->look_ns = cw_clock_ns() + interval_ns / LOOKS_PER_INTERVAL + 1;
-        set_look(conn);
+        conn->poll_ns = cw_clock_ns() + interval_ns / POLLS_PER_INTERVAL + 1;
+        set_poll(conn);
     }
 }
 
@@ -282,7 +282,7 @@ static int is_looked_at(const struct ofi_conn *conn)
     return conn->watched || cw_ofi_iface_of(&conn->super)->injects;
 }
 
-void cw_ofi_looks_asleep(struct ofi_iface *iface)
+void cw_ofi_polls_asleep(struct ofi_iface *iface)
 {
     struct ofi_conn *conn;
 
@@ -292,7 +292,7 @@ void cw_ofi_looks_asleep(struct ofi_iface *iface)
     cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)
     {
         if (is_looked_at(conn) && conn->state == OFI_OPEN && conn->wakes != is_awaited(conn)) {
-            set_look(conn);
+            set_poll(conn);
         }
     }
 }
@@ -304,7 +304,7 @@ void cw_ofi_watch(struct cw_conn *super)
     if (!conn->watched) {
         conn->watched = 1;
         if (conn->state == OFI_OPEN) {
-            cw_ofi_look_later(conn);
+            cw_ofi_poll_later(conn);
             cw_ofi_watch_begin(conn);
         }
     }
@@ -313,10 +313,10 @@ void cw_ofi_watch(struct cw_conn *super)
 /* The answer to a ping acknowledges packets: those sent before the ping and not acknowledged by it are lost. */
 static void ask(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    const struct cw_ofi_told told = {
+    const struct cw_ofi_notice told = {
         .kind = CW_OFI_PING, .to = conn->peer_number, .token = conn->peer_token, .with_entry = 1};
 
-    conn->ping = cw_ofi_tell(iface, conn->peer, conn, &told, NULL);
+    conn->ping = cw_ofi_notify(iface, conn->peer, conn, &told, NULL);
     if (conn->ping == NULL) {
         return;
     }
@@ -357,17 +357,17 @@ static void look_at(struct ofi_conn *conn)
                                                     * receive pings */
 
     conn->silent = (conn->heard || conn->ping == NULL || !conn->watched || is_seen) ? 0 : conn->silent + 1;
-    if (conn->silent >= LOOKS_PER_INTERVAL) {
+    if (conn->silent >= POLLS_PER_INTERVAL) {
         cw_ofi_end(conn, UCS_ERR_ENDPOINT_TIMEOUT, "nothing arrives there any more");
         return;
     }
     conn->quiet = conn->heard ? 0 : conn->quiet + 1;
-    if (conn->ping == NULL && conn->quiet >= (is_awaited(conn) ? 1 : LOOKS_PER_INTERVAL) &&
+    if (conn->ping == NULL && conn->quiet >= (is_awaited(conn) ? 1 : POLLS_PER_INTERVAL) &&
         (conn->watched || conn->handled != conn->next_out)) {
         ask(cw_ofi_iface_of(&conn->super), conn);
     }
     conn->heard = 0;
-    cw_ofi_look_later(conn);
+    cw_ofi_poll_later(conn);
 }
 
 static void dial_on(struct ofi_conn *conn)
@@ -407,7 +407,7 @@ void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length)
     conn->is_dialling = 0;
     conn->is_proved = 1;
     if (is_looked_at(conn)) {
-        cw_ofi_look_later(conn);
+        cw_ofi_poll_later(conn);
     }
     if (conn->watched) {
         cw_ofi_watch_begin(conn);
@@ -439,7 +439,7 @@ void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why)
     cw_poller_wake(iface->poller);
 }
 
-void cw_ofi_tell_end(struct ofi_conn *conn)
+void cw_ofi_notify_end(struct ofi_conn *conn)
 {
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
     const int was_dialling = conn->is_dialling;
@@ -457,12 +457,12 @@ void cw_ofi_tell_end(struct ofi_conn *conn)
     }
 }
 
-unsigned cw_ofi_tell_ends(struct ofi_iface *iface)
+unsigned cw_ofi_notify_ends(struct ofi_iface *iface)
 {
     unsigned count = 0;
 
     while (!cw_list_empty(&iface->ending) && (iface->broken || iface->idle_rounds >= DRAINED)) {
-        cw_ofi_tell_end(cw_list_head(&iface->ending, struct ofi_conn, ending));
+        cw_ofi_notify_end(cw_list_head(&iface->ending, struct ofi_conn, ending));
         count++;
     }
     return count;

@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "os/clock.h"
 
-#define LOOK_NS 1000000u /* poll interval of a sleeping worker for a provider without a descriptor */
+#define POLL_NS 1000000u /* poll interval of a sleeping worker for a provider without a descriptor */
 
 static size_t ofi_address(struct cw_iface *super, void *buffer, size_t max)
 {
@@ -63,7 +63,7 @@ static CW_NOINLINE unsigned tidy(struct ofi_iface *iface, unsigned events)
         count += cw_ofi_give_space(iface);
     }
     if (!cw_list_empty(&iface->ending)) {
-        count += cw_ofi_tell_ends(iface);
+        count += cw_ofi_notify_ends(iface);
     }
     iface->has_work = (uint8_t)(has_work(iface) || iface->objects->end != NULL);
     return count;
@@ -79,7 +79,7 @@ static unsigned ofi_progress(struct cw_iface *super)
 
 /* Whether progress must run before a sleep. The completion of packets in flight wakes a connection that waits for tx
  * space. */
-static int must_look(const struct ofi_iface *iface)
+static int must_poll(const struct ofi_iface *iface)
 {
     return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) ||
            !cw_list_empty(&iface->over) || (!cw_list_empty(&iface->blocked) && iface->flying == 0);
@@ -90,16 +90,16 @@ static ucs_status_t ofi_arm(struct cw_iface *super)
     struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
     struct fid *fid = &iface->cq->fid;
 
-    if (must_look(iface)) {
+    if (must_poll(iface)) {
         return UCS_ERR_BUSY;
     }
     if (iface->broken) {
         return UCS_OK;
     }
-    cw_ofi_looks_asleep(iface);
+    cw_ofi_polls_asleep(iface);
     /* a packet that the provider rejects now may be accepted once the peer progresses, and no event reports that */
     if (iface->item.fd < 0 || !cw_list_empty(&iface->waiting)) {
-        cw_poller_alarm_set(iface->poller, &iface->look, cw_clock_ns() + LOOK_NS);
+        cw_poller_alarm_set(iface->poller, &iface->look, cw_clock_ns() + POLL_NS);
     }
     if (iface->item.fd < 0) {
         return cw_ofi_has_event(iface) ? UCS_ERR_BUSY : UCS_OK;

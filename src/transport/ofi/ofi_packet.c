@@ -93,13 +93,13 @@ static bool is_confirmed(const struct ofi_peer *peer, const struct arrived *arri
 
 /* Answers a sender that named its connection in its packet. */
 static void answer(struct ofi_iface *iface, struct ofi_peer *peer, const struct arrived *arrived,
-                   const struct cw_ofi_told *what)
+                   const struct cw_ofi_notice *what)
 {
-    struct cw_ofi_told told = *what;
+    struct cw_ofi_notice told = *what;
 
     told.to = arrived->control.number;
     told.token = arrived->control.token;
-    (void)cw_ofi_tell(iface, peer, NULL, &told, NULL);
+    (void)cw_ofi_notify(iface, peer, NULL, &told, NULL);
 }
 
 static bool is_for_this_worker(const struct ofi_iface *iface, const struct arrived *arrived)
@@ -167,7 +167,7 @@ static unsigned take_hello(struct ofi_iface *iface, const struct arrived *arrive
         conn = cw_ofi_conn_new(iface, peer, NULL);
     }
     if (conn == NULL) {
-        answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_GONE});
+        answer(iface, peer, arrived, &(struct cw_ofi_notice){.kind = CW_OFI_GONE});
         cw_ofi_peer_drop(peer);
         return 0;
     }
@@ -181,7 +181,7 @@ static unsigned take_hello(struct ofi_iface *iface, const struct arrived *arrive
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, arrived->core, arrived->control.length,
                                           reply, &length);
     if (status == UCS_OK) {
-        const struct cw_ofi_told told = {.kind = CW_OFI_REPLY,
+        const struct cw_ofi_notice told = {.kind = CW_OFI_REPLY,
                                    .to = conn->peer_number,
                                    .token = conn->peer_token,
                                    .number = (uint32_t)cw_counter_start % CW_OFI_SEQUENCES,
@@ -190,13 +190,13 @@ static unsigned take_hello(struct ofi_iface *iface, const struct arrived *arrive
                                    .bytes = reply,
                                    .length = length};
 
-        if (cw_ofi_tell(iface, peer, conn, &told, NULL) == NULL) {
+        if (cw_ofi_notify(iface, peer, conn, &told, NULL) == NULL) {
             cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "no memory for the reply");
         } else if (iface->injects) {
-            cw_ofi_look_later(conn);
+            cw_ofi_poll_later(conn);
         }
     } else {
-        answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_REFUSED, .bytes = reply, .length = length});
+        answer(iface, peer, arrived, &(struct cw_ofi_notice){.kind = CW_OFI_REFUSED, .bytes = reply, .length = length});
         cw_ofi_conn_free(conn);
     }
     cw_ofi_peer_drop(peer);
@@ -214,7 +214,7 @@ static unsigned take_leave(struct ofi_iface *iface, const struct arrived *arrive
             conn->peer_token == arrived->control.token) {
             conn->said_bye = 1;
             cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer gave the dial up");
-            cw_ofi_tell_end(conn);
+            cw_ofi_notify_end(conn);
             return 1;
         }
     }
@@ -251,7 +251,7 @@ static void take_ordered(struct ofi_conn *conn, const struct arrived *arrived)
     } else if (arrived->control.kind == CW_OFI_BYE && conn->state == OFI_OPEN) {
         conn->said_bye = 1;
         cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer closed it");
-        cw_ofi_tell_end(conn);
+        cw_ofi_notify_end(conn);
     } else {
         break_rules(conn, "a packet came that has no place there");
     }
@@ -320,7 +320,7 @@ static void deliver_retained(struct ofi_conn *conn)
 /* Handles an unordered control packet. Returns 0 if it is an ordered one. */
 static int take_loose(struct ofi_conn *conn, const struct arrived *arrived)
 {
-    const struct cw_ofi_told pong = {.kind = CW_OFI_PONG, .to = conn->peer_number, .token = conn->peer_token};
+    const struct cw_ofi_notice pong = {.kind = CW_OFI_PONG, .to = conn->peer_number, .token = conn->peer_token};
 
     switch (arrived->control.kind) {
     case CW_OFI_REFUSED:
@@ -332,7 +332,7 @@ static int take_loose(struct ofi_conn *conn, const struct arrived *arrived)
         return 1;
     case CW_OFI_PING:
         if (conn->state == OFI_OPEN) {
-            (void)cw_ofi_tell(cw_ofi_iface_of(&conn->super), conn->peer, conn, &pong, NULL);
+            (void)cw_ofi_notify(cw_ofi_iface_of(&conn->super), conn->peer, conn, &pong, NULL);
         }
         return 1;
     case CW_OFI_PONG:
@@ -374,7 +374,7 @@ static void take_lost(struct ofi_iface *iface, const struct arrived *arrived)
     }
     if (is_confirmed(peer, arrived) ||
         (is_former(iface, &arrived->header) && !cw_ofi_unauth_full(iface))) {
-        answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_GONE});
+        answer(iface, peer, arrived, &(struct cw_ofi_notice){.kind = CW_OFI_GONE});
     } else {
         cw_ofi_peer_is_strange(peer, OFI_UNANSWERED);
     }
@@ -401,7 +401,7 @@ static unsigned take_stray(struct ofi_iface *iface, const struct arrived *arrive
 static inline void after_packet(const struct ofi_iface *iface, struct ofi_conn *conn)
 {
     if (cw_unlikely((conn->next_in - conn->told) % CW_OFI_SEQUENCES >= iface->window / 2)) {
-        cw_ofi_tell_handled(conn); /* the peer may wait for the acknowledgement */
+        cw_ofi_notify_handled(conn); /* the peer may wait for the acknowledgement */
     }
 }
 

@@ -259,8 +259,8 @@ ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     return send(iface, conn, id, slot, pack(slot->bytes + sizeof(struct cw_ofi_header), max, arg));
 }
 
-struct ofi_slot *cw_ofi_write_told(struct ofi_iface *iface, struct ofi_conn *conn, const struct cw_ofi_told *told,
-                                   struct ofi_slot *slot)
+struct ofi_slot *cw_ofi_write_notify(struct ofi_iface *iface, struct ofi_conn *conn, const struct cw_ofi_notice *told,
+                                     struct ofi_slot *slot)
 {
     struct cw_ofi_control control = {
         .kind = (uint8_t)told->kind, .version = CW_OFI_VERSION, .length = (uint16_t)told->length};
@@ -299,10 +299,10 @@ struct ofi_slot *cw_ofi_write_told(struct ofi_iface *iface, struct ofi_conn *con
     return slot;
 }
 
-struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
-                             const struct cw_ofi_told *told, struct ofi_slot *slot)
+struct ofi_slot *cw_ofi_notify(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
+                               const struct cw_ofi_notice *told, struct ofi_slot *slot)
 {
-    slot = cw_ofi_write_told(iface, conn, told, slot);
+    slot = cw_ofi_write_notify(iface, conn, told, slot);
     if (slot != NULL) {
         cw_ofi_submit(iface, conn, peer, slot);
     }
@@ -489,12 +489,12 @@ int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled)
     return 1;
 }
 
-void cw_ofi_tell_handled(struct ofi_conn *conn)
+void cw_ofi_notify_handled(struct ofi_conn *conn)
 {
-    const struct cw_ofi_told told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
+    const struct cw_ofi_notice told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
 
     if (conn->state == OFI_OPEN) {
-        (void)cw_ofi_tell(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL);
+        (void)cw_ofi_notify(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL);
     }
 }
 
@@ -502,11 +502,11 @@ void cw_ofi_tell_handled(struct ofi_conn *conn)
  * memory. */
 static int mark(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    const struct cw_ofi_told told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
+    const struct cw_ofi_notice told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
     struct ofi_slot *slot;
 
     if (ahead_of(conn) > 0) {
-        slot = cw_ofi_write_told(iface, conn, &told, NULL);
+        slot = cw_ofi_write_notify(iface, conn, &told, NULL);
         if (slot == NULL) {
             return 0;
         }

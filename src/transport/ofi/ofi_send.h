@@ -18,7 +18,7 @@ ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
 ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
 ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completion);
 int cw_ofi_owes(const struct cw_iface *super);
-struct cw_ofi_told {
+struct cw_ofi_notice {
     enum cw_ofi_kind kind;
     uint64_t to;
     uint32_t token;
@@ -30,10 +30,10 @@ struct cw_ofi_told {
 };
 /* Writes or sends a control packet to the connection of `to` and `token`. `conn`: this side's connection that the
  * packet names; NULL: none. Uses `slot`, or a new one if that is NULL. Returns NULL if out of memory. */
-struct ofi_slot *cw_ofi_write_told(struct ofi_iface *iface, struct ofi_conn *conn, const struct cw_ofi_told *told,
-                                   struct ofi_slot *slot); /* does not send it */
-struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
-                             const struct cw_ofi_told *told, struct ofi_slot *slot);
+struct ofi_slot *cw_ofi_write_notify(struct ofi_iface *iface, struct ofi_conn *conn, const struct cw_ofi_notice *told,
+                                     struct ofi_slot *slot); /* does not send it */
+struct ofi_slot *cw_ofi_notify(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
+                               const struct cw_ofi_notice *told, struct ofi_slot *slot);
 /* Sends the packet or posts the access of a slot, in order within `conn`. NULL: it belongs to no connection. */
 void cw_ofi_submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_peer *peer, struct ofi_slot *slot);
 /* Whether there is tx space for the packet or access that the connection requested last. */
@@ -49,7 +49,7 @@ unsigned cw_ofi_give_space(struct ofi_iface *iface);
 /* Handles the peer's acknowledgement: the packet that it expects next. Returns 0 for an impossible number. */
 int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled);
 /* Sends an acknowledgement of the handled packets. */
-void cw_ofi_tell_handled(struct ofi_conn *conn);
+void cw_ofi_notify_handled(struct ofi_conn *conn);
 /* Completes the flushes that wait for no further packet; only in progress. */
 void cw_ofi_end_flushes(struct ofi_conn *conn);
 void cw_ofi_cancel_flushes(struct ofi_conn *conn);

@@ -114,7 +114,7 @@ struct shm_conn {
     uint32_t wanted;                /* blocked: the length of the packet that needs space, if longer than max_bcopy */
     uint32_t first_bytes;           /* of a lap until it grows */
     uint32_t small_bytes;           /* and of one that has grown in a small ring */
-    uint8_t trim_looks;             /* checks left; 0: nothing to trim */
+    uint8_t trim_polls;             /* checks left; 0: nothing to trim */
     uint8_t is_large;               /* laps of this side's ring may grow, and long messages go through it */
     uint32_t bell;                  /* the peer's doorbell in iface->arrivals; 0: none */
     uint32_t peer_bell;             /* ours in ... */
@@ -151,8 +151,8 @@ struct shm_iface {
     int arrivals_fd;
     struct shm_conn **belled;       /* by doorbell; the first is unused */
     uint32_t num_bells;
-    struct cw_alarm trim;           /* set while a connection has trim_looks */
-    int shortage_told;              /* the shortage was logged; one line per shortage */
+    struct cw_alarm trim;           /* set while a connection has trim_polls */
+    int shortage_logged;            /* the shortage was logged; one line per shortage */
     struct cw_list others;          /* connections that are not open */
     struct cw_poll_item listener;
     char *directory;                /* "" for abstract names */
@@ -314,7 +314,7 @@ static inline void shm_no_space(struct shm_conn *conn)
 }
 
 /* Publishes our position to the producer; wakes it if it sleeps until there is space. */
-void cw_shm_tell(struct shm_conn *conn);
+void cw_shm_notify(struct shm_conn *conn);
 unsigned cw_shm_progress(struct cw_iface *iface);
 ucs_status_t cw_shm_arm(struct cw_iface *iface);
 ucs_status_t cw_shm_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);

@@ -276,12 +276,12 @@ static const char *remedy(int error)
 
 static void accept_pause(struct shm_iface *iface)
 {
-    if (!iface->shortage_told) {
+    if (!iface->shortage_logged) {
         cw_error("cannot accept peers on this machine: %m; they wait, and it is tried again ten times a second%s",
                  remedy(errno));
     }
     cw_poller_remove(iface->poller, &iface->listener);
-    iface->shortage_told = 1;
+    iface->shortage_logged = 1;
     iface->paused = 1;
     cw_poller_alarm_set(iface->poller, &iface->accept_again, cw_clock_ns() + PAUSE_NS);
 }
@@ -303,7 +303,7 @@ unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events CW_UNUSE
             break;
         }
         if (status == UCS_OK) {
-            iface->shortage_told = 0;
+            iface->shortage_logged = 0;
             accepted += accept_one(iface, fd);
         }
     }

@@ -85,9 +85,9 @@ static bool grows_first(const struct shm_conn *conn, size_t length)
 }
 
 /* Reads the consumer's position and searches for space again. Rare, and shows that the ring is in use. */
-static CW_COLD int look_for_space(struct shm_conn *conn, size_t length)
+static CW_COLD int find_space(struct shm_conn *conn, size_t length)
 {
-    cw_shm_tx_look(&conn->tx);
+    cw_shm_tx_poll(&conn->tx);
     cw_shm_trim_later(conn);
     cw_shm_consider(conn);
     return shm_has_space_here(&conn->tx, length) ||
@@ -97,7 +97,7 @@ static CW_COLD int look_for_space(struct shm_conn *conn, size_t length)
 
 static inline int has_space(struct shm_conn *conn, size_t length)
 {
-    return cw_likely(shm_has_space_here(&conn->tx, length)) || look_for_space(conn, length);
+    return cw_likely(shm_has_space_here(&conn->tx, length)) || find_space(conn, length);
 }
 
 /* Writes the first line of the record last: the consumer polls it constantly, so each store to it has to fetch it
@@ -192,11 +192,11 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     return UCS_OK;
 }
 
-CW_COLD void cw_shm_tell(struct shm_conn *conn)
+CW_COLD void cw_shm_notify(struct shm_conn *conn)
 {
     uint32_t *flag = &conn->rx.control->producer_waits;
 
-    cw_shm_rx_tell(&conn->rx);
+    cw_shm_rx_notify(&conn->rx);
     if (conn->peer_sleeps) {
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in cw_shm_arm */
         if (__atomic_load_n(flag, __ATOMIC_RELAXED) != 0 && __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
@@ -208,7 +208,7 @@ CW_COLD void cw_shm_tell(struct shm_conn *conn)
 /* Publishes our position after many bytes were read. */
 static CW_COLD void tell(struct shm_conn *conn)
 {
-    cw_shm_tell(conn);
+    cw_shm_notify(conn);
     cw_shm_trim_later(conn);
 }
 
@@ -244,7 +244,7 @@ static CW_NOINLINE unsigned receive(const struct cw_upcalls *upcalls, struct shm
         } else if (!receive_longer(conn, word)) {
             break;
         }
-        if (cw_unlikely(cw_rx_should_tell(&conn->rx.fast))) {
+        if (cw_unlikely(cw_rx_should_notify(&conn->rx.fast))) {
             tell(conn);
         }
     } while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0);
@@ -301,7 +301,7 @@ static CW_NOINLINE unsigned progress_all(struct shm_iface *iface)
     }
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
-        if (cw_unlikely(cw_rx_should_tell(&conn->rx.fast))) {
+        if (cw_unlikely(cw_rx_should_notify(&conn->rx.fast))) {
             tell(conn); /* for packets that the core received on the fast path */
         }
         word = shm_peek(&conn->rx);
@@ -332,10 +332,10 @@ unsigned cw_shm_progress(struct cw_iface *super)
     if (cw_likely(iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0)) {
         conn = iface->open[0];
         word = shm_peek(&conn->rx);
-        if (word != 0 && !cw_rx_should_tell(&conn->rx.fast)) {
+        if (word != 0 && !cw_rx_should_notify(&conn->rx.fast)) {
             return receive(super->upcalls, conn, word);
         }
-        if (cw_likely(!conn->hangup && !cw_rx_should_tell(&conn->rx.fast))) {
+        if (cw_likely(!conn->hangup && !cw_rx_should_notify(&conn->rx.fast))) {
             return 0;
         }
     } else if (iface->num_hot == 0 && !iface->armed) {
@@ -359,7 +359,7 @@ ucs_status_t cw_shm_arm(struct cw_iface *super)
             __atomic_store_n(&conn->tx.control->producer_waits, 1, __ATOMIC_RELAXED);
         }
     }
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fences in ring_doorbell and cw_shm_tell */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fences in ring_doorbell and cw_shm_notify */
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         if (shm_peek(&conn->rx) != 0 || conn->hangup ||

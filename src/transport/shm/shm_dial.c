@@ -140,7 +140,7 @@ unsigned cw_shm_dial_waiting(struct cw_alarm *alarm)
     return count;
 }
 
-static void tell_no_answer(ucs_status_t status)
+static void log_no_answer(ucs_status_t status)
 {
     static struct cw_log_limit limit;
 
@@ -169,7 +169,7 @@ unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn)
     if (status != UCS_OK || fd >= 0 || !shm_handshake_is_ours(&handshake) || handshake.hello_length != length ||
         handshake.sleeps > 1 || !cw_shm_peer_take(conn, &handshake)) {
         cw_unix_discard(&fd);
-        tell_no_answer(status);
+        log_no_answer(status);
         dial_ended(conn, (status == UCS_OK) ? UCS_ERR_IO_ERROR : UCS_ERR_CONNECTION_RESET, NULL, 0);
         return 1;
     }

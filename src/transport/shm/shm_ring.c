@@ -36,15 +36,15 @@ void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t mo
     *rx = (struct shm_rx){.fast = {.line = memory, .stamp = shm_stamp(lap)},
                     .base = memory,
                     .end = shm_line(memory, most),
-                    .tell_after = first / TELL_PARTS,
+                    .notify_after = first / TELL_PARTS,
                     .lap = lap,
                     .control = control};
-    cw_shm_rx_tell_after(rx, rx->tell_after);
+    cw_shm_rx_notify_after(rx, rx->notify_after);
 }
 
-void cw_shm_tx_look(struct shm_tx *tx)
+void cw_shm_tx_poll(struct shm_tx *tx)
 {
-    /* pairs with the release in cw_shm_rx_tell: what the consumer read is read before we overwrite it */
+    /* pairs with the release in cw_shm_rx_notify: what the consumer read is read before we overwrite it */
     const uint64_t told = __atomic_load_n(&tx->control->done, __ATOMIC_ACQUIRE);
     const uint32_t done = (uint32_t)told & ~(SHM_LINE - 1), here = shm_offset(tx->base, tx->fast.line);
     const uint32_t lap = (uint32_t)(told >> 32);
@@ -81,7 +81,7 @@ CW_NOINLINE int cw_shm_tx_turn(struct shm_tx *tx, uint64_t length)
     tx->fast.fetch_from = tx->base;
     tx->behind = 1;
     set_stop(tx);
-    __atomic_store_n(&line->word, tx->fast.stamp + SHM_WRAP, __ATOMIC_RELEASE); /* pairs with cw_rx_look */
+    __atomic_store_n(&line->word, tx->fast.stamp + SHM_WRAP, __ATOMIC_RELEASE); /* pairs with cw_rx_poll */
     tx->lap++;
     tx->fast.stamp = shm_stamp(tx->lap) + 1;
     return 1;
@@ -140,29 +140,29 @@ CW_NOINLINE uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen)
         rx->fast.slot = 0;
         rx->fast.line++;
         cw_rx_passed(&rx->fast);
-        seen = cw_rx_look(&rx->fast);
+        seen = cw_rx_poll(&rx->fast);
     }
     if (seen >= SHM_WRAP && seen < CW_LINE_LAP && rx->fast.line != rx->base) {
         rx->lap++;
         rx->fast.line = rx->base;
         rx->fast.stamp = shm_stamp(rx->lap);
         rx->fast.most = 0; /* a position update is due */
-       seen = cw_rx_look(&rx->fast);
+       seen = cw_rx_poll(&rx->fast);
     }
     return seen;
 }
 
-void cw_shm_rx_tell_after(struct shm_rx *rx, uint32_t bytes)
+void cw_shm_rx_notify_after(struct shm_rx *rx, uint32_t bytes)
 {
     const size_t left = (size_t)((char *)rx->end - (char *)rx->fast.line);
-    const size_t most = (rx->tell_after < left) ? rx->tell_after : left;
+    const size_t most = (rx->notify_after < left) ? rx->notify_after : left;
 
     rx->fast.turn = shm_line(rx->fast.line, (bytes < most) ? bytes : most);
     rx->fast.most = (left > 0) ? CW_LINE_MOST : 0;
 }
 
-void cw_shm_rx_tell(struct shm_rx *rx)
+void cw_shm_rx_notify(struct shm_rx *rx)
 {
-    cw_shm_rx_tell_after(rx, rx->tell_after);
+    cw_shm_rx_notify_after(rx, rx->notify_after);
     __atomic_store_n(&rx->control->done, shm_position(rx->lap, shm_offset(rx->base, rx->fast.line)), __ATOMIC_RELEASE);
 }

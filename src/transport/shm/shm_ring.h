@@ -75,7 +75,7 @@ struct shm_rx {
     struct cw_rx fast;
     struct cw_line *base;
     struct cw_line *end;            /* of the ring */
-    uint32_t tell_after;            /* bytes */
+    uint32_t notify_after;          /* bytes */
     uint32_t lap;
     struct shm_ring_control *control;
 };
@@ -138,7 +138,7 @@ void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t mo
                     uint32_t lap);
 
 /* Reads the position that the consumer has published. */
-void cw_shm_tx_look(struct shm_tx *tx);
+void cw_shm_tx_poll(struct shm_tx *tx);
 /* Closes an open line, so that the next record is at `line`. */
 void cw_shm_tx_close(struct shm_tx *tx);
 /* Begins the next lap if a packet of that length fits there and not into this one. Whether it has begun. */
@@ -148,7 +148,7 @@ int cw_shm_tx_turn(struct shm_tx *tx, uint64_t length);
 int cw_shm_tx_grow(struct shm_tx *tx, uint64_t length, uint32_t limit);
 /* Resets the size of a lap. Everything must be read. */
 void cw_shm_tx_shrink(struct shm_tx *tx, uint32_t bytes);
-/* Limits the space to `bytes` (0: none) until the next cw_shm_tx_look. */
+/* Limits the space to `bytes` (0: none) until the next cw_shm_tx_poll. */
 static inline void shm_tx_stop(struct shm_tx *tx, uint32_t bytes)
 {
     if (tx->fast.stop > shm_line(tx->fast.line, bytes)) {
@@ -188,7 +188,7 @@ static inline void shm_publish(struct shm_tx *tx, uint64_t length, uint8_t id)
     cw_tx_clear(&tx->fast, next);
     tx->fast.line = next;
     __atomic_store_n(&line->word, tx->fast.stamp + (length << 16) + ((uint64_t)id << 8),
-                     __ATOMIC_RELEASE); /* pairs with the acquire in cw_rx_look */
+                     __ATOMIC_RELEASE); /* pairs with the acquire in cw_rx_poll */
 }
 
 /* As shm_publish, for a packet of one line. */
@@ -199,7 +199,7 @@ static inline void shm_publish_line(struct shm_tx *tx, uint64_t length, uint8_t 
     cw_tx_clear(&tx->fast, line + 1);
     tx->fast.line = line + 1;
     __atomic_store_n(&line->word, tx->fast.stamp + (length << 16) + ((uint64_t)id << 8),
-                     __ATOMIC_RELEASE); /* pairs with the acquire in cw_rx_look */
+                     __ATOMIC_RELEASE); /* pairs with the acquire in cw_rx_poll */
     cw_tx_fetch_ahead(&tx->fast, line + 1);
 }
 
@@ -207,13 +207,13 @@ static inline void shm_publish_line(struct shm_tx *tx, uint64_t length, uint8_t 
  * consumer has cached them since the last lap. */
 void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length);
 
-/* Steps over the end of an open line or of a lap; returns cw_rx_look there. */
+/* Steps over the end of an open line or of a lap; returns cw_rx_poll there. */
 uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen);
 
-/* cw_rx_look of the next packet, or 0 when there is none. */
+/* cw_rx_poll of the next packet, or 0 when there is none. */
 static inline uint64_t shm_peek(struct shm_rx *rx)
 {
-    uint64_t seen = cw_rx_look(&rx->fast);
+    uint64_t seen = cw_rx_poll(&rx->fast);
 
     if (cw_unlikely(seen >= CW_LINE_OVER && seen < CW_LINE_LAP)) {
         seen = cw_shm_rx_step(rx, seen);
@@ -252,8 +252,8 @@ static inline void shm_advance(struct shm_rx *rx, uint32_t length)
 }
 
 /* Makes the next position update due after `bytes` more bytes, at the latest after the default interval. */
-void cw_shm_rx_tell_after(struct shm_rx *rx, uint32_t bytes);
+void cw_shm_rx_notify_after(struct shm_rx *rx, uint32_t bytes);
 /* Publishes the position. */
-void cw_shm_rx_tell(struct shm_rx *rx);
+void cw_shm_rx_notify(struct shm_rx *rx);
 
 #endif

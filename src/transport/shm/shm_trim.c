@@ -17,7 +17,7 @@
 #include "os/shm.h"
 
 #define REST_NS    UINT64_C(5000000000)
-#define MOST_LOOKS 4u /* if the consumer publishes nothing in that time, the pages stay until the next packets */
+#define MAX_POLLS 4u /* if the consumer publishes nothing in that time, the pages stay until the next packets */
 
 #define ENLARGE_BYTES (1u << 20) /* bytes sent before a ring may become large */
 #define LARGE_PIECE   ((16u << 10) + CW_CACHE_LINE) /* including its header */
@@ -44,7 +44,7 @@
 /* Whether the consumer has published that it read everything. Its position is validated. */
 static int is_drained(struct shm_tx *tx)
 {
-    cw_shm_tx_look(tx);
+    cw_shm_tx_poll(tx);
     return !tx->behind && tx->done == shm_offset(tx->base, tx->fast.line);
 }
 
@@ -52,14 +52,14 @@ static int is_drained(struct shm_tx *tx)
 void cw_shm_trim_begin(struct shm_conn *conn)
 {
     shm_tx_stop(&conn->tx, SMALL_BYTES);
-    cw_shm_rx_tell_after(&conn->rx, SMALL_BYTES);
+    cw_shm_rx_notify_after(&conn->rx, SMALL_BYTES);
 }
 
 void cw_shm_trim_later(struct shm_conn *conn)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
-    conn->trim_looks = MOST_LOOKS;
+    conn->trim_polls = MAX_POLLS;
     if (!cw_alarm_is_set(&iface->trim)) { /* lazy: checked when another event wakes a sleeping program */
         cw_poller_alarm_set_lazy(iface->poller, &iface->trim, cw_clock_ns() + REST_NS);
     }
@@ -185,23 +185,23 @@ static int trim(struct shm_conn *conn)
     if (conn->seen[0] != sent || conn->seen[1] != received) {
         conn->seen[0] = sent;
         conn->seen[1] = received;
-        conn->trim_looks = MOST_LOOKS;
+        conn->trim_polls = MAX_POLLS;
         return 1;
     }
-    cw_shm_tell(conn);
+    cw_shm_notify(conn);
     if (is_drained(&conn->tx)) {
         make_small(conn);
         give_back(&conn->tx);
         conn->rested = shm_bytes_sent(&conn->tx);
         conn->announced = 0;
-        conn->trim_looks = 0;
+        conn->trim_polls = 0;
     } else {
-        conn->trim_looks--;
+        conn->trim_polls--;
     }
-    if (conn->trim_looks == 0) {
+    if (conn->trim_polls == 0) {
         cw_shm_trim_begin(conn);
     }
-    return conn->trim_looks > 0;
+    return conn->trim_polls > 0;
 }
 
 unsigned cw_shm_trim(struct cw_alarm *alarm)
@@ -211,7 +211,7 @@ unsigned cw_shm_trim(struct cw_alarm *alarm)
     unsigned i;
 
     for (i = 0; i < iface->num_open; i++) {
-        again |= iface->open[i]->trim_looks > 0 && trim(iface->open[i]);
+        again |= iface->open[i]->trim_polls > 0 && trim(iface->open[i]);
     }
     if (again) {
         cw_poller_alarm_set_lazy(iface->poller, alarm, cw_clock_ns() + REST_NS);

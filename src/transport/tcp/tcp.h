@@ -177,7 +177,7 @@ struct cw_tcp_iface {
     struct cw_tcp_local local;
     struct cw_poller *poller;
     struct cw_poll_item listener;
-    int shortage_told;            /* the shortage was logged; one line per shortage */
+    int shortage_logged;          /* the shortage was logged; one line per shortage */
     int paused;                   /* out of descriptors: accepting pauses until `accept_again` */
     struct cw_alarm accept_again;
     struct cw_alarm hello_deadline; /* of the oldest unauthenticated peer, or earlier */
@@ -222,7 +222,7 @@ static inline struct cw_tcp_conn *cw_tcp_conn_of(struct cw_conn *conn)
 }
 
 /* Defers the connection's event to the next progress, and wakes the worker. */
-static inline void cw_tcp_tell_later(struct cw_tcp_conn *conn)
+static inline void cw_tcp_notify_later(struct cw_tcp_conn *conn)
 {
     cw_list_add_tail(&cw_tcp_iface_of(&conn->super)->pending, &conn->link);
     cw_poller_wake(cw_tcp_iface_of(&conn->super)->poller);
@@ -301,9 +301,9 @@ void cw_tcp_watch_sends(struct cw_tcp_conn *conn);
 /* The program is about to sleep: settles which checks must wake it. */
 void cw_tcp_watch_settle(struct cw_tcp_iface *iface);
 /* Logs that the peer's machine is considered dead. */
-void cw_tcp_watch_tell(struct cw_tcp_conn *conn);
+void cw_tcp_watch_notify(struct cw_tcp_conn *conn);
 /* `fire` of iface->look. */
-unsigned cw_tcp_watch_look(struct cw_alarm *alarm);
+unsigned cw_tcp_watch_check(struct cw_alarm *alarm);
 
 /* tcp_dial.c. The slots of the transport's table. */
 ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
@@ -315,10 +315,10 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
 void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello, size_t hello_length, void *user);
 /* Calls `opened` with the failure of the dial. From progress. */
 unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn);
-/* The slots `ways` and `dial_way` of the transport's table. */
-unsigned cw_tcp_ways(struct cw_iface *iface, const void *address, size_t address_length);
-ucs_status_t cw_tcp_dial_way(struct cw_iface *iface, const void *address, size_t address_length, unsigned way,
-                             const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);
+/* The slots `ways` and `dial_path` of the transport's table. */
+unsigned cw_tcp_paths(struct cw_iface *iface, const void *address, size_t address_length);
+ucs_status_t cw_tcp_dial_path(struct cw_iface *iface, const void *address, size_t address_length, unsigned way,
+                              const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);
 
 /* tcp_send.c. The slots of the transport's table. */
 ucs_status_t cw_tcp_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);

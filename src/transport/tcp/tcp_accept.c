@@ -110,8 +110,8 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
         drop_unauth(oldest, CW_LOG_WARN, "it sent no handshake yet and its descriptor is needed for others");
         return 1;
     }
-    if (!iface->shortage_told) {
-        iface->shortage_told = 1;
+    if (!iface->shortage_logged) {
+        iface->shortage_logged = 1;
         cw_warn("cannot accept a TCP connection: %s; callers wait, and it is tried again ten times a second%s",
                 strerror(error), remedy(error));
     }
@@ -163,7 +163,7 @@ void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, i
         }
         error = (fd < 0) ? -fd : add_unauth(iface, listening, fd, now_ns);
         if (error == 0) {
-            iface->shortage_told = 0;
+            iface->shortage_logged = 0;
         }
         if (error != 0 && !accept_failed(iface, error, now_ns)) {
             break;

@@ -296,8 +296,8 @@ static const char *device_to(const struct cw_tcp_address *peer, const struct cw_
     return "";
 }
 
-unsigned cw_tcp_ways_first(const struct cw_tcp_address *peer, const struct cw_route *routes,
-                           struct cw_net_address *candidates, unsigned count)
+unsigned cw_tcp_paths_first(const struct cw_tcp_address *peer, const struct cw_route *routes,
+                            struct cw_net_address *candidates, unsigned count)
 {
     const char *devices[CW_TCP_MAX_CANDIDATES], *device;
     struct cw_net_address address;

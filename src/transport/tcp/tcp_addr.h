@@ -67,7 +67,7 @@ unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp
 
 /* Moves the candidates that use different local devices to the front, the best one for each device, and returns their
  * number; 1 if the devices are unknown. `routes` are those to the peer's hosts. */
-unsigned cw_tcp_ways_first(const struct cw_tcp_address *peer, const struct cw_route *routes,
-                           struct cw_net_address *candidates, unsigned count);
+unsigned cw_tcp_paths_first(const struct cw_tcp_address *peer, const struct cw_route *routes,
+                            struct cw_net_address *candidates, unsigned count);
 
 #endif

@@ -25,8 +25,8 @@
 #define LINGER_END_NS  UINT64_C(250000000)
 #define LINGER_WAIT_MS 10
 
-#define LOOKS_PER_INTERVAL 8u
-#define LOOKS_OF_SILENCE   6u /* the rest is for the first retransmission and for the check that detects it */
+#define POLLS_PER_INTERVAL 8u
+#define POLLS_OF_SILENCE   6u /* the rest is for the first retransmission and for the check that detects it */
 #define NS_PER_MS          1000000u
 
 /* Sets TCP_USER_TIMEOUT to the interval, or to less by the settings. */
@@ -99,10 +99,10 @@ static void look_at(struct cw_tcp_iface *iface, uint64_t at_ns, int wakes)
     }
 }
 
-static void look_later(struct cw_tcp_iface *iface, uint64_t now_ns)
+static void poll_later(struct cw_tcp_iface *iface, uint64_t now_ns)
 {
     iface->looked_ns = now_ns;
-    look_at(iface, now_ns + iface->settings.silence_ns / LOOKS_PER_INTERVAL, 0);
+    look_at(iface, now_ns + iface->settings.silence_ns / POLLS_PER_INTERVAL, 0);
 }
 
 /* Removes the kernel's limit: the checks replace it again. */
@@ -124,7 +124,7 @@ void cw_tcp_watch_sends(struct cw_tcp_conn *conn)
     cw_list_remove(&conn->watch->link);
     cw_list_add_tail(&iface->in_flight, &conn->watch->link);
     if (!cw_alarm_is_set(&iface->look)) {
-        look_later(iface, cw_clock_ns());
+        poll_later(iface, cw_clock_ns());
     }
 }
 
@@ -151,7 +151,7 @@ static bool is_urgent(const struct cw_tcp_conn *conn)
 
 void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
 {
-    const uint64_t at_ns = iface->looked_ns + iface->settings.silence_ns / LOOKS_PER_INTERVAL;
+    const uint64_t at_ns = iface->looked_ns + iface->settings.silence_ns / POLLS_PER_INTERVAL;
     struct cw_tcp_watch *watch, *next;
 
     cw_list_for_each_safe(watch, next, &iface->in_flight, struct cw_tcp_watch, link) {
@@ -169,7 +169,7 @@ void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
     }
 }
 
-void cw_tcp_watch_tell(struct cw_tcp_conn *conn)
+void cw_tcp_watch_notify(struct cw_tcp_conn *conn)
 {
     char peer[CW_NET_TEXT_MAX];
 
@@ -183,7 +183,7 @@ void cw_tcp_watch_tell(struct cw_tcp_conn *conn)
 
 static void dead(struct cw_tcp_conn *conn)
 {
-    cw_tcp_watch_tell(conn);
+    cw_tcp_watch_notify(conn);
     cw_net_forget(conn->item.fd); /* so that the kernel does not retransmit the remaining bytes */
     if (conn->state == CW_TCP_OPEN) {
         cw_tcp_conn_lost(conn, UCS_ERR_ENDPOINT_TIMEOUT);
@@ -197,7 +197,7 @@ static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
 {
     struct cw_tcp_conn *conn = watch->conn;
     const uint64_t interval_ns = cw_tcp_iface_of(&conn->super)->settings.silence_ns;
-    const uint64_t limit_ns = interval_ns / LOOKS_PER_INTERVAL * LOOKS_OF_SILENCE;
+    const uint64_t limit_ns = interval_ns / POLLS_PER_INTERVAL * POLLS_OF_SILENCE;
     int more = cw_net_unacknowledged(conn->item.fd) > 0;
 
     if (!more) {
@@ -210,12 +210,12 @@ static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
         return -1;
     }
     if (conn->state == CW_TCP_OPEN && conn->filter != NULL) {
-        more |= cw_tcp_filter_look(conn);
+        more |= cw_tcp_filter_check(conn);
     }
     return more;
 }
 
-unsigned cw_tcp_watch_look(struct cw_alarm *alarm)
+unsigned cw_tcp_watch_check(struct cw_alarm *alarm)
 {
     struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, look);
     const uint64_t now_ns = cw_clock_ns();
@@ -243,7 +243,7 @@ unsigned cw_tcp_watch_look(struct cw_alarm *alarm)
         }
     }
     if (!cw_list_empty(&iface->in_flight)) {
-        look_later(iface, now_ns);
+        poll_later(iface, now_ns);
     }
     return count;
 }

@@ -462,7 +462,8 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
 /* Finds the candidates to dial, best first, and the number of different paths to the peer: one for each local device,
  * and these come first. Within one network namespace there is one path. 0: no candidate, and *why_p is a phrase. */
 static unsigned find_ways(const struct cw_tcp_iface *iface, const struct cw_tcp_address *peer,
-                          struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], unsigned *ways_p, const char **why_p)
+                          struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], unsigned *paths_p,
+                          const char **why_p)
 {
     const int apart = cw_tcp_shared_loopback(&iface->local, peer) == 0;
     struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
@@ -472,11 +473,11 @@ static unsigned find_ways(const struct cw_tcp_iface *iface, const struct cw_tcp_
         cw_tcp_routes_find(&iface->settings, peer, routes);
     }
     count = cw_tcp_candidates(&iface->local, peer, apart ? routes : NULL, candidates, why_p);
-    *ways_p = apart ? cw_tcp_ways_first(peer, routes, candidates, count) : 1;
+    *paths_p = apart ? cw_tcp_paths_first(peer, routes, candidates, count) : 1;
     return count;
 }
 
-unsigned cw_tcp_ways(struct cw_iface *super, const void *address, size_t address_length)
+unsigned cw_tcp_paths(struct cw_iface *super, const void *address, size_t address_length)
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
@@ -504,7 +505,7 @@ void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello
     }
     conn->super.user = user;
     if (!dial_next(conn)) {
-        cw_tcp_tell_later(conn);
+        cw_tcp_notify_later(conn);
     }
 }
 
@@ -541,7 +542,7 @@ static ucs_status_t dial_nowhere(struct cw_tcp_iface *iface, const char *why, vo
     conn->super.user = user;
     conn->super.end = end.data;
     conn->handshake->status = UCS_ERR_NO_DEVICE; /* unreachable, whether the peer is alive or not */
-    cw_tcp_tell_later(conn);
+    cw_tcp_notify_later(conn);
     *conn_p = &conn->super;
     return UCS_OK;
 }
@@ -573,8 +574,8 @@ ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t add
     return dial(super, &peer, candidates, num_candidates, 0, hello, hello_length, user, conn_p);
 }
 
-ucs_status_t cw_tcp_dial_way(struct cw_iface *super, const void *address, size_t address_length, unsigned way,
-                             const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p)
+ucs_status_t cw_tcp_dial_path(struct cw_iface *super, const void *address, size_t address_length, unsigned way,
+                              const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p)
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], first;

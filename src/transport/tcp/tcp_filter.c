@@ -101,7 +101,7 @@ unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface)
     return events;
 }
 
-bool cw_tcp_filter_look(struct cw_tcp_conn *conn)
+bool cw_tcp_filter_check(struct cw_tcp_conn *conn)
 {
     static const uint8_t empty[EMPTY_SIZE] = {[4] = 2}; /* required by peers of release 1.0 */
     struct cw_tcp_filter *filter = conn->filter;

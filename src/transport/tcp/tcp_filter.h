@@ -66,7 +66,7 @@ unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface);
 
 /* Checks an open, watched connection with a filter: sends the empty frames if nothing was sent since the last check.
  * True if another check is needed. */
-bool cw_tcp_filter_look(struct cw_tcp_conn *conn);
+bool cw_tcp_filter_check(struct cw_tcp_conn *conn);
 
 /* The protection that a worker demands of every connection. */
 struct cw_tcp_security {

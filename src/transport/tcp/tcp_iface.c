@@ -347,7 +347,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->listener.fd = -1;
     iface->accept_again = (struct cw_alarm){.fire = cw_tcp_accept_again};
     iface->hello_deadline = (struct cw_alarm){.fire = cw_tcp_unauth_expire};
-    iface->look = (struct cw_alarm){.fire = cw_tcp_watch_look};
+    iface->look = (struct cw_alarm){.fire = cw_tcp_watch_check};
     iface->linger_deadline = (struct cw_alarm){.fire = cw_tcp_lingering_expire};
     iface->key = (uint32_t)(params->worker_uid ^ (params->worker_uid >> 32));
     cw_list_init(&iface->listenings);
@@ -561,8 +561,8 @@ static ucs_status_t tcp_arm(struct cw_iface *super)
 }
 
 static const struct cw_transport_connect tcp_connect = {
-    .ways = cw_tcp_ways,
-    .dial_way = cw_tcp_dial_way,
+    .ways = cw_tcp_paths,
+    .dial_path = cw_tcp_dial_path,
     .dial = cw_tcp_dial,
     .is_unseen = cw_tcp_is_unseen,
     .close_conn = cw_tcp_close_conn,

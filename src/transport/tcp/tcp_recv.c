@@ -55,7 +55,7 @@ static enum cw_tcp_recv_result ended(struct cw_tcp_conn *conn, ssize_t error, un
     char peer[CW_NET_TEXT_MAX];
 
     if (error == -ETIMEDOUT && conn->watch != NULL) {
-        cw_tcp_watch_tell(conn);
+        cw_tcp_watch_notify(conn);
     }
     if (cw_log_enabled(CW_LOG_DEBUG)) {
         cw_net_peer_text(conn->item.fd, peer);

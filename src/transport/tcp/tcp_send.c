@@ -84,7 +84,7 @@ static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
     conn->failed = 1;
     conn->broken = status;
     if (conn->state == CW_TCP_OPEN && cw_list_empty(&conn->link)) {
-        cw_tcp_tell_later(conn);
+        cw_tcp_notify_later(conn);
     }
     return status;
 }

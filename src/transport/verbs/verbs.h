@@ -234,7 +234,7 @@ struct cw_verbs_conn {
     uint32_t looked;    /* `completed` at the last check */
     uint32_t lent;      /* requests before this number may use memory of the core */
     uint32_t unsent;    /* count of the last requests, which the device never received */
-    unsigned idle_looks;
+    unsigned idle_polls;
     uint32_t end; /* number of the request with END, if LEAVING and is_last, or with PARTED, if PARTING */
     uint32_t epoch;      /* how often it was parked */
     uint32_t swept;      /* `posted` at the last sweep */
@@ -395,7 +395,7 @@ void cw_verbs_gone(struct cw_verbs_iface *iface, const char *why);
 /* Returns the number of completions; 0 if the device has failed. */
 int cw_verbs_poll(struct cw_verbs_iface *iface, struct ibv_cq *cq, unsigned most, struct ibv_wc *wc);
 /* Starts polling for broken queue pairs. */
-void cw_verbs_look_for_broken(struct cw_verbs_iface *iface);
+void cw_verbs_poll_broken(struct cw_verbs_iface *iface);
 /* Grows send_cq for one more connection. Returns 0 if the device cannot. */
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface);
 /* Redistributes send_cq after the number of connections changed. */

@@ -25,7 +25,7 @@ struct cw_verbs_refusal {
     uint8_t reply[CW_HELLO_MAX];
 };
 
-#define NEIGHBOUR_LOOK_NS UINT64_C(10000000)
+#define NEIGHBOUR_POLL_NS UINT64_C(10000000)
 #define SLOW_RETRY_NS     UINT64_C(1000000000)
 
 int cw_verbs_gid_address(const uint8_t gid[16], struct cw_net_address *address)
@@ -70,8 +70,8 @@ static const char *fit_routes(const struct cw_verbs_iface *iface, const struct c
 
 /* Returns NULL, or why the peer is unreachable. Does not query the routing table: that takes system calls, and the core
  * calls this for each new endpoint. */
-static const char *find_way(struct cw_verbs_iface *iface, const void *bytes, size_t length,
-                            struct cw_verbs_address *peer, unsigned *our_gid, unsigned *peer_gid)
+static const char *find_path(struct cw_verbs_iface *iface, const void *bytes, size_t length,
+                             struct cw_verbs_address *peer, unsigned *our_gid, unsigned *peer_gid)
 {
     const char *why = cw_verbs_address_decode(bytes, length, peer);
 
@@ -84,7 +84,7 @@ int cw_verbs_reachable(struct cw_iface *super, const void *address, size_t lengt
     struct cw_verbs_address peer;
     unsigned our_gid, peer_gid;
     const char *wrong =
-        find_way(cw_container_of(super, struct cw_verbs_iface, super), address, length, &peer, &our_gid, &peer_gid);
+        find_path(cw_container_of(super, struct cw_verbs_iface, super), address, length, &peer, &our_gid, &peer_gid);
 
     if (wrong != NULL) {
         *why = wrong;
@@ -156,7 +156,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     struct cw_verbs_conn *conn;
     unsigned our_gid, peer_gid;
     const uint64_t now = cw_clock_ns();
-    const char *why = find_way(iface, address, address_length, &peer, &our_gid, &peer_gid);
+    const char *why = find_path(iface, address, address_length, &peer, &our_gid, &peer_gid);
 
     if (why == NULL && peer.ethernet) {
         why = fit_routes(iface, &peer, &our_gid, &peer_gid);
@@ -229,7 +229,7 @@ unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
     }
     if (!conn->is_said && !knows_neighbour(conn)) {
         if (now_ns < conn->retry.end_ns) {
-            cw_poller_alarm_set(iface->poller, &conn->alarm, now_ns + NEIGHBOUR_LOOK_NS);
+            cw_poller_alarm_set(iface->poller, &conn->alarm, now_ns + NEIGHBOUR_POLL_NS);
             return 0;
         }
         cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE,
@@ -526,7 +526,7 @@ static unsigned reopened(struct cw_verbs_iface *iface, struct cw_verbs_conn *con
     conn->state = CW_VERBS_OPEN;
     conn->is_ready = 1;
     cw_verbs_conn_say(conn, CW_VERBS_READY);
-    cw_verbs_conn_look_later(conn);
+    cw_verbs_conn_poll_later(conn);
     if (!cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);
     }
@@ -552,7 +552,7 @@ static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn 
     conn->state = CW_VERBS_OPEN;
     conn->is_ready = 1;
     cw_verbs_conn_say(conn, CW_VERBS_READY);
-    cw_verbs_conn_look_later(conn);
+    cw_verbs_conn_poll_later(conn);
     cw_verbs_watch_begin(conn);
     iface->super.upcalls->opened(&conn->super, UCS_OK, reply->words, reply->length);
     return 1;

@@ -20,7 +20,7 @@
 #include "os/random.h"
 
 #define PSN_MASK    0xffffffu
-#define STUCK_LOOKS 10u
+#define STUCK_POLLS 10u
 #define LEAVING_NS  UINT64_C(10000000000)
 #define MOST_UNSEEN 64u
 #define GRACE_NS    UINT64_C(10000000)
@@ -361,7 +361,7 @@ int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn,
 
     cw_verbs_path(iface, &conn->peer, conn->gid_index, conn->peer_gid, &attr.ah_attr);
     conn->is_connected = 1;
-    cw_verbs_look_for_broken(iface);
+    cw_verbs_poll_broken(iface);
     error = iface->lib->modify_qp(conn->qp, &attr,
                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
@@ -700,7 +700,7 @@ bool cw_verbs_conn_is_wanted(const struct cw_verbs_conn *conn)
     return conn->is_watched || (upcalls->awaits != NULL && upcalls->awaits(&conn->super));
 }
 
-void cw_verbs_conn_look_later(struct cw_verbs_conn *conn)
+void cw_verbs_conn_poll_later(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
@@ -720,10 +720,10 @@ static unsigned look(struct cw_verbs_conn *conn)
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
     if (conn->completed != conn->looked) {
-        conn->idle_looks = 0;
+        conn->idle_polls = 0;
     }
     if (conn->posted != conn->completed) {
-        if (conn->is_watched && ++conn->idle_looks > STUCK_LOOKS) {
+        if (conn->is_watched && ++conn->idle_polls > STUCK_POLLS) {
             cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT,
                                "it has taken nothing for ten times UCX_KEEPALIVE_INTERVAL");
             return 1;
@@ -733,7 +733,7 @@ static unsigned look(struct cw_verbs_conn *conn)
         (void)cw_verbs_conn_post(conn, &wr, NULL, 1);
     }
     conn->looked = conn->completed;
-    cw_verbs_conn_look_later(conn);
+    cw_verbs_conn_poll_later(conn);
     return 0;
 }
 
@@ -775,7 +775,7 @@ void cw_verbs_watch(struct cw_conn *super)
 
     if (!conn->is_watched) {
         conn->is_watched = 1;
-        cw_verbs_conn_look_later(conn);
+        cw_verbs_conn_poll_later(conn);
         cw_verbs_watch_begin(conn);
         if (conn->state == CW_VERBS_PARKED && !cw_verbs_is_seen(conn)) {
             cw_verbs_reopen(conn);
@@ -827,7 +827,7 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
     }
     conn->state = CW_VERBS_OPEN;
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
-    cw_verbs_conn_look_later(conn);
+    cw_verbs_conn_poll_later(conn);
     cw_verbs_watch_begin(conn);
     if (!cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);

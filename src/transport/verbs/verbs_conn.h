@@ -45,7 +45,7 @@ int cw_verbs_stopping(struct cw_conn *super);
 void cw_verbs_watch(struct cw_conn *super);
 /* Whether the core watches the connection or waits for a message of the peer. */
 bool cw_verbs_conn_is_wanted(const struct cw_verbs_conn *conn);
-void cw_verbs_conn_look_later(struct cw_verbs_conn *conn);
+void cw_verbs_conn_poll_later(struct cw_verbs_conn *conn);
 void cw_verbs_abandon(struct cw_conn *super);
 /* Call when the peer's END came, or its connection is gone. */
 void cw_verbs_conn_ended(struct cw_verbs_conn *conn);

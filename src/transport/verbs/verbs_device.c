@@ -253,8 +253,8 @@ static const char *state_text(enum ibv_port_state state)
                                       : "it is not active yet";
 }
 
-static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context *context, const char *device,
-                         uint8_t number, const struct cw_verbs_settings *settings, struct cw_verbs_port *port)
+static void check_port(const struct cw_verbs_library *lib, struct ibv_context *context, const char *device,
+                       uint8_t number, const struct cw_verbs_settings *settings, struct cw_verbs_port *port)
 {
     struct ibv_device_attr limits;
     struct ibv_port_attr attr = {0};
@@ -334,7 +334,7 @@ static unsigned list_ports(const struct cw_verbs_settings *settings, struct cw_v
             }
         }
         for (number = 1; context != NULL && number <= limits.phys_port_cnt && count < MAX_PORTS; number++) {
-            look_at_port(lib, context, lib->get_device_name(list[i]), number, settings, &ports[count++]);
+            check_port(lib, context, lib->get_device_name(list[i]), number, settings, &ports[count++]);
         }
         if (context != NULL) {
             lib->close_device(context);
@@ -441,7 +441,7 @@ struct ibv_context *cw_verbs_device_open(const struct cw_verbs_library *lib, con
                 cannot_open(port, device, errno);
                 break;
             } else {
-                look_at_port(lib, context, device, number, settings, port);
+                check_port(lib, context, device, number, settings, port);
             }
         }
     }

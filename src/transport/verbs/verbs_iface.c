@@ -21,7 +21,7 @@
 #define EMPTY_BATCHES 64u
 #define LAST_WORDS_NS UINT64_C(1000000000)
 #define LAST_CLOSE_NS UINT64_C(200000000) /* time for the peer's program to answer */
-#define LOOK_NS       UINT64_C(50000000)
+#define POLL_NS       UINT64_C(50000000)
 
 static struct cw_verbs_iface *iface_of(struct cw_iface *super)
 {
@@ -140,7 +140,7 @@ static int is_broken(const struct cw_verbs_iface *iface, struct ibv_qp *qp)
 }
 
 /* A peer whose access broke the queue pair may have missed the device's NAK, and retries in vain. */
-static unsigned on_look(struct cw_alarm *alarm)
+static unsigned on_poll(struct cw_alarm *alarm)
 {
     struct cw_verbs_iface *iface = cw_container_of(alarm, struct cw_verbs_iface, look);
     struct cw_verbs_conn *conn;
@@ -154,15 +154,15 @@ static unsigned on_look(struct cw_alarm *alarm)
         }
     }
     if (!cw_list_empty(&iface->conns)) {
-        cw_verbs_look_for_broken(iface);
+        cw_verbs_poll_broken(iface);
     }
     return 0;
 }
 
-void cw_verbs_look_for_broken(struct cw_verbs_iface *iface)
+void cw_verbs_poll_broken(struct cw_verbs_iface *iface)
 {
     if (iface->port.breaks_unseen && !cw_alarm_is_set(&iface->look)) {
-        cw_poller_alarm_set_lazy(iface->poller, &iface->look, cw_clock_ns() + LOOK_NS);
+        cw_poller_alarm_set_lazy(iface->poller, &iface->look, cw_clock_ns() + POLL_NS);
     }
 }
 
@@ -362,7 +362,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     iface->sleeps = params->wakeup;
     iface->events.fd = -1;
     iface->async.fd = -1;
-    iface->look.fire = on_look;
+    iface->look.fire = on_poll;
     iface->key = cw_random_u64();
     cw_list_init(&iface->conns);
     cw_verbs_sweep_init(iface);
