@@ -104,8 +104,8 @@ struct cw_am_desc *cw_am_pieces_end(const struct ucp_worker *worker, struct cw_a
 struct cw_am_recv_state {
     struct cw_dt_cursor cursor;
     struct cw_am_desc *desc;    /* FETCHING */
-    uint64_t round;             /* of a completed receive: worker->round at that time */
-    ucs_status_t status;        /* of a completed receive */
+    uint64_t round;             /* worker->round when the result was known; completion is pending */
+    ucs_status_t status;        /* the result, until progress completes the receive */
 };
 
 _Static_assert(sizeof(struct cw_am_recv_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");

@@ -74,7 +74,7 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
     return UCS_OK;
 }
 
-/* A payload in imported memory goes by rendezvous unless EAGER is set. `*with`: room for the changed copy. */
+/* A payload in imported memory uses rendezvous unless EAGER is set. `*with`: storage for the changed copy. */
 static const ucp_request_param_t *choose_path(const ucp_request_param_t *param, ucp_request_param_t *with)
 {
     const uint32_t flags = (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;

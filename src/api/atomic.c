@@ -6,7 +6,7 @@
 #include "rma/amo_word.h"
 #include "rma/rma.h"
 
-/* Returns 4 or 8, 0 for anything else: programs try shorter words, too, and can do without them. */
+/* Returns 4 or 8, 0 for anything else: programs probe shorter words, and can do without them. */
 static unsigned operand_size(const ucp_request_param_t *param)
 {
     if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
@@ -20,7 +20,7 @@ static unsigned operand_size(const ucp_request_param_t *param)
     return 0;
 }
 
-/* Says what is wrong with a call that check() refuses for its form. */
+/* Logs why check() rejects the form of a call. */
 static ucs_status_t explain(ucp_atomic_op_t opcode, const void *buffer, size_t count, uint64_t address, unsigned size,
                             const ucp_request_param_t *param)
 {
@@ -89,7 +89,7 @@ static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffe
     return check_key(address, size, rkey);
 }
 
-/* The worker is entered. Out of line, so that the way of plain operations stays short. */
+/* The worker is entered. noinline: keeps spills out of the fast path. */
 static CW_NOINLINE ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                           uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
@@ -106,9 +106,9 @@ static CW_NOINLINE ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, c
            cw_amo(ep, (enum cw_wire_amo_op)opcode, buffer, reply, size, address, rkey, param);
 }
 
-/* Whether an operation on `size` bytes is plain and this processor can carry it out inside the call, entering the
- * worker only if it has a lock. `quick`: features whose plain calls go a short way; `needed`: attributes that
- * must be set. In a region with no room for 8 bytes an operation on 4 takes the long way. */
+/* Whether an operation on `size` bytes can be executed inside the call by the CPU, entering the worker only if it has a
+ * lock. `fast_features`: features eligible for the fast path; `needed`: attributes that must be set. In a region
+ * shorter than 8 bytes an operation on 4 takes the slow path. */
 static CW_INLINE int is_fast(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
                              const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
                              unsigned size)
@@ -130,7 +130,7 @@ static CW_INLINE uint64_t *word_at(const struct ucp_rkey *rkey, uint64_t address
     return (uint64_t *)(void *)cw_rkey_place(rkey, address);
 }
 
-/* Whether the parameters have the other attributes that a plain operation needs. */
+/* Whether the parameters have the other attributes that the fast path requires. */
 static CW_INLINE int is_complete(ucp_atomic_op_t opcode, const ucp_request_param_t *param)
 {
     const int swaps = opcode == UCP_ATOMIC_OP_SWAP || opcode == UCP_ATOMIC_OP_CSWAP;
@@ -139,7 +139,7 @@ static CW_INLINE int is_complete(ucp_atomic_op_t opcode, const ucp_request_param
            ((param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) ? param->reply_buffer != NULL : !swaps);
 }
 
-/* Carries out a plain operation on `size` bytes, 4 or 8; 0: it is not plain. Numbers are little endian. */
+/* Fast path: executes an operation on `size` bytes, 4 or 8; 0: not eligible. Numbers are little endian. */
 static CW_INLINE int apply(ucp_ep_h ep, uint64_t fast_features, ucp_atomic_op_t opcode, const void *buffer,
                            size_t count, uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param,
                            unsigned size)
@@ -166,7 +166,7 @@ static CW_INLINE int apply(ucp_ep_h ep, uint64_t fast_features, ucp_atomic_op_t 
     return 1;
 }
 
-/* For workers with a lock: a plain operation takes the lock and is carried out here; others go as without a lock. */
+/* For workers with a lock: takes the lock, and executes an eligible operation here; any other as without a lock. */
 static CW_NOINLINE ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                                  uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
@@ -183,7 +183,7 @@ static CW_NOINLINE ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t op
     return result;
 }
 
-/* An operation that is not a plain one on 8 bytes; it may be a plain one on 4. */
+/* An operation that is not eligible with 8 bytes; it may be with 4. */
 static CW_NOINLINE ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                            uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
@@ -223,7 +223,7 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
         (unsigned)opcode < UCP_ATOMIC_OP_LAST && param->reply_buffer != NULL) {
         memcpy(&operand, buffer, sizeof(operand));
         memcpy(&swap, param->reply_buffer, sizeof(swap)); /* of a compare-and-swap */
-        operand = (opcode == UCP_ATOMIC_OP_ADD) ? /* the most frequent one, without a jump by a table */
+        operand = (opcode == UCP_ATOMIC_OP_ADD) ? /* the most frequent one, without a jump table */
                   cw_amo_apply64(word_at(rkey, remote_addr), CW_WIRE_AMO_ADD, operand, swap) :
                   cw_amo_apply64(word_at(rkey, remote_addr), (enum cw_wire_amo_op)opcode, operand, swap);
         memcpy(param->reply_buffer, &operand, sizeof(operand));

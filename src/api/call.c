@@ -126,16 +126,16 @@ ucs_status_t cw_call_check_attributes(ucp_worker_h worker, const ucp_request_par
 
 /* ---- memory types ---- */
 
-/* The memory type of a call is the one that the program states, that of the memory handle, or the one
- * that a memory domain finds by the address. Memory of a device becomes a datatype of its own (msg/datatype.h), so that
- * no layer below accesses it by the processor. */
+/* The memory type of a call is the one that the program states, that of the memory handle, or the one that a memory
+ * domain detects by the address. Device memory becomes a datatype of its own (msg/datatype.h), so that no layer below
+ * accesses it by the CPU. */
 
 static const char *name_of(ucs_memory_type_t type)
 {
     return ((unsigned)type < CW_MEMORY_TYPE_COUNT) ? cw_words_memory_type[type] : "unknown";
 }
 
-/* The i-th non-empty range of memory of a call; 0: there is none. */
+/* The i-th non-empty memory range of a call; 0: there is none. */
 static int next_range(ucp_datatype_t datatype, const void *buffer, size_t count, size_t *i_p, const void **ptr_p,
                       size_t *length_p)
 {
@@ -217,7 +217,7 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
 
     *type_p = UCS_MEMORY_TYPE_HOST;
     if (type == UCS_MEMORY_TYPE_HOST || (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC) {
-        return UCS_OK; /* functions of a generic type touch the memory; the library touches their output only */
+        return UCS_OK; /* functions of a generic type access the memory; the library accesses their output only */
     }
     if (told && !cw_context_knows(worker->context, type)) {
         return refuse_type(type);
@@ -236,7 +236,7 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
     }
     *type_p = type;
     if (type == UCS_MEMORY_TYPE_HOST && !told && cw_dt_is_contig(datatype)) {
-        return UCS_OK; /* there is no other range */
+        return UCS_OK; /* no other range */
     }
     return (worker->looks == 0) ? UCS_OK : check_ranges(type, told, datatype, buffer, count, told ? 0 : i);
 }
@@ -255,7 +255,8 @@ void cw_call_check_loaded(ucp_worker_h worker, const void *memory)
     }
 }
 
-/* The type of the memory for which this thread was last answered CW_CALL_DEVICE: asking a driver is not cheap. */
+/* The type of the memory for which this thread last returned CW_CALL_DEVICE: querying the driver again would be
+ * slow. */
 static _Thread_local ucs_memory_type_t checked_type;
 
 ucs_status_t cw_call_check_memory(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
@@ -300,7 +301,7 @@ const ucp_request_param_t *cw_call_with_device(const ucp_request_param_t *param,
 
 /* ---- buffers ---- */
 
-/* These attributes say of which type the memory is. */
+/* These attributes state the memory type. */
 #define MEMORY_TOLD (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)
 
 static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, const void *buffer, size_t count)
@@ -331,8 +332,8 @@ static bool is_list_of_host(ucp_worker_h worker, const ucp_dt_iov_t *iov, size_t
     return true;
 }
 
-/* Whether there is nothing to check but a datatype that is not contiguous, whose memory is the host's or is touched by
- * functions of its own. */
+/* Whether the only attribute to check is a datatype that is not contiguous, and whose memory is host memory or accessed
+ * by the type's own functions. */
 static inline bool only_datatype(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                  size_t count)
 {

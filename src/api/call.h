@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Declarations for the files of src/api: a public call checks its arguments, enters the worker, calls one function, and
+ * Shared by the files of src/api: a public call checks its arguments, enters the worker, calls one function, and
  * leaves. This layer has no state.
  */
 #ifndef CW_API_CALL_H
@@ -13,7 +13,7 @@
 #include "core/worker.h"
 #include "msg/datatype.h"
 
-/* How the parts above the core are joined to a worker; wiring.c. */
+/* Joins the parts above the core to a worker; wiring.c. */
 extern const struct cw_worker_handlers cw_call_handlers;
 
 static inline ucp_worker_h cw_ep_worker(ucp_ep_h ep)
@@ -24,12 +24,12 @@ static inline ucp_worker_h cw_ep_worker(ucp_ep_h ep)
 /* Logs which feature a call lacks. */
 ucs_status_t cw_call_feature_missing(const char *call, const char *feature);
 
-/* Logs that `handle` is NULL and returns 1. `what`: name of the object, such as "worker". The short ways of
- * sends, receives, flushes and fences do not look: a NULL handle ends there as any bad pointer does. */
+/* Logs that `handle` is NULL and returns 1. `what`: name of the object, such as "worker". The fast paths of sends,
+ * receives, flushes and fences do not check: a NULL handle crashes there as any bad pointer does. */
 int cw_call_is_missing(const char *call, const char *what);
 #define CW_CALL_LACKS(handle, what) (cw_unlikely((handle) == NULL) && ((void)cw_call_is_missing(__func__, what), 1))
 
-/* The public call returns `value` if it lacks that object. */
+/* Returns `value` from the public call if the object is missing. */
 #define CW_CALL_RETURN_IF_NULL(handle, what, value)                                                                    \
     do {                                                                                                               \
         if (CW_CALL_LACKS(handle, what)) {                                                                             \
@@ -37,7 +37,7 @@ int cw_call_is_missing(const char *call, const char *what);
         }                                                                                                              \
     } while (0)
 
-/* The value of an expression that is computed inside the worker. */
+/* Evaluates an expression inside the worker. */
 #define CW_CALL_INSIDE(worker, expression)                                                                             \
     ({                                                                                                                 \
         __typeof__(expression) cw_call_result;                                                                         \
@@ -47,7 +47,7 @@ int cw_call_is_missing(const char *call, const char *what);
         cw_call_result;                                                                                                \
     })
 
-/* As CW_CALL_INSIDE for a worker that is known to have a lock, on a short way. */
+/* As CW_CALL_INSIDE for a worker that is known to have a lock, on a fast path. */
 #define CW_CALL_LOCKED(worker, expression)                                                                             \
     ({                                                                                                                 \
         __typeof__(expression) cw_call_result;                                                                         \
@@ -60,16 +60,16 @@ int cw_call_is_missing(const char *call, const char *what);
 #define CW_CALL_NEEDS(worker, feature) \
     (cw_likely(cw_worker_has(worker, feature)) ? UCS_OK : cw_call_feature_missing(__func__, #feature))
 
-/* CW_CALL_NEEDS for calls that are not on a short way: the worker may be NULL. */
+/* CW_CALL_NEEDS for slow paths: the worker may be NULL. */
 #define CW_CALL_NEEDS_OF(worker, feature) \
     (CW_CALL_LACKS(worker, "worker") ? UCS_ERR_INVALID_PARAM : CW_CALL_NEEDS(worker, feature))
 
-/* Whether a forked child destroys an object of its parent, as static destructors may: connections and queues of events
- * are shared with the parent, which goes on using them. Logs it once. */
+/* Whether a forked child destroys an object of its parent, as static destructors may: connections and event queues are
+ * shared with the parent, which continues to use them. Logs it once. */
 int cw_call_is_inherited(const struct ucp_context *context, const char *call);
 
-/* The checks of attributes that all communication calls share: OPA-11; and for a buffer OPA-13. */
-ucs_status_t cw_call_check_flags(const ucp_request_param_t *param); /* the first two of them */
+/* The checks of attributes that all communication calls share; and those of a buffer. */
+ucs_status_t cw_call_check_flags(const ucp_request_param_t *param); /* flags and memory type only */
 ucs_status_t cw_call_check_attributes(ucp_worker_h worker, const ucp_request_param_t *param);
 ucs_status_t cw_call_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count);
@@ -78,22 +78,22 @@ ucs_status_t cw_call_check_buffer(ucp_worker_h worker, const ucp_request_param_t
 ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                  size_t count);
 
-/* Bits that describe memory at the other side; only puts and gets of many pieces use them. For programs of
- * an API level without them they are unknown bits. */
+/* Bits that describe remote memory; only puts and gets of many pieces use them. At an API level without them they are
+ * unknown bits. */
 #define CW_CALL_REMOTE \
     (UCP_OP_ATTR_FIELD_REMOTE_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE | UCP_OP_ATTR_FIELD_REMOTE_COUNT)
 
-/* The bits that cw_call_check_param looks at. */
+/* The bits that cw_call_check_param checks. */
 #define CW_CALL_CHECKED \
     (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE | \
      UCP_OP_ATTR_FIELD_MEMH | CW_CALL_REMOTE)
 
-/* Copies the members that the mask names; the structure of an older program may have no others. */
+/* Copies the members that the mask names; the structure of an older program may lack the others. */
 void cw_call_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from);
 
-/* Whether `memory` is known to be the host's, so that a call need not check it. The program may load a driver of GPUs
- * at any time; while it has none, each granule is checked once (cw_call_check_loaded), since asking the loader each
- * time would cost as much as a short message. */
+/* Whether `memory` is known to be host memory, so that a call need not check it. The program may load a GPU driver at
+ * any time; until then each granule is checked once (cw_call_check_loaded), because asking the loader each time would
+ * cost as much as a short message. */
 static CW_INLINE bool cw_call_is_host(const struct ucp_worker *worker, const void *memory)
 {
     const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
@@ -101,7 +101,7 @@ static CW_INLINE bool cw_call_is_host(const struct ucp_worker *worker, const voi
     return cw_likely(__atomic_load_n(&worker->host[granule % CW_WORKER_GRANULES], __ATOMIC_RELAXED) == granule);
 }
 
-/* Whether no attribute has to be checked but perhaps the datatype, and that is contiguous. */
+/* Whether no attribute needs a check, except a contiguous datatype. */
 static inline bool cw_call_has_little(ucp_worker_h worker, const ucp_request_param_t *param)
 {
     const uint32_t checked = (param->op_attr_mask | worker->looks) & CW_CALL_CHECKED;
@@ -109,8 +109,8 @@ static inline bool cw_call_has_little(ucp_worker_h worker, const ucp_request_par
     return checked == 0 || (checked == UCP_OP_ATTR_FIELD_DATATYPE && cw_dt_is_contig(param->datatype));
 }
 
-/* UCS_OK, an error, or CW_CALL_DEVICE: no error, and the memory is a device's; the call then continues with the
- * parameters that cw_call_with_device returns, which cw_call_check does by itself. */
+/* UCS_OK, an error, or CW_CALL_DEVICE: no error, and it is device memory; the call then continues with the parameters
+ * that cw_call_with_device returns. cw_call_check does both. */
 static inline ucs_status_t cw_call_check_param(ucp_worker_h worker, const ucp_request_param_t *param,
                                                const void *buffer, size_t count)
 {
@@ -118,7 +118,7 @@ static inline ucs_status_t cw_call_check_param(ucp_worker_h worker, const ucp_re
            cw_call_check_buffer(worker, param, buffer, count);
 }
 
-/* Memory types. Unless memory of devices may come, the granule of `memory` is the host's from now on. */
+/* Memory types. Marks the granule of `memory` as host memory, unless device memory is possible. */
 void cw_call_check_loaded(ucp_worker_h worker, const void *memory);
 
 #define CW_CALL_DEVICE UCS_INPROGRESS
@@ -128,16 +128,16 @@ struct cw_call_device {
     struct cw_dt_device memory;
 };
 
-/* As cw_call_check_param, once the attributes are known to be well formed. */
+/* As cw_call_check_param, after the attributes were validated. */
 ucs_status_t cw_call_check_memory(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count);
-/* Checks the memory that an atomic operation reads and writes here: memory of a device is refused. */
+/* Checks the local memory that an atomic operation reads and writes: device memory is rejected. */
 ucs_status_t cw_call_check_operand(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                    size_t size);
 /* The parameters with the datatype of the device, for the memory that this thread checked last. They live as long as
  * *device. */
 const ucp_request_param_t *cw_call_with_device(const ucp_request_param_t *param, struct cw_call_device *device);
-/* As cw_call_check_param; for memory of a device *param_p becomes what cw_call_with_device returns, and the answer is
+/* As cw_call_check_param; for device memory *param_p becomes what cw_call_with_device returns, and the result is
  * UCS_OK. */
 static inline ucs_status_t cw_call_check(ucp_worker_h worker, const ucp_request_param_t **param_p, const void *buffer,
                                          size_t count, struct cw_call_device *device)
@@ -155,17 +155,17 @@ static inline ucs_status_t cw_call_check(ucp_worker_h worker, const ucp_request_
 ucs_status_ptr_t cw_call_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
                              const ucp_request_param_t *param, int is_get);
 
-/* Whether the parameters are of that datatype, and the program's level has it. */
+/* Whether the parameters have the SGL datatype, and the program's API level supports it. */
 static inline int cw_call_is_sgl(const ucp_ep_h ep, const ucp_request_param_t *param)
 {
     return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) &&
            (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_SGL && ep->worker->context->api.has_remote;
 }
 
-/* Bytes of a counter that devices change. */
+/* Size of a counter that devices change. */
 #define CW_CALL_COUNTER_SIZE sizeof(uint64_t)
 
-/* Whether the buffer is plain bytes and no attribute of `unusual` is set, so that no check is needed. */
+/* Whether the buffer is contiguous bytes and no attribute of `unusual` is set, so that no check is needed. */
 #define CW_CALL_UNUSUAL (CW_CALL_CHECKED & ~(uint32_t)UCP_OP_ATTR_FIELD_DATATYPE)
 
 static CW_INLINE int cw_call_is_fast(const ucp_request_param_t *param, uint32_t unusual)
@@ -176,15 +176,15 @@ static CW_INLINE int cw_call_is_fast(const ucp_request_param_t *param, uint32_t 
            (!(mask & UCP_OP_ATTR_FIELD_DATATYPE) || param->datatype == ucp_dt_make_contig(1));
 }
 
-/* The forms of a call. The general form checks the arguments and takes every one of them; its behaviour is what the
- * manual says. The fast form does the same with plain bytes of host memory and has nothing to check. */
+/* The forms of a call. The general form checks the arguments and accepts all of them; it defines the behaviour. The
+ * fast form does the same for contiguous bytes of host memory, with nothing to check. */
 enum cw_call_form {
     CW_CALL_GENERAL,
     CW_CALL_FAST,
     CW_CALL_FAST_LOCKED /* the worker has a lock, which the call takes */
 };
 
-/* `unusual`: attributes that the fast form of this call does not take. */
+/* `unusual`: attributes that the fast form of this call does not support. */
 static CW_INLINE enum cw_call_form cw_call_form(ucp_worker_h worker, uint64_t feature, const void *buffer,
                                                 const ucp_request_param_t *param, uint32_t unusual)
 {

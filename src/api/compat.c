@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The deprecated generations, each call expressed in the current one. Callers: programs. Every function calls current
- * public functions, as a program would; cw_ep_worker is the one thing taken from inside. Not here, for they need more
- * than that: ucp_request_test, ucp_request_release, ucp_ep_modify_nb and ucp_worker_set_am_handler.
- * Invariants: an old callback travels as the user data of a current one, whose trampoline drops the argument that the
- * old form lacks; `_nb` receives ask for NO_IMM_CMPL and so never return NULL; `_nbr` calls hand over the
- * user's request memory and have no callback. A blocking call progresses the worker until its own request
- * is complete: callbacks run inside it, and no callback may call it. Results are written on success
- * only. ucp_atomic_op_nbx captures its operand before it returns, so operands may live on the stack here.
+ * The deprecated generations, each call expressed in the current one by public functions, as a program would;
+ * cw_ep_worker is the only internal function used. Not here, because they need more than that: ucp_request_test,
+ * ucp_request_release, ucp_ep_modify_nb and ucp_worker_set_am_handler.
+ *
+ * Invariants: an old callback is passed as the user data of a current one, whose trampoline drops the argument that the
+ * old form lacks; `_nb` receives set NO_IMM_CMPL and so never return NULL; `_nbr` calls pass the user's request memory
+ * and have no callback. A blocking call progresses the worker until its own request is complete: callbacks run inside
+ * it, and no callback may call it. Results are written on success only. ucp_atomic_op_nbx captures its operand before
+ * it returns, so operands may be on the stack here.
  */
 #include <ucp/api/ucp.h>
 
@@ -36,7 +37,7 @@ static void stream_recv_trampoline(void *request, ucs_status_t status, size_t le
     cb(request, status, length);
 }
 
-/* The constructors below leave the callback out when the old call has none, so that NULL is never called. */
+/* Without an old callback the constructors below set no callback, so that NULL is never called. */
 
 static ucp_request_param_t send_param(ucp_datatype_t datatype, ucp_send_callback_t cb)
 {
@@ -65,7 +66,7 @@ static ucp_request_param_t tag_recv_param(ucp_datatype_t datatype, ucp_tag_recv_
     return param;
 }
 
-/* Blocks until what an operation returned is complete; frees the request. */
+/* Blocks until the operation completes; frees the request. */
 static ucs_status_t wait_for(ucp_worker_h worker, ucs_status_ptr_t request)
 {
     ucs_status_t status;
@@ -80,7 +81,7 @@ static ucs_status_t wait_for(ucp_worker_h worker, ucs_status_ptr_t request)
     return status;
 }
 
-/* The operation goes on without a request; a later flush covers it. */
+/* The operation continues without a request; a later flush covers it. */
 static ucs_status_t let_go(ucs_status_ptr_t request)
 {
     ucs_status_t status = UCS_PTR_STATUS(request);
@@ -247,7 +248,7 @@ void ucp_ep_destroy(ucp_ep_h ep)
     ucs_status_t status;
 
     CW_CALL_RETURN_IF_NULL(ep, "endpoint", );
-    worker = cw_ep_worker(ep); /* the handle is dead once close returns */
+    worker = cw_ep_worker(ep); /* the handle is invalid once close returns */
     closing = ucp_ep_close_nbx(ep, &param);
     if (UCS_PTR_IS_PTR(closing) && worker->progress_depth > 0) {
         ucp_request_free(closing); /* a callback cannot wait: the close completes later */
@@ -335,7 +336,7 @@ ucs_status_ptr_t ucp_get_nb(ucp_ep_h ep, void *buffer, size_t length, uint64_t r
 
 /* ---- atomics ---- */
 
-/* An operand in host byte order; sizes other than 4 and 8 are refused by the operation itself. */
+/* An operand in host byte order; the operation itself rejects sizes other than 4 and 8. */
 union operand {
     uint32_t u32;
     uint64_t u64;
@@ -370,7 +371,7 @@ ucs_status_t ucp_atomic_post(ucp_ep_h ep, ucp_atomic_post_op_t opcode, uint64_t 
         return UCS_ERR_INVALID_PARAM;
     }
     status = let_go(ucp_atomic_op_nbx(ep, ops[opcode], &operand, 1, remote_addr, rkey, &param));
-    /* the operand is captured: that is local completion, and callers take anything but OK for an error */
+    /* the operand is captured: that is local completion, and programs treat anything but OK as an error */
     return (status == UCS_INPROGRESS) ? UCS_OK : status;
 }
 
@@ -401,7 +402,7 @@ static CW_INLINE ucs_status_t fetch(ucp_ep_h ep, ucp_atomic_op_t opcode, const v
                                     uint64_t remote_addr, ucp_rkey_h rkey)
 {
     ucs_status_ptr_t request;
-    ucp_request_param_t param; /* only what the mask names is read; clearing the rest would cost a tenth of a call */
+    ucp_request_param_t param; /* only the members that the mask names are read; clearing the rest would be slow */
 
     param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     param.datatype = ucp_dt_make_contig(size);

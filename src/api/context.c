@@ -39,7 +39,7 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
 {
     ucs_status_t status;
 
-    cw_config_global_init(); /* the log level of ucx.conf must hold for the next line */
+    cw_config_global_init(); /* the log level of ucx.conf must apply to the next line */
     if (api_major_version != UCP_API_MAJOR || api_minor_version > UCP_API_MINOR) {
         cw_warn("UCP API version is incompatible: required >= %u.%u, actual %s", api_major_version, api_minor_version,
                 ucp_get_version_string());

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host's side of operations that devices start by themselves: lists of memory, and counters.
- * There is no code for devices, so no list is ever made: each call checks its arguments and then returns
- * UCS_ERR_UNSUPPORTED. Before that, a program that repeats the call until its endpoints are connected gets
- * UCS_ERR_NOT_CONNECTED while they are not.
+ * The host side of operations that devices start by themselves: memory lists and counters. There is no device code, so
+ * no list is ever created: each call checks its arguments and then returns UCS_ERR_UNSUPPORTED. Before that, a program
+ * that repeats the call until its endpoints are connected gets UCS_ERR_NOT_CONNECTED while they are not.
  */
 #include "ucp/api/device/ucp_host.h"
 
@@ -12,7 +11,7 @@
 #include "api/call.h"
 #include "mem/copy.h"
 
-/* Whether entries of that size have the member, which their mask names. */
+/* Whether entries of that size have the member that their mask names. */
 #define HOLDS(size, member) \
     ((size) >= offsetof(ucp_device_mem_list_elem_t, member) + sizeof(((ucp_device_mem_list_elem_t *)0)->member))
 
@@ -72,7 +71,7 @@ static ucs_status_t check_remote(const ucp_device_mem_list_params_t *params, siz
     return UCS_OK;
 }
 
-/* An unused endpoint connects now, because the program sends nothing on it before it has the list. */
+/* Connects an unused endpoint, because the program sends nothing on it before it has the list. */
 static ucs_status_t connected(ucp_ep_h ep)
 {
     ucs_status_t status;
@@ -131,7 +130,7 @@ ucs_status_t ucp_device_remote_mem_list_create(const ucp_device_mem_list_params_
         cw_error("%s: all %zu entries are gaps", __func__, params->num_elements);
         return UCS_ERR_INVALID_PARAM;
     }
-    for (i = 0; i < params->num_elements; i++) { /* all of them, so that all begin to connect */
+    for (i = 0; i < params->num_elements; i++) { /* for all of them, so that all start to connect */
         one = (entry_of(params, i)->field_mask != 0) ? connected(entry_of(params, i)->ep) : UCS_OK;
         link = (one == UCS_OK || (link != UCS_OK && one == UCS_ERR_NOT_CONNECTED)) ? link : one;
     }
@@ -151,7 +150,7 @@ void ucp_device_mem_list_release(void *mem_list_h)
 
 /* ---- counters ---- */
 
-/* UCS_OK: *type_p is where the counter lies. */
+/* UCS_OK: *type_p is the memory type of the counter. */
 static ucs_status_t counter_type(ucp_worker_h worker, const ucp_device_counter_params_t *params, const void *counter,
                                  ucs_memory_type_t *type_p)
 {

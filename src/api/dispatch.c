@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dispatch of packets that arrive.
+ * Dispatches received packets to their operations.
  */
 #include "api/dispatch.h"
 
@@ -47,7 +47,7 @@ static ucs_status_t stay(struct ucp_ep *ep, const void *data CW_UNUSED, size_t l
 #define AT_LEAST(type)  sizeof(type), SIZE_MAX
 #define MORE_THAN(type) sizeof(type) + 1, SIZE_MAX
 
-/* A handler and the lengths of its packets; no handler sees another length. */
+/* A handler and the valid lengths of its packets; no handler gets another length. */
 static const struct handler {
     packet_fn handle;
     size_t least, most;
@@ -116,7 +116,7 @@ static int is_further(const struct ucp_ep *ep, const struct cw_conn *conn)
 }
 
 /* A further lane carries placed packets only, unless messages can move to it. Packets on a lane that the endpoint has
- * given up are ignored. */
+ * abandoned are ignored. */
 static CW_COLD void packet_further(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, const void *data, size_t length)
 {
     const ucs_status_t status = (ep->state == CW_EP_OPEN) ? cw_failover_on_packet(ep, conn, id, data, length) : UCS_OK;
@@ -126,7 +126,7 @@ static CW_COLD void packet_further(struct ucp_ep *ep, struct cw_conn *conn, uint
     }
 }
 
-/* Handles short and frequent packets without the table. */
+/* Fast path: dispatches short and frequent packets without the table. */
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
 {
     struct ucp_ep *ep = conn->user;
@@ -186,7 +186,7 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
            (id == CW_PACKET_PUT_LIST) ? cw_put_list_place(ep, header, length, iov) : 0;
 }
 
-/* Packets that follow from the placed data leave in one batch, on the message lane. */
+/* Packets triggered by the placed data are sent in one batch, on the message lane. */
 static void placed_further(struct ucp_ep *ep, const struct cw_conn *conn, const void *header, size_t length)
 {
     struct cw_conn *message_lane = ep->conn;

@@ -116,7 +116,7 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
     return result;
 }
 
-/* The transport in use, or the one that would be used; the address was checked when the endpoint was made. */
+/* The transport in use, or the one that would be used; the address was checked when the endpoint was created. */
 static const struct cw_iface *iface_of(ucp_ep_h ep)
 {
     const uint8_t *bytes = cw_ep_address(ep);
@@ -133,7 +133,7 @@ static const struct cw_iface *iface_of(ucp_ep_h ep)
     return path.iface;
 }
 
-/* Fills the next entry for a lane, if the program has room for one more. */
+/* Fills the next entry for a lane, if the program's array has space for one more. */
 static void tell_transport(const struct cw_iface *iface, ucp_transports_t *transports, unsigned space)
 {
     const ucp_transport_entry_t entry = {.transport_name = cw_iface_name(iface), .device_name = cw_iface_device(iface)};
@@ -196,17 +196,17 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
         query_transports(ep, &attr->transports);
     }
     if (status == UCS_OK && (attr->field_mask & UCP_EP_ATTR_FIELD_USER_DATA)) {
-        attr->user_data = ep->has_user_data ? ep->user_data : NULL; /* last of all */
+        attr->user_data = ep->has_user_data ? ep->user_data : NULL; /* last, after all other attributes */
     }
     cw_worker_leave(ep->worker);
     return status;
 }
 
-/* The lines that a receiver waits for one after the other, before its processor fetches the following ones ahead. */
+/* Cache lines that a receiver fetches one after the other, before the prefetcher of its CPU runs ahead. */
 #define LINES_IN_TURN 8u
 #define LINE          64u
 
-/* Seconds that a message takes longer because sender and receiver are not close to each other. */
+/* Extra seconds of a message because sender and receiver are on distant CPUs. */
 static double distance(const struct cw_limits *limits, size_t length)
 {
     const double lines = (length < LINES_IN_TURN * LINE) ? (double)length / LINE : LINES_IN_TURN;
@@ -246,7 +246,7 @@ static const char *state_name(const struct ucp_ep *ep)
     return names[ep->state];
 }
 
-/* In mode FAILOVER the first lane may be lost, and a further one carry the messages. */
+/* In mode FAILOVER the first lane may be lost, and a further one may carry the messages. */
 static void print_first_lane(const struct ucp_ep *ep, const struct cw_iface *iface, FILE *stream)
 {
     const struct cw_failover *failover = cw_failover_of(ep);

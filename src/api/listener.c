@@ -49,7 +49,7 @@ ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_re
     CW_CALL_RETURN_IF_NULL(conn_request, "connection request", UCS_ERR_INVALID_PARAM);
     if (attr->field_mask & UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR) {
         if (conn_request->client.family == CW_NET_NONE) {
-            return UCS_ERR_UNSUPPORTED; /* it went away meanwhile */
+            return UCS_ERR_UNSUPPORTED; /* the client disconnected meanwhile */
         }
         cw_net_to_sockaddr(&conn_request->client, &attr->client_address);
     }

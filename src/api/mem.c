@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory registration and remote keys. Callers: programs. The table of regions has a lock of its own, so
- * no worker is entered but to note that an endpoint's peer has memory that is reached without a connection.
+ * Memory registration and remote keys. The table of regions has a lock of its own, so no worker is entered, except to
+ * record that an endpoint's peer has memory that is reached without a connection.
  */
 #include <stdlib.h>
 
@@ -80,7 +80,8 @@ void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_
     free(buffer);
 }
 
-/* Notes that the program may reach memory of this peer directly: flushes then cover that, too (core/ep_close.c). */
+/* Records that the program may access memory of this peer directly: flushes then cover that as well
+ * (core/ep_close.c). */
 static void note_direct(ucp_ep_h ep)
 {
     cw_worker_enter(ep->worker);

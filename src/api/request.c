@@ -9,13 +9,13 @@
 #include "msg/send.h"
 #include "tag/tag.h"
 
-/* Without the lock, from any thread: the status is the last thing that completion writes. */
+/* Lock-free, from any thread: the status is the last store of completion. */
 static ucs_status_t status_of(const struct cw_request *request)
 {
     return __atomic_load_n(&request->status, __ATOMIC_ACQUIRE);
 }
 
-/* Also without the lock: other threads change none of the bits that the answer is used for. */
+/* Also lock-free: other threads change none of the bits that are returned. */
 static CW_READS_UNLOCKED unsigned flags_of(const struct cw_request *req)
 {
     return req->flags;
@@ -78,7 +78,7 @@ static CW_COLD void release_nothing(int keep_callback)
     (void)cw_call_is_missing(keep_callback ? "ucp_request_release" : "ucp_request_free", "request");
 }
 
-/* The usual caller is the callback: the request is then given back when the callback has returned. */
+/* Usually called by the callback: the request is then released when the callback has returned. */
 static CW_INLINE void release(void *request, int keep_callback)
 {
     struct cw_request *req;

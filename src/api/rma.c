@@ -8,7 +8,7 @@
 
 enum direction { PUT, GET };
 
-/* UCS_OK: *length_p is what the entries make together, or more than any region has. */
+/* UCS_OK: *length_p is the total length of the entries, or more than any region has. */
 static ucs_status_t measure(const void *buffer, size_t count, ucp_datatype_t datatype, const char *call,
                             size_t *length_p)
 {
@@ -89,7 +89,7 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
            no_right(direction, call);
 }
 
-/* Plain bytes without unusual attributes, which only the owner or the system reaches. */
+/* Contiguous bytes without unusual attributes, in memory that only the target or the kernel can access. */
 static CW_INLINE int is_plain_elsewhere(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
                                         const struct ucp_rkey *rkey, const ucp_request_param_t *param,
                                         unsigned right)
@@ -102,8 +102,8 @@ static CW_INLINE int is_plain_elsewhere(ucp_worker_h worker, const void *buffer,
            cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right);
 }
 
-/* A call that is not plain; the worker is entered. Out of line, with the arguments in their registers, so that the
- * way of plain calls stays short. */
+/* Slow path; the worker is entered. noinline, with the arguments in their registers: keeps spills out of the fast
+ * path. */
 static CW_NOINLINE ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
                                         ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
@@ -148,7 +148,7 @@ static CW_NOINLINE ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count,
            cw_get(ep, buffer, count, length, address, rkey, param);
 }
 
-/* Whether the key allows it, and loads and stores reach it. */
+/* Whether the key permits it, and the memory is accessible by loads and stores. */
 static CW_INLINE int is_reached(const struct ucp_rkey *rkey, uint64_t address, uint64_t length,
                                 enum direction direction)
 {
@@ -157,8 +157,8 @@ static CW_INLINE int is_reached(const struct ucp_rkey *rkey, uint64_t address, u
     return length <= reach && address - rkey->key.address <= reach - length;
 }
 
-/* Whether plain bytes can be copied inside the call: no request is returned, and the worker is entered only if it has
- * a lock. */
+/* Whether contiguous bytes can be copied inside the call: no request is returned, and the worker is entered only if it
+ * has a lock. */
 static CW_INLINE int is_fast(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
                              const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
@@ -170,7 +170,7 @@ static CW_INLINE int is_fast(ucp_ep_h ep, uint64_t fast_features, const void *bu
                      cw_rma_is_direct(ep, rkey, address, count, direction == PUT));
 }
 
-/* For workers with a lock: a plain call takes the lock and then the same short way; other calls go as without one. */
+/* For workers with a lock: takes the lock, then the same fast path; other calls continue as without a lock. */
 static CW_NOINLINE ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
                                                ucp_rkey_h rkey, const ucp_request_param_t *param)
 {

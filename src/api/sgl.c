@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Public calls of puts and gets of many pieces: the descriptors are read under their masks, and nothing is moved before
+ * Public calls of puts and gets of many pieces: the descriptors are read under their masks, and no data moves before
  * every element was checked.
  */
 #include "api/call.h"
@@ -75,7 +75,7 @@ static ucs_status_t refuse_element(const char *call, size_t i, const char *why)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* *span_p: bytes from the element's first to its last one, on either side; 0: it has none. */
+/* *span_p: bytes from the element's first to its last one, on either side; 0: it is empty. */
 static ucs_status_t measure(const struct cw_sgl *sgl, size_t i, size_t remote_length, const char *call, size_t *span_p)
 {
     const size_t num = (sgl->blocks == NULL) ? 1 : sgl->blocks[i];
@@ -127,8 +127,8 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
     return status;
 }
 
-/* Number of elements from the first on that are plain and correct: one block in host memory, without a handle.
- * check_elements reports the error of the element behind them. */
+/* Number of leading elements that are valid and simple: one block in host memory, without a handle. check_elements
+ * reports the error of the element after them. */
 static size_t count_fast(const struct ucp_ep *ep, const struct cw_sgl *sgl, const size_t *remote_lengths,
                          uint8_t right)
 {
@@ -153,7 +153,7 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
     const uint8_t right = is_get ? CW_KEY_READ : CW_KEY_WRITE;
     ucp_worker_h worker = ep->worker;
     const int is_fast = memhs == NULL && !((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) |
-                                           (worker->looks & CW_CALL_CHECKED)); /* nothing to check of local memory */
+                                           (worker->looks & CW_CALL_CHECKED)); /* local memory needs no check */
     ucs_status_t status = UCS_OK;
     bool is_first;
     size_t i, span = 0;

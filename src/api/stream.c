@@ -122,7 +122,7 @@ ucs_status_t ucp_stream_recv_request_test(void *request, size_t *length_p)
     return status;
 }
 
-/* Data that were handed out belong to the program: neither endpoint nor worker is touched, so no lock. */
+/* Lent data belong to the program: neither endpoint nor worker is accessed, so no lock. */
 void ucp_stream_data_release(ucp_ep_h ep CW_UNUSED, void *data)
 {
     if (!CW_CALL_LACKS(data, "pointer to stream data")) {

@@ -11,7 +11,7 @@
 #include "connect/connect.h"
 #include "rma/rma.h"
 
-/* The size that a program must offer to ucp_request_query for the whole text. */
+/* The size that a program must provide to ucp_request_query for the whole text. */
 #define MAX_DEBUG_STRING 200
 
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
@@ -32,7 +32,7 @@ void ucp_worker_destroy(ucp_worker_h worker)
     cw_worker_free(worker);
 }
 
-/* The device that the address is to be limited to; NULL: none. */
+/* The device that the address is limited to; NULL: none. */
 static const char *wanted_device(const struct ucp_worker *worker, const ucp_worker_attr_t *attr)
 {
     const bool has = (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS_DEVICE_NAME) && worker->context->api.has_device;
@@ -40,7 +40,7 @@ static const char *wanted_device(const struct ucp_worker *worker, const ucp_work
     return has ? attr->address_device_name : NULL;
 }
 
-/* MPICH copies 4096 bytes from wherever the address lies. */
+/* MPICH copies 4096 bytes from the start of the address. */
 static ucs_status_t address_new(ucp_worker_h worker, ucp_worker_attr_t *attr)
 {
     const bool net_only = (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS) &&
@@ -177,7 +177,7 @@ ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)
         return status;
     }
     if (worker->user_epoll_fd >= 0) {
-        return UCS_ERR_UNSUPPORTED; /* the events go to the program's own descriptor */
+        return UCS_ERR_UNSUPPORTED; /* events are signalled on the program's own descriptor */
     }
     *fd = cw_poller_fd(worker->poller);
     return UCS_OK;

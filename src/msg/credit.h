@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Credits limit how many bytes of eager tag messages a peer may send before the program has received the earlier ones
- * (docs/change/long-messages.md). Both sides count the same charge for each message, and the counts that they exchange
- * only grow.
+ * (docs/change/long-messages.md). Both sides charge each message the same amount, and the counters that they exchange
+ * are monotonic.
  */
 #ifndef CW_MSG_CREDIT_H
 #define CW_MSG_CREDIT_H
@@ -12,7 +12,7 @@
 #define CW_CREDIT_WINDOW  (UINT64_C(16) << 20)
 #define CW_CREDIT_MESSAGE 128u /* charge of a message in addition to its bytes */
 
-/* Sender: whether a message of this length may go eagerly. */
+/* Sender: whether there is credit to send a message of this length eagerly. */
 static inline int cw_credit_has(const struct ucp_ep *ep, size_t length)
 {
     return length <= CW_CREDIT_WINDOW && cw_op_ep(ep)->credit.flying + length + CW_CREDIT_MESSAGE <= CW_CREDIT_WINDOW;
@@ -23,7 +23,7 @@ static inline void cw_credit_sent(struct ucp_ep *ep, size_t length)
     cw_op_ep(ep)->credit.flying += length + CW_CREDIT_MESSAGE;
 }
 
-/* Receiver: counts a message that came. Returns 0 if the peer exceeds its window. */
+/* Receiver: charges a message that arrived. Returns 0 if the peer exceeds its window. */
 static inline int cw_credit_arrived(struct ucp_ep *ep, uint64_t length)
 {
     const uint64_t unread = cw_op_ep(ep)->credit.unread + length + CW_CREDIT_MESSAGE;
@@ -37,8 +37,8 @@ static inline int cw_credit_arrived(struct ucp_ep *ep, uint64_t length)
 
 void cw_credit_send(struct ucp_ep *ep);
 
-/* Receiver: counts a message that came and is released at once. Such a message takes no room, so no peer exceeds its
- * window by it. Returns 0, and counts nothing, if the peer must be told. */
+/* Receiver: counts a message that is released on arrival. It is never stored, so it cannot exceed the peer's window.
+ * Returns 0, and counts nothing, if a CREDIT packet is due. */
 static inline int cw_credit_passes(struct ucp_ep *ep, uint64_t length)
 {
     const uint64_t untold = cw_op_ep(ep)->credit.untold + length + CW_CREDIT_MESSAGE;
@@ -50,7 +50,7 @@ static inline int cw_credit_passes(struct ucp_ep *ep, uint64_t length)
     return 1;
 }
 
-/* Receiver: as cw_credit_passes, and tells the peer if that is needed. */
+/* Receiver: as cw_credit_passes, and sends a CREDIT packet if one is due. */
 static inline void cw_credit_passed(struct ucp_ep *ep, uint64_t length)
 {
     if (cw_unlikely(!cw_credit_passes(ep, length))) {
@@ -59,7 +59,7 @@ static inline void cw_credit_passed(struct ucp_ep *ep, uint64_t length)
     }
 }
 
-/* Receiver: counts the release of a message that cw_credit_arrived has counted. */
+/* Receiver: counts the release of a message that cw_credit_arrived has charged. */
 static inline void cw_credit_consumed(struct ucp_ep *ep, uint64_t length)
 {
     cw_op_ep(ep)->credit.unread -= length + CW_CREDIT_MESSAGE;

@@ -3,7 +3,7 @@
  * The datatype cursors of msg/datatype.h. A datatype handle has its class in the low three bits. The handle of a
  * generic type is the address of a struct cw_dt_generic, which malloc aligns well enough to leave these bits free; the
  * handle of device memory is the address of a struct cw_dt_device in the same way. If a read of device memory fails,
- * the cursor gives zeros, and the error is in the log.
+ * the cursor yields zeros and logs the error.
  */
 #include "msg/datatype.h"
 
@@ -18,18 +18,18 @@
 #define CLASS_DONE        0xff /* finished cursor */
 #define CLASS_DONE_DEVICE 0xfe /* finished cursor of device memory */
 
-/* The most that is kept for a type that cannot stop at the end of a piece. */
+/* Limit of the bytes that are buffered for a type that cannot stop at the end of a piece. */
 #define MAX_RETAINED ((size_t)64 << 20)
 
-/* Bytes of a generic type: packed and not sent yet, or received and not unpacked yet. Some may be lent to a transport
- * for longer than the cursor lives. */
+/* Packed bytes of a generic type: not sent yet, or received and not unpacked yet. Some may be lent to a transport for
+ * longer than the lifetime of the cursor. */
 struct cw_dt_piece {
-    struct cw_completion completion; /* of bytes that are lent */
+    struct cw_completion completion; /* of lent bytes */
     struct cw_completion *sender;
-    struct cw_dt_generic *type;      /* the piece holds it */
-    unsigned lent;                   /* how often */
-    uint8_t orphaned;                /* no cursor has it */
-    size_t begin, end; /* the place of these bytes */
+    struct cw_dt_generic *type;      /* the piece holds a reference */
+    unsigned lent;                   /* number of loans */
+    uint8_t orphaned;                /* no cursor refers to it */
+    size_t begin, end; /* range of these bytes */
     size_t capacity;
     char bytes[];
 };
@@ -51,7 +51,7 @@ static void release_generic(struct cw_dt_generic *type)
     }
 }
 
-/* Pieces come and go with messages, and the system takes long to give pages, so a type keeps some. */
+/* A type caches some pieces, because a piece is needed per message and the kernel is slow to provide pages. */
 static CW_NOINLINE void piece_free(struct cw_dt_piece *piece)
 {
     struct cw_dt_generic *type = piece->type;
@@ -64,7 +64,7 @@ static CW_NOINLINE void piece_free(struct cw_dt_piece *piece)
     release_generic(type);
 }
 
-/* No cursor has it any more. */
+/* The last cursor drops it. */
 static void piece_leave(struct cw_dt_piece *piece)
 {
     if (piece->lent > 0) {
@@ -74,7 +74,7 @@ static void piece_leave(struct cw_dt_piece *piece)
     }
 }
 
-/* The transport does not need some of the bytes any more. */
+/* The transport has completed one loan. */
 static void returned(struct cw_completion *completion, ucs_status_t status)
 {
     struct cw_dt_piece *piece = cw_container_of(completion, struct cw_dt_piece, completion);
@@ -160,7 +160,7 @@ static ucs_status_t start_device(struct cw_dt_cursor *cursor, const struct cw_dt
     return (cursor->layout == UCP_DATATYPE_IOV) ? UCS_OK : UCS_ERR_INVALID_PARAM;
 }
 
-/* Of `count` elements that have so many bytes in all. */
+/* The length of a piece of `count` elements with `length` bytes in total. */
 static uint32_t piece_length(size_t length, size_t count)
 {
     const size_t element = (count > 0 && length % count == 0) ? length / count : 0;
@@ -260,7 +260,7 @@ void cw_dt_finish(struct cw_dt_cursor *cursor)
     cursor->owns_iov = 0;
 }
 
-/* Moves the cursor's place in the iov array. */
+/* Advances the cursor's position in the iov array. */
 static void skip_entries(struct cw_dt_cursor *cursor, size_t length)
 {
     size_t part;
@@ -277,7 +277,7 @@ static void skip_entries(struct cw_dt_cursor *cursor, size_t length)
     } while (length > 0);
 }
 
-/* Copies from the iov to flat memory, or back if `to_iov` is set. Moves the cursor's place in the iov array. */
+/* Copies from the iov to flat memory, or back if `to_iov` is set. Advances the cursor's position in the iov array. */
 static void copy_iov(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, char *flat, size_t length, int to_iov)
 {
     const ucp_dt_iov_t *iov;
@@ -302,8 +302,8 @@ static void copy_iov(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, char 
     }
 }
 
-/* Copies from device memory to flat host memory, or back if `to_device` is set. Moves the cursor's place in the iov
- * array, but not its offset. */
+/* Copies from device memory to flat host memory, or back if `to_device` is set. Advances the cursor's position in the
+ * iov array, but not its offset. */
 static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t length, int to_device)
 {
     const ucs_memory_type_t type = (ucs_memory_type_t)cursor->memory_type;
@@ -323,7 +323,7 @@ static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t 
                  to_device   ? cw_mem_copy(place, type, flat + done, UCS_MEMORY_TYPE_HOST, part) :
                                cw_mem_copy(flat + done, UCS_MEMORY_TYPE_HOST, place, type, part);
         if (status != UCS_OK && !to_device) {
-            memset(flat + done, 0, part); /* zeros, so that the peer sees no old bytes */
+            memset(flat + done, 0, part); /* zeros, so that no stale bytes leak to the peer */
         }
         result = (result == UCS_OK) ? status : result;
         if (cursor->layout == UCP_DATATYPE_IOV) {
@@ -333,8 +333,8 @@ static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t 
     return result;
 }
 
-/* Has the type pack its bytes from `offset` on. A short count does not mean the end of the data; but a type may
- * stop where an item of its data does not fit the rest of `max`. Returns the number of bytes. */
+/* Packs bytes from `offset` on by the type's pack function. A short count is not the end of the data: a type may stop
+ * where an item of its data does not fit the rest of `max`. Returns the number of bytes. */
 static size_t pack_from(const struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
 {
     size_t done = 0, part;
@@ -353,7 +353,7 @@ static size_t pack_from(const struct cw_dt_cursor *cursor, size_t offset, char *
     return done;
 }
 
-/* Packs the next piece of the data, which begins at `offset`. 0: there is no memory. */
+/* Packs the next piece of the data, which begins at `offset`. 0: no memory. */
 static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
 {
     const size_t left = cursor->length - offset;
@@ -373,7 +373,7 @@ static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
     }
     piece->begin = 0;
     piece->end = pack_from(cursor, offset, piece->bytes, length);
-    if (piece->end == 0) { /* it never goes on */
+    if (piece->end == 0) { /* the type makes no progress */
         memset(piece->bytes, 0, length);
         piece->end = length;
     }
@@ -417,7 +417,7 @@ void cw_dt_sent_piece(struct cw_dt_cursor *cursor, size_t length, int lent)
     cursor->offset += length;
 }
 
-/* Bytes that the type writes to `dest` itself, because they are a whole piece. */
+/* Lets the type pack directly to `dest` if the bytes are whole pieces. Otherwise returns 0. */
 static size_t pack_straight(const struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
 {
     const int is_whole = max % cursor->piece_length == 0 || max == cursor->length - offset;
@@ -425,7 +425,7 @@ static size_t pack_straight(const struct cw_dt_cursor *cursor, size_t offset, ch
     return is_whole ? pack_from(cursor, offset, dest, max) : 0;
 }
 
-/* `max`: not more than is left. If a type makes no progress at all, zeros replace the rest. */
+/* `max`: at most the remaining bytes. If a type makes no progress, zeros replace the rest. */
 static void pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
 {
     size_t done = 0, part;
@@ -495,8 +495,8 @@ char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length)
     return (piece != NULL && length <= piece->capacity - piece->end) ? piece->bytes + piece->end : NULL;
 }
 
-/* The type has refused a piece because its end lies inside an item of its data: it gets these bytes again, with all
- * others of the message. */
+/* The type has rejected a piece because its end is inside an item of its data: passes these bytes again, together with
+ * all others of the message. */
 static CW_COLD ucs_status_t stop_nowhere(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
 {
     const size_t left = cursor->length - offset;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The limits on what peers may leave here, and the end of those that break the protocol.
+ * Limits on the memory that peers can occupy here, and the failure of endpoints whose peers break the protocol.
  */
 #include "msg/msg.h"
 
@@ -40,7 +40,7 @@ CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_sta
     static struct cw_log_limit limit;
 
     if (status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_ENDPOINT_TIMEOUT) {
-        cw_ep_fail(ep, status); /* the packet is correct; the peer is gone or stands still */
+        cw_ep_fail(ep, status); /* the packet is valid; the peer is gone or not progressing */
         return;
     }
     cw_log_ratelimited(&limit, CW_LOG_ERROR,

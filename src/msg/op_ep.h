@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of all operations for each endpoint. It lies directly behind the endpoint, in the same allocation: the core
- * asks for the size of the state and knows nothing else of it (struct cw_worker_handlers).
+ * Per-endpoint state of all operations. It follows the endpoint in the same allocation: the core gets the size of the
+ * state from struct cw_worker_handlers and does not access it.
  */
 #ifndef CW_MSG_OP_EP_H
 #define CW_MSG_OP_EP_H
@@ -15,33 +15,33 @@ struct cw_stream;
 /* Credits of eager messages (msg/credit.h). */
 struct cw_op_credit {
     uint64_t flying;            /* sent, but not released by the peer */
-    uint64_t acked;             /* released by the peer, in all */
-    uint64_t short_round;       /* worker->round + 1 when credit ran out; 0: credit came since */
-    uint64_t unread;            /* arrived and kept */
-    uint64_t told;              /* released here, and the peer was told; ... */
-    uint64_t untold;            /* ... and the peer was not told yet */
+    uint64_t acked;             /* released by the peer, total */
+    uint64_t short_round;       /* worker->round + 1 when credit ran out; 0: credit arrived since */
+    uint64_t unread;            /* arrived and stored */
+    uint64_t told;              /* released here and sent to the peer as credit; ... */
+    uint64_t untold;            /* ... and released, but not sent yet */
 };
 
 /* Objects that the endpoint and its peer have not finished (msg/reassembly.h). */
 struct cw_op_reassembly {
-    struct cw_list receiving;   /* transfers and answers, of any number */
-    struct cw_list partial;     /* the objects that packets have to find */
+    struct cw_list receiving;   /* transfers and answers, unbounded */
+    struct cw_list partial;     /* objects that packets are looked up in */
     struct cw_list stored;      /* complete, but not received by the program */
-    char *place;                /* where the transport writes the next bytes of a message; NULL: nowhere */
-    uint8_t place_is_ours;      /* the library has allocated `place` and has to free it */
+    char *place;                /* where the transport writes the next bytes of a message; NULL: no buffer */
+    uint8_t place_is_ours;      /* `place` is allocated by the library, which frees it */
 };
 
 struct cw_op_ep {
     struct cw_op_credit credit;
     struct cw_op_reassembly reassembly;
     uint64_t announced_round;   /* msg/send: worker->round of the last announcement */
-    uint32_t next_message_id;   /* msg/send: of the next message in several packets */
-    uint32_t fences;            /* rma/rma: fences that active messages have to wait for */
+    uint32_t next_message_id;   /* msg/send: number of the next message in several packets */
+    uint32_t fences;            /* rma/rma: fences that active messages wait for */
     uint32_t pair_generation;   /* rndv/shares: of the last transfer with a claim pair */
     uint16_t pairs_used;        /* rndv/shares: bit per claim pair */
-    uint16_t num_copying;       /* rndv/recv: transfers of which this side still copies shares */
-    uint16_t pairs_shared;      /* rndv/send: a bit per claim pair of the peer of which this side takes shares */
-    uint32_t ipc_process;       /* rndv/near: the peer whose memory of a device was opened; 0: none */
+    uint16_t num_copying;       /* rndv/recv: transfers of which this side is still copying shares */
+    uint16_t pairs_shared;      /* rndv/send: bit per claim pair of the peer of which this side takes shares */
+    uint32_t ipc_process;       /* rndv/ipc: the peer whose device memory was opened; 0: none */
     struct cw_chunk_table *chunks; /* rndv/chunk_table: NULL until first use */
     struct cw_stream *stream;   /* NULL until first use */
     struct cw_rma *rma;         /* NULL until first use */

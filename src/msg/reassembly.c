@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages in several packets, of any operation. Their pieces come in order on the connection; a piece out of order
- * breaks the protocol.
+ * Reassembly of messages in several packets, of any operation. Pieces arrive in order on the connection; a piece out of
+ * order breaks the protocol.
  */
 #include "msg/reassembly.h"
 
@@ -9,8 +9,8 @@
 
 #include "wire/packet.h"
 
-/* Searches from the newest message, because an honest sender has only that one unfinished. If no message has this
- * number, returns NULL and how many messages are unfinished. */
+/* Searches from the newest message, because a well-behaved sender has only that one unfinished. If no message has this
+ * number, returns NULL and the number of unfinished messages. */
 static struct cw_reassembly *find(const struct ucp_ep *ep, uint32_t number, unsigned *count_p)
 {
     struct cw_reassembly *reassembly;
@@ -36,7 +36,7 @@ int cw_reassembly_may_begin(const struct ucp_ep *ep, uint32_t number)
     return find(ep, number, &unfinished) == NULL && unfinished < CW_MAX_UNFINISHED;
 }
 
-/* Returns the message whose next bytes these are. NULL: the bytes break the protocol. */
+/* Returns the message that the next bytes belong to. NULL: protocol error. */
 static struct cw_reassembly *expecting(const struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_reassembly *reassembly;
@@ -134,7 +134,7 @@ void cw_reassembly_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     lose(ep, &cw_op_ep(ep)->reassembly.stored, status);
     lose(ep, &cw_op_ep(ep)->reassembly.receiving, status);
     lose(ep, &cw_op_ep(ep)->reassembly.partial, status);
-    cw_ep_let_go(ep, ep->retained); /* the endpoint keeps nothing any more; its requests ended before */
+    cw_ep_let_go(ep, ep->retained); /* the endpoint stores nothing any more; its requests were completed before */
     if (cw_op_ep(ep)->reassembly.place_is_ours) {
         free(cw_op_ep(ep)->reassembly.place);
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Objects that an endpoint and its peer have not finished: messages whose parts are missing, announced messages,
- * transfers under way, answers that are owed. The object of each operation contains a struct cw_reassembly, which is on
- * a list of struct cw_op_reassembly, so that the end of the endpoint ends the operation, too. `receiving` may be long,
- * so no packet searches it. Objects that packets have to find are on `partial`: at most CW_MAX_UNFINISHED messages
- * whose parts are missing, and one helper of copies per claim pair. A complete message that the program has not
- * received yet is on `stored`; a closed endpoint does not stay for it.
+ * Objects that an endpoint and its peer have not finished: incomplete messages, announced messages, transfers in
+ * progress, outstanding answers. The object of each operation contains a struct cw_reassembly, which is on a list of
+ * struct cw_op_reassembly, so that the end of the endpoint ends the operation as well. `receiving` may be long, so it
+ * is never searched for a packet. Objects that packets are looked up in are on `partial`: at most CW_MAX_UNFINISHED
+ * incomplete messages, and one copy helper per claim pair. A complete message that the program has not received yet is
+ * on `stored`; it does not keep a closed endpoint alive.
  */
 #ifndef CW_MSG_REASSEMBLY_H
 #define CW_MSG_REASSEMBLY_H
@@ -13,22 +13,22 @@
 #include "core/ep_retained.h"
 #include "msg/op_ep.h"
 
-/* More unfinished messages than this on one connection break the protocol: an honest sender finishes one before it
+/* More unfinished messages than this on one connection break the protocol: a well-behaved sender finishes one before it
  * begins the next. */
 #define CW_MAX_UNFINISHED 64
 
 struct cw_reassembly;
 
 struct cw_reassembly_kind {
-    /* Takes the next bytes of a message in several packets; `received` does not count them yet. NULL: the object takes
-     * no bytes. UCS_ERR_NO_MEMORY ends the connection. */
+    /* Consumes the next bytes of a message in several packets; `received` does not count them yet. NULL: the object
+     * accepts no bytes. UCS_ERR_NO_MEMORY ends the connection. */
     ucs_status_t (*piece)(struct cw_reassembly *reassembly, const void *data, size_t length);
-    /* Returns where the next bytes belong; when they are there, `piece` is called with that address. NULL: any
-     * place. */
+    /* Returns the destination of the next bytes; once they are there, `piece` is called with that address. NULL: any
+     * address. */
     char *(*place)(struct cw_reassembly *reassembly, size_t length);
-    /* All bytes of the message came. */
+    /* All bytes of the message have arrived. */
     void (*complete)(struct cw_reassembly *reassembly);
-    /* The endpoint `ep` is lost. The object is on no list any more, and incoming->ep is NULL. */
+    /* The endpoint `ep` is lost. The object is on no list any more, and reassembly->ep is NULL. */
     void (*lost)(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status);
 };
 
@@ -40,8 +40,8 @@ struct cw_reassembly {
     uint64_t received;
     uint32_t number;                     /* of a message in several packets */
     uint8_t in_pieces;                   /* NEXT packets are expected */
-    uint8_t placing;                     /* the transport writes one in place */
-    uint8_t retained;                    /* CW_RETAINED_ONE is counted for the object until it is detached */
+    uint8_t placing;                     /* the transport is writing one in place */
+    uint8_t retained;                    /* CW_RETAINED_ONE is charged for the object until it is detached */
 };
 
 static inline void cw_reassembly_add(struct cw_reassembly *reassembly, struct ucp_ep *ep)
@@ -51,21 +51,21 @@ static inline void cw_reassembly_add(struct cw_reassembly *reassembly, struct uc
     cw_list_add_tail(&cw_op_ep(ep)->reassembly.receiving, &reassembly->link);
 }
 
-/* Adds an object that packets have to find, to the short list `partial`. */
+/* Adds an object that packets are looked up in, to the short list `partial`. */
 static inline void cw_reassembly_add_partial(struct cw_reassembly *reassembly, struct ucp_ep *ep)
 {
     reassembly->ep = ep;
     cw_list_add_tail(&cw_op_ep(ep)->reassembly.partial, &reassembly->link);
 }
 
-/* Moves an object to `receiving`: no packet has to find it any more, but an answer is still owed. */
+/* Moves an object to `receiving`: no packet is looked up in it any more, but an answer is outstanding. */
 static inline void cw_reassembly_await(struct cw_reassembly *reassembly)
 {
     cw_list_remove(&reassembly->link);
     cw_list_add_tail(&cw_op_ep(reassembly->ep)->reassembly.receiving, &reassembly->link);
 }
 
-/* Adds an object for which no packet is expected any more to the list `stored`. */
+/* Adds an object that expects no more packets to the list `stored`. */
 static inline void cw_reassembly_add_stored(struct cw_reassembly *reassembly, struct ucp_ep *ep)
 {
     reassembly->ep = ep;
@@ -73,7 +73,7 @@ static inline void cw_reassembly_add_stored(struct cw_reassembly *reassembly, st
     cw_ep_unused(ep);
 }
 
-/* Takes the object off its endpoint, if it has one. */
+/* Removes the object from its endpoint, if it has one. */
 static inline void cw_reassembly_detach(struct cw_reassembly *reassembly)
 {
     struct ucp_ep *ep = reassembly->ep;
@@ -88,7 +88,7 @@ static inline void cw_reassembly_detach(struct cw_reassembly *reassembly)
     }
 }
 
-/* Moves an object to `stored`: no packet is expected for it any more, but the endpoint must know when the program takes
+/* Moves an object to `stored`: it expects no more packets, but the endpoint must be notified when the program receives
  * the message. */
 static inline void cw_reassembly_store(struct cw_reassembly *reassembly)
 {

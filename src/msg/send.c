@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eager sends, and the life of a send's request. If the first attempt sends the whole message, the request is given
- * back at once.
+ * Eager sends, and the lifetime of a send's request. If the first attempt sends the whole message, the request is
+ * released at once.
  */
 #include "msg/send.h"
 
@@ -12,12 +12,11 @@
 #include "msg/credit.h"
 #include "proto/select.h"
 
-/* A message that is sent out of registered memory completes later than one that is copied, so the program's wish for an
- * early completion comes first. */
+/* Registered memory completes later than a copy, so a requested early completion has precedence. */
 #define WITH_HANDLE                                                                                                    \
     (UCP_OP_ATTR_FIELD_MEMH | (uint32_t)UCP_OP_ATTR_FLAG_FAST_CMPL | (uint32_t)UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
 
-/* Asks the receiver to give back an unmatched message, unless it has matched it. */
+/* Asks the receiver to return an unmatched message, unless it has matched it. */
 static void ask_back(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -29,7 +28,7 @@ static void ask_back(struct cw_request *request)
     }
 }
 
-/* Everything was handed to the transport. Returns whether the request still has to wait. */
+/* All bytes were handed to the transport. Returns whether the request is still incomplete. */
 ucs_status_t cw_send_left(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -41,7 +40,7 @@ ucs_status_t cw_send_left(struct cw_request *request)
     return (request->outstanding == 0 && (!send->kind->acknowledged || send->acknowledged)) ? UCS_OK : UCS_INPROGRESS;
 }
 
-/* The transport gave a piece of user memory back. */
+/* The transport released a piece of user memory. */
 static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
 {
     struct cw_send *send = cw_container_of(completion, struct cw_send, completion);
@@ -64,7 +63,7 @@ void cw_send_finish(struct cw_request *request, ucs_status_t status)
     cw_request_complete(request, status);
 }
 
-/* Counts `length` bytes of the program's memory as sent if the transport has taken them. */
+/* Counts `length` bytes of the program's memory as sent if the transport has accepted them. */
 static inline ucs_status_t went(struct cw_request *request, size_t length, ucs_status_t status)
 {
     struct cw_send *send = cw_request_state(request);
@@ -154,8 +153,7 @@ ucs_status_t cw_send_registered(struct cw_request *request, uint8_t id, const vo
     return went(request, length, status);
 }
 
-/* The protocol of the message. NULL: an eager protocol is the choice, but the receiver has not given enough credit back
- * yet. */
+/* The protocol of the message. NULL: an eager protocol is chosen, but there is not enough credit yet. */
 static const struct cw_protocol *chosen(const struct ucp_ep *ep, const struct cw_send *send)
 {
     const struct cw_protocol *protocol = cw_choice(ep, send, send->force);
@@ -170,8 +168,8 @@ static int is_announced(const struct ucp_ep *ep, const struct cw_send *send)
     return protocol == NULL || protocol->announces;
 }
 
-/* A sender that only fills a ring does not see the credit that arrives meanwhile. So the next message waits for one
- * round of progress before it is announced. 1: it has to wait. */
+/* A sender that only fills a ring does not process the credit that arrives meanwhile. The next message therefore waits
+ * for one round of progress before it is announced. 1: it has to wait. */
 static CW_COLD int waits_for_credit(struct ucp_ep *ep)
 {
     const uint64_t round = ep->worker->round + 1;
@@ -196,7 +194,7 @@ ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_path w
     return cw_send_left(request);
 }
 
-/* The protocol is chosen at each attempt, because a queued message gets its connection only later. */
+/* The protocol is chosen at each attempt, because the endpoint may connect while a message is queued. */
 ucs_status_t cw_send_attempt(struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
@@ -296,7 +294,7 @@ static int is_immediate(const struct ucp_ep *ep, const struct cw_send *send)
     return protocol != NULL && protocol->at_once;
 }
 
-/* Queues a request; `why`: the answer of the attempt. */
+/* Queues a request; `why`: the status of the attempt. */
 static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
 {
     struct cw_send *send = cw_request_state(request);
@@ -312,7 +310,7 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
     }
     if (status != UCS_OK) {
         if (send->phase != CW_SEND_QUEUED) {
-            cw_ep_fail(ep, status); /* the peer has only a part of the message */
+            cw_ep_fail(ep, status); /* the peer has received a part of the message */
         }
         return cw_request_give_up(request, status);
     }
@@ -324,26 +322,25 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
     return cw_request_handle(request);
 }
 
-/* Whether the message may leave together with others (cw_ep_collects) and complete in progress. */
+/* Whether the message may be batched (cw_ep_collects) and complete in progress. */
 static int may_wait(const struct cw_send *send, uint32_t attr_mask)
 {
     return !send->kind->acknowledged && !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
 }
 
-/* Gives a message that follows another one without progress in between to the system. CW_AGAIN: the request goes to the
- * queue. */
+/* Posts a message that follows another one without progress in between. CW_AGAIN: the request must be queued. */
 static ucs_status_t follow(struct ucp_ep *ep, struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
 
     if (send->extra + send->cursor.length < ep->conn->iface->plan->short_end || ep->turn >= cw_ep_turn(ep)) {
-        cw_ep_reap_later(ep); /* progress sends from the queue, in one call of the system for all */
+        cw_ep_reap_later(ep); /* progress sends from the queue, all with one system call */
         return CW_AGAIN;
     }
     return cw_ep_follow(ep, request);
 }
 
-/* The first announcement leaves at once, so that the receiver can begin. Further ones wait for progress. */
+/* The first announcement is sent at once, so that the receiver can begin. Further ones are batched by progress. */
 static ucs_status_t announce_first(struct ucp_ep *ep, struct cw_request *request)
 {
     ucs_status_t status;
@@ -444,11 +441,11 @@ void cw_send_cancel(struct cw_request *request)
     } else if (send->phase == CW_SEND_ANNOUNCED || (send->phase == CW_SEND_SENT && send->kind->acknowledged)) {
         ask_back(request);
     } else if (send->phase == CW_SEND_PIECES && send->kind->acknowledged) {
-        send->cancelling = 1; /* asked for after the last piece was sent */
+        send->cancelling = 1; /* requested after the last piece was sent */
     }
 }
 
-/* ---- short lists of buffers, copied directly into the memory of the transport (docs/why/short-messages.md) ---- */
+/* ---- short lists of buffers, copied directly into tx memory of the transport (docs/why/short-messages.md) ---- */
 
 struct list {
     uint64_t header;

@@ -3,14 +3,14 @@
  * Sending one message of any operation: by one packet, by several, or by rendezvous (docs/change/long-messages.md). The
  * operations differ in the headers of their packets only, which a struct cw_send_kind writes.
  *
- *      QUEUED --one packet--------------------------------------> SENT --given back, acknowledged--> done
+ *      QUEUED --one packet--------------------------------------> SENT --completed, acknowledged--> done
  *        | `--first of several--> PIECES --last-----------------> SENT
  *        `--announced--> ANNOUNCED --READY SEND--> DATA --last--> SENT
  *                          |   |--READY COPY--> COPYING --no share left--> COPIED --DONE--> done
  *                          |   |--READY WRITE--> WRITING --the device--> COPIED    `--READY SEND--> DATA
- *                          |   |--READY NAME--> NAMING --the memory has a name--> ANNOUNCED
- *                          |   |                  `--it has none--> CHUNKS or DATA
- *                          |   `--READY CHUNKS--> CHUNKS --all were shown, DONE--> done
+ *                          |   |--READY NAME--> NAMING --name of the memory--> ANNOUNCED
+ *                          |   |                  `--no name--> CHUNKS or DATA
+ *                          |   `--READY CHUNKS--> CHUNKS --all announced, DONE--> done
  *                          |                        `--READY SEND--> DATA
  *                          `--DONE--> done
  *
@@ -37,8 +37,8 @@ enum cw_send_phase {
     CW_SEND_COPYING,
     CW_SEND_WRITING,    /* the device writes */
     CW_SEND_COPIED,
-    CW_SEND_NAMING,     /* the receiver wants to know where the message lies */
-    CW_SEND_CHUNKS,     /* by chunks for the receiver's device (rndv/chunks.h) */
+    CW_SEND_NAMING,     /* the receiver requests a remotely accessible name of the memory */
+    CW_SEND_CHUNKS,     /* through bounce buffers for the receiver's device (rndv/chunks.h) */
     CW_SEND_DATA,
     CW_SEND_SENT
 };
@@ -51,11 +51,11 @@ struct cw_send_kind {
     uint8_t ids[CW_SEND_PARTS];
     uint8_t counter;            /* enum cw_counter that counts the messages */
     uint8_t operation;          /* enum cw_proto_operation: selects the table of protocols */
-    uint8_t credited;           /* messages need credit of the receiver */
+    uint8_t credited;           /* messages consume credit of the receiver */
     uint8_t acknowledged;       /* completes when the receiver confirms; has an id from the start */
-    uint8_t after_fence;        /* waits until the puts before a fence are carried out */
+    uint8_t after_fence;        /* waits until the puts before a fence are complete */
     uint8_t used_in_place;      /* the receiver uses a single packet in place, so it may be long */
-    uint8_t names_memory;       /* the announcement names the memory for the receiver's device */
+    uint8_t names_memory;       /* the announcement includes keys of the memory for the receiver's device */
     uint8_t confirmed;          /* with `acknowledged`: the receiver confirms an announced message, too */
     /* Writes the header of this part and returns its length. If dest is NULL, only returns the length. */
     size_t (*header)(const struct cw_send *send, enum cw_send_part part, void *dest);
@@ -64,7 +64,7 @@ struct cw_send_kind {
     ucs_status_t (*keep)(struct cw_send *send);
     /* Releases resources of the operation itself. NULL: nothing. */
     void (*release)(struct cw_send *send);
-    /* Cancels a message whose receiver is this worker. 0: the receiver has to be asked. NULL: it always has. */
+    /* Cancels a message whose receiver is this worker. 0: must ask the receiver. NULL: always asks. */
     int (*take_back)(struct cw_request *request);
 };
 
@@ -85,7 +85,7 @@ struct cw_send {
             uint8_t copy_header : 1;
         } am;
         struct {
-            struct ucp_rkey *rkey; /* the request holds it */
+            struct ucp_rkey *rkey; /* the request holds a reference */
             uint64_t address;
         } put;
         struct cw_mem_pin *pin;      /* of the memory that a get reads */
@@ -98,11 +98,11 @@ struct cw_send {
     uint8_t acknowledged;            /* the receiver has matched the message */
     uint8_t no_copies;               /* put: no copy between processes is possible */
     uint8_t on_device : 1;           /* memory is registered: a device reads or writes the bytes */
-    uint8_t named     : 1;           /* the receiver was, or will be, told where the message lies */
-    uint8_t has_mem   : 1;           /* the program gave the handle of the memory, and the message is not announced */
-    uint8_t holds_mem : 1;           /* with has_mem: the request holds the region */
-    uint8_t chunks    : 1;           /* the receiver takes chunks */
-    uint8_t landed;                  /* message to the worker itself: its first packet arrived */
+    uint8_t named     : 1;           /* the location of the message was, or will be, sent to the receiver */
+    uint8_t has_mem   : 1;           /* the program passed a memory handle, and the message is not announced */
+    uint8_t holds_mem : 1;           /* with has_mem: the request holds a reference to the region */
+    uint8_t chunks    : 1;           /* the receiver accepts bounce buffers */
+    uint8_t landed;                  /* loopback message: its first packet arrived */
     struct cw_job job;               /* COPYING */
     union {
         uint64_t receive_id;         /* rendezvous: id from READY */
@@ -113,8 +113,8 @@ struct cw_send {
     uint32_t piece;
     uint32_t generation : 24;
     uint32_t pair : 6;
-    uint32_t cancelling : 1;         /* the receiver is, or will be, asked to give it back */
-    uint32_t cancelled  : 1;         /* the receiver gave it back */
+    uint32_t cancelling : 1;         /* the receiver is, or will be, asked to return it */
+    uint32_t cancelled  : 1;         /* the receiver returned it */
 };
 
 _Static_assert(sizeof(struct cw_send) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -131,34 +131,34 @@ static inline struct cw_nt_choice *cw_send_nt(const struct cw_send *send)
 }
 
 /* Prepares a request from cw_request_get and starts its datatype. The caller sets the fields of the kind itself. On
- * failure the request was put back. */
+ * failure the request was released. */
 ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const struct cw_send_kind *kind,
                           const void *buffer, size_t count, const ucp_request_param_t *param);
-/* Makes the first attempt, or puts the request into the queue. The result is as *_nbx calls define it. */
+/* Makes the first attempt, or queues the request. The result is as *_nbx calls define it. */
 ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask);
 /* The attempt of these requests (request->send) until a protocol has begun: it chooses a protocol (proto/select.h) and
  * begins it. */
 ucs_status_t cw_send_attempt(struct cw_request *request);
-/* For protocols. cw_send_left_whole: the whole message left in one packet. cw_send_left: all of it was handed to the
- * transport. Both return the answer of the attempt. */
+/* For protocols. cw_send_left_whole: the whole message was sent in one packet. cw_send_left: all of it was handed to
+ * the transport. Both return the status of the attempt. */
 ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_path way);
 ucs_status_t cw_send_left(struct cw_request *request);
 /* Sends the next bytes, at most `max`, directly from the user's memory by that slot of the transport. The completion is
- * counted, and the cursor moves. UCS_OK: taken. */
+ * counted, and the cursor advances. UCS_OK: accepted. */
 enum cw_send_slot { CW_SEND_ZCOPY, CW_SEND_PLACED, CW_SEND_IN_PLACE };
 ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
                             size_t max, enum cw_send_slot slot);
-/* As cw_send_memory, on a lane that the caller chooses. */
+/* As cw_send_memory, on the given lane. */
 ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn, uint8_t id, const void *header,
                                size_t header_length, size_t max, enum cw_send_slot slot);
 /* As cw_send_memory, for a generic type and CW_SEND_ZCOPY or CW_SEND_IN_PLACE: bytes that were packed into memory of
- * the library. UCS_ERR_NO_MEMORY: there is none, and nothing happened. */
+ * the library. UCS_ERR_NO_MEMORY: no memory; no effect. */
 ucs_status_t cw_send_packed(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
                             size_t max, enum cw_send_slot slot);
-/* As cw_send_memory, as many bytes as one packet takes. */
+/* As cw_send_memory, as many bytes as fit one packet. */
 ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length);
-/* The handle of the message's memory for the device of the lane, which can send from it; NULL: there is none. A handle
- * of another context has those of other domains. */
+/* The handle of the message's memory for the device of the lane, which can send from it; NULL: none. A handle of
+ * another context belongs to other domains. */
 static inline const struct cw_memh *cw_send_memh(const struct cw_send *send, const struct cw_iface *iface)
 {
     const struct cw_memh *memh = NULL;
@@ -169,7 +169,7 @@ static inline const struct cw_memh *cw_send_memh(const struct cw_send *send, con
     return (memh != NULL && memh->domain == iface->domain) ? memh : NULL;
 }
 
-/* The message does not use the handle of the program any more. */
+/* Drops the program's memory handle from the send. */
 static inline void cw_send_drop_mem(struct cw_send *send)
 {
     if (cw_unlikely(send->holds_mem)) {
@@ -179,8 +179,8 @@ static inline void cw_send_drop_mem(struct cw_send *send)
     send->holds_mem = 0;
 }
 
-/* The length of the next packet of a message in several packets that is copied, with its header: a packet of shared
- * memory takes a whole piece of a generic type. */
+/* The length, with header, of the next packet of a message that is copied in several packets: a packet of shared memory
+ * takes a whole piece of a generic type. */
 static inline size_t cw_send_piece(const struct cw_send *send, const struct cw_conn *conn, size_t header)
 {
     const size_t left = send->cursor.length - send->cursor.offset + header;
@@ -191,24 +191,24 @@ static inline size_t cw_send_piece(const struct cw_send *send, const struct cw_c
     return (left < cw_conn_max_piece(conn)) ? left : cw_conn_max_piece(conn);
 }
 
-/* Sends the next `length` bytes out of registered memory, which there must be. The completion of the last packet covers
- * those before. UCS_OK: taken. */
+/* Sends the next `length` bytes from registered memory (must exist). The completion of the last packet covers those
+ * before. UCS_OK: accepted. */
 ucs_status_t cw_send_registered(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
                                 size_t length, int is_last);
-/* Completes the request, which is on a list, because the sender's part is over. */
+/* Completes the request, which is on a list: the sender's part is done. */
 void cw_send_finish(struct cw_request *request, ucs_status_t status);
-/* The length of the message, and the type of its memory. Requests of other operations answer 0 and the host's type. */
+/* The length of the message, and the type of its memory. For requests of other operations 0 and host memory. */
 size_t cw_send_length(const struct cw_request *request);
 ucs_memory_type_t cw_send_memory_type(const struct cw_request *request);
-/* Returns the send of this endpoint that a packet of the peer names, or NULL. */
+/* Returns the send of this endpoint with the id from a packet of the peer, or NULL. */
 struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id);
 /* Cancels a send as far as this is possible (docs/change/long-messages.md). The request may be of any operation. */
 void cw_send_cancel(struct cw_request *request);
 
-/* For an open endpoint with no pending requests. The length of a list that may be sent without a
- * request; SIZE_MAX: it may not. */
+/* For an open endpoint with no pending requests. The length of a list that may be sent without a request; SIZE_MAX: it
+ * may not. */
 size_t cw_send_list_length(const struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count);
-/* Sends a list of that length; 0: there is no room. */
+/* Sends a list of that length; 0: no tx space. */
 int cw_send_list(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_iov_t *iov, size_t count, size_t length);
 
 #endif

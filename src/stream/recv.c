@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving from a stream. A receive completes once it has one granule: one element, or the whole buffer with WAITALL.
- * A part of a granule stays in the buffer of the first receive, which cannot be cancelled.
+ * Receiving from a stream. A receive completes once it has one granule: one element of a contiguous type, one byte of
+ * any other, or the whole buffer with WAITALL. A part of a granule stays in the buffer of the first receive, which
+ * cannot be cancelled.
  */
 #include "stream/stream.h"
 
