@@ -390,7 +390,7 @@ static void set_params(struct ucp_context *context, const ucp_params_t *params)
     }
     if (context->features & UCP_FEATURE_DEVICE) {
         cw_debug("context %s: no lanes are made for operations that a device starts; lists of memory for them will be "
-                 "refused (N22-120)",
+                 "refused",
                  context->name);
     }
 }

@@ -16,7 +16,7 @@
 #define MAX_USER_SIZE       (SIZE_MAX / 2) /* no more is ever granted: the first request fails */
 
 _Static_assert(CW_REQUEST_SIZE <= 256, "programs reserve 256 bytes for a request (R7)");
-_Static_assert(CW_REQUEST_SIZE % 8 == 0, "a user's request is aligned to 8 bytes only (CTX-22)");
+_Static_assert(CW_REQUEST_SIZE % 8 == 0, "a user's request is aligned to 8 bytes only");
 _Static_assert(sizeof(struct cw_request) % 8 == 0, "the state of an operation follows the head");
 
 struct cw_request_chunk {

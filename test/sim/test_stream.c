@@ -51,7 +51,7 @@ static struct {
     void *data;
     ucp_ep_h ep;
 } held[MAX_HELD_DATA];
-static unsigned num_blocked;
+static unsigned num_held;
 static struct cw_op *closes[CW_MAX_WORKERS * CW_MAX_WORKERS];
 static unsigned num_closes;
 static size_t largest;          /* send */
@@ -228,10 +228,10 @@ static void recv_bytes(struct way *way, size_t element, size_t length, int all)
 
 static void release_one(void)
 {
-    unsigned i = (unsigned)cw_town_random(town, num_blocked);
+    unsigned i = (unsigned)cw_town_random(town, num_held);
 
     ucp_stream_data_release(held[i].ep, held[i].data);
-    held[i] = held[--num_blocked];
+    held[i] = held[--num_held];
 }
 
 /* Library-owned data, kept for a while. Returns the length. */
@@ -249,11 +249,11 @@ static size_t recv_data(struct way *way)
         cw_town_fail(town, "library-owned data of no length");
     }
     check_bytes(way, data, length);
-    if (num_blocked == MAX_HELD_DATA) {
+    if (num_held == MAX_HELD_DATA) {
         release_one();
     }
-    held[num_blocked].ep = ep;
-    held[num_blocked++].data = data;
+    held[num_held].ep = ep;
+    held[num_held++].data = data;
     return length;
 }
 
@@ -361,7 +361,7 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     town = cw_town_new(seed, &knobs, mode, sleepers);
     generic = cw_generic_new();
     largest = largest_send;
-    num_blocked = 0;
+    num_held = 0;
     faulty = mode == UCP_ERR_HANDLING_MODE_PEER;
     num_closes = 0;
     memset(ways, 0, sizeof(ways));
@@ -381,7 +381,7 @@ static uint64_t end(void)
     for (unsigned i = 0; i < num_closes; i++) {
         cw_op_check(town, closes[i]);
     }
-    while (num_blocked > 0) {
+    while (num_held > 0) {
         release_one();
     }
     town->num_ops = town->num_done = 0;

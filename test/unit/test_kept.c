@@ -42,7 +42,7 @@ static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h ep;
 static void *held[MANY + 1];
-static unsigned num_blocked;
+static unsigned num_held;
 static uint64_t next_id = 1;
 
 static void set_limit(uint64_t bytes)
@@ -56,7 +56,7 @@ static int set_up(void **state)
     ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                                                     .err_mode = UCP_ERR_HANDLING_MODE_PEER});
     put_under(ep);
-    num_blocked = 0;
+    num_held = 0;
     set_limit(MANY * CW_RETAINED_ONE);
     return 0;
 }
@@ -154,7 +154,7 @@ static ucs_status_t hold(void *arg, const void *header, size_t header_length, vo
                          const ucp_am_recv_param_t *param)
 {
     (void)arg, (void)header, (void)header_length, (void)length, (void)param;
-    held[num_blocked++ % (MANY + 1)] = data;
+    held[num_held++ % (MANY + 1)] = data;
     return UCS_INPROGRESS;
 }
 
@@ -178,10 +178,10 @@ static void test_active_announcements_are_bounded(void **state)
     ucp_am_data_release(worker, held[2]);
     assert_int_equal(ep->retained, (MANY - 1) * CW_RETAINED_ONE);
     announce_active(HOLDS, 20);
-    assert_int_equal(num_blocked, MANY + 1);
+    assert_int_equal(num_held, MANY + 1);
     assert_int_equal(ep->state, CW_EP_OPEN);
     announce_active(HOLDS, 21);
-    assert_int_equal(num_blocked, MANY + 1);
+    assert_int_equal(num_held, MANY + 1);
     assert_refused();
     assert_int_equal(status_of(CW_PACKET_RNDV_DONE), UCS_ERR_EXCEEDS_LIMIT);
     lose_ep(); /* the handler's are lost now, and still its own */
@@ -247,7 +247,7 @@ static void test_messages_in_pieces_are_bounded(void **state)
         assert_int_equal(ep->state, CW_EP_OPEN);
         assert_in_range(ep->retained, 0, 2 * CW_AM_AT_ONCE);
     }
-    assert_int_equal(num_blocked, 1);
+    assert_int_equal(num_held, 1);
     assert_int_equal(ep->retained, 0);
     ucp_am_data_release(worker, held[0]);
     for (uint32_t number = 2; number < 4; number++) {

@@ -288,7 +288,7 @@ typedef enum {
     UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK = UCS_BIT(0) /**< No warning about requests never freed. */
 } ucp_worker_flags_t;
 
-/** How to make a worker. Defaults in WRK-1. */
+/** How to make a worker. Defaults: docs/spec/ucp.md. */
 typedef struct ucp_worker_params {
     uint64_t          field_mask;   /**< Which members are set: enum ucp_worker_params_field. */
     ucs_thread_mode_t thread_mode;  /**< Default SINGLE. Every mode that is asked for is granted. */

@@ -16,7 +16,7 @@
 /* NOLINTNEXTLINE(misc-redundant-expression): the assertion holds because they are equal */
 _Static_assert(UCT_API == UCP_API_VERSION, "both headers name one API level");
 _Static_assert(sizeof(uct_component_attr_t) == 48 && sizeof(uct_md_resource_desc_t) == 16 &&
-               sizeof(uct_tl_resource_desc_t) == 52 && sizeof(uct_md_attr_t) == 224, "sizes are ABI (NB-52, NB-60)");
+               sizeof(uct_tl_resource_desc_t) == 52 && sizeof(uct_md_attr_t) == 224, "sizes are ABI");
 
 #define MAX_INTERFACES 256
 

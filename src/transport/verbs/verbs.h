@@ -130,10 +130,10 @@ struct cw_verbs_iface {
     unsigned most_retained;
     struct cw_verbs_segment *handed; /* segment of the packet in the current upcall; NULL: none, or the core retains
                                       * it */
-    struct ibv_wc *held;             /* completions polled from recv_cq; those before next_held are handled */
-    unsigned num_blocked;
-    unsigned next_held;
-    unsigned most_blocked;
+    struct ibv_wc *polled;           /* completions polled from recv_cq; those before next_polled are handled */
+    unsigned num_polled;
+    unsigned next_polled;
+    unsigned most_polled;
 
     uint64_t key;
     uint8_t address[CW_VERBS_ADDRESS_MAX];

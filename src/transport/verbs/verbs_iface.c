@@ -245,9 +245,9 @@ static ucs_status_t make_queues(struct cw_verbs_iface *iface)
     if (iface->send_cq == NULL) {
         return cw_verbs_lacks(iface, "a completion queue", errno);
     }
-    iface->most_blocked = (unsigned)iface->recv_cq->cqe + CW_VERBS_BATCH;
-    iface->held = malloc(iface->most_blocked * sizeof(*iface->held));
-    return (iface->held == NULL) ? cw_verbs_lacks(iface, "its completions", ENOMEM) : cw_verbs_ud_open(iface);
+    iface->most_polled = (unsigned)iface->recv_cq->cqe + CW_VERBS_BATCH;
+    iface->polled = malloc(iface->most_polled * sizeof(*iface->polled));
+    return (iface->polled == NULL) ? cw_verbs_lacks(iface, "its completions", ENOMEM) : cw_verbs_ud_open(iface);
 }
 
 static ucs_status_t watch_descriptors(struct cw_verbs_iface *iface)
@@ -338,7 +338,7 @@ static void free_iface(struct cw_verbs_iface *iface)
     cw_hash_cleanup(&iface->by_peer);
     cw_idmap_cleanup(&iface->ids);
     free(iface->refusals);
-    free(iface->held);
+    free(iface->polled);
     free(iface);
 }
 
@@ -406,18 +406,18 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     return UCS_OK;
 }
 
-/* Fills iface->held when it is empty. Returns whether it holds a completion. */
+/* Fills iface->polled when it is empty. Returns whether it holds a completion. */
 static int take_received(struct cw_verbs_iface *iface)
 {
     int num;
 
-    if (iface->next_held == iface->num_blocked) {
-        num = cw_verbs_poll(iface, iface->recv_cq, CW_VERBS_BATCH, iface->held);
-        iface->num_blocked = (unsigned)num;
-        iface->next_held = 0;
+    if (iface->next_polled == iface->num_polled) {
+        num = cw_verbs_poll(iface, iface->recv_cq, CW_VERBS_BATCH, iface->polled);
+        iface->num_polled = (unsigned)num;
+        iface->next_polled = 0;
         iface->drained = num < CW_VERBS_BATCH;
     }
-    return iface->next_held < iface->num_blocked;
+    return iface->next_polled < iface->num_polled;
 }
 
 void cw_verbs_hold_received(struct cw_verbs_iface *iface)
@@ -425,9 +425,9 @@ void cw_verbs_hold_received(struct cw_verbs_iface *iface)
     int num;
 
     do {
-        num = cw_verbs_poll(iface, iface->recv_cq, iface->most_blocked - iface->num_blocked,
-                            iface->held + iface->num_blocked);
-        iface->num_blocked += (unsigned)num;
+        num = cw_verbs_poll(iface, iface->recv_cq, iface->most_polled - iface->num_polled,
+                            iface->polled + iface->num_polled);
+        iface->num_polled += (unsigned)num;
     } while (num > 0);
     iface->drained = 0;
 }
@@ -456,7 +456,7 @@ static void take_last_words(struct cw_verbs_iface *iface)
     const struct ibv_wc *wc;
 
     while (take_received(iface)) {
-        wc = &iface->held[iface->next_held++];
+        wc = &iface->polled[iface->next_polled++];
         if (wc->qp_num != iface->ud->qp_num) {
             (void)cw_verbs_received(iface, wc);
         } else {
@@ -507,8 +507,8 @@ static unsigned verbs_progress(struct cw_iface *super)
         fail_all(iface, "the device is gone");
     }
     while (take_received(iface)) { /* packets may follow datagrams of unauthenticated peers, which do not count */
-        while (iface->next_held < iface->num_blocked) {
-            wc = &iface->held[iface->next_held++];
+        while (iface->next_polled < iface->num_polled) {
+            wc = &iface->polled[iface->next_polled++];
             count += (wc->qp_num == iface->ud->qp_num) ? cw_verbs_ud_received(iface, wc) : cw_verbs_received(iface, wc);
         }
         if (iface->missing > 0) {
