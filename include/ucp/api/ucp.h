@@ -11,8 +11,7 @@
  *
  * Results. A call that may complete later returns NULL (complete, UCS_OK, no callback), an error pointer (nothing
  * posted, no callback) or a request (the callback, if given, runs exactly once); see ucp_request_param_t. Outputs are
- * written on success only. Numbers in brackets name the statements of the behaviour specification; to the
- * rules that known programs rely on.
+ * written on success only. The specification of behaviour is in docs/spec.
  *
  * Progress. Nothing happens without ucp_worker_progress(). Callbacks run there or in the call that concerns
  * them, never on a thread of the library.
@@ -511,7 +510,7 @@ void ucp_worker_wait_mem(ucp_worker_h worker, void *address);
 
 /* ========================================= requests and their attributes ========================================== */
 
-/** Members of ucp_request_param_t that are set (FIELD) and wishes (FLAG); unknown flags are ignored. */
+/** Members of ucp_request_param_t that are set (FIELD), and options (FLAG); unknown flags are ignored. */
 typedef enum {
     UCP_OP_ATTR_FIELD_REQUEST         = UCS_BIT(0),  /**< ucp_request_param_t::request */
     UCP_OP_ATTR_FIELD_CALLBACK        = UCS_BIT(1),  /**< ucp_request_param_t::cb */
@@ -572,7 +571,7 @@ typedef struct {
     ucs_memory_type_t memory_type;  /**< Kind of the buffer's memory. Default: found out. */
 
     /** Where the result goes if the receive is complete at once; written on UCS_OK only, used during the call only.
-     * Default: nowhere. */
+     *  Default: nowhere. */
     union {
         size_t              *length;   /**< Active message data: bytes received. */
         ucp_tag_recv_info_t *tag_info; /**< Tag receives. */
@@ -760,7 +759,6 @@ typedef struct {
 /**
  * How the program packs and unpacks a buffer itself. The functions run on the thread of the UCP call that
  * needs them and must not call UCP. Each start is paired with exactly one finish, whatever becomes of the operation.
- *
  */
 typedef struct ucp_generic_dt_ops {
     /**
@@ -1184,8 +1182,8 @@ ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t c
  * @param tag       Wanted tag.
  * @param tag_mask  The bits of it that count; 0 takes any message.
  * @param param     Attributes; callback: cb.recv; recv_info.tag_info for a receive that is complete at once.
- * @return NULL: complete, recv_info filled, callback not called. A request: its callback may have run inside the call.
- * An error; UCS_ERR_MESSAGE_TRUNCATED if a message longer than the buffer was waiting, which is used
+ * @return NULL: complete, recv_info filled, callback not called. A request: its callback may have run inside the
+ *         call. An error; UCS_ERR_MESSAGE_TRUNCATED if a message longer than the buffer was waiting, which is used
  *         up; UCS_ERR_NO_RESOURCE if none was waiting and FORCE_IMM_CMPL is set.
  * @thread One that may use @a worker.
  *
