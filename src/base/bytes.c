@@ -1,14 +1,69 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The copy of base/bytes.h for addresses at which `rep movsb` is slow (docs/why/shared-memory.md). Invariant: never
- * compiled to `rep movsb`, nor to a call of memcpy.
+ * The long copies of base/bytes.h. Bytes that another processor wrote last are copied two to three times faster by
+ * `rep movsb` than by loads of vectors, so it is not left to libc, which has other reasons to avoid it
+ * (docs/why/shared-memory.md).
  */
 #include "base/bytes.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <stdbool.h>
+#endif
+
 #define BLOCK 64u
+
+#if defined(__x86_64__)
+
+/* For shorter copies the start of `rep movsb` costs more than it saves. */
+#define REP_LEAST 2112u
+
+#define LEAF_FEATURES 7u
+#define EBX_ERMS      (1u << 9) /* enhanced rep movsb */
+
+enum rep { REP_UNKNOWN, REP_SLOW, REP_FAST };
+
+/* Threads may ask at the same time: they find the same answer. */
+static enum rep rep_state;
+
+static CW_NOINLINE enum rep find_rep(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    enum rep found = REP_SLOW;
+
+    if (__get_cpuid_count(LEAF_FEATURES, 0, &eax, &ebx, &ecx, &edx) && (ebx & EBX_ERMS) != 0) {
+        found = REP_FAST;
+    }
+    __atomic_store_n(&rep_state, found, __ATOMIC_RELAXED);
+    return found;
+}
+
+static bool rep_is_fast(void)
+{
+    enum rep state = __atomic_load_n(&rep_state, __ATOMIC_RELAXED);
+
+    if (cw_unlikely(state == REP_UNKNOWN)) {
+        state = find_rep();
+    }
+    return state == REP_FAST;
+}
+
+#endif
+
+void cw_bytes_copy_long(void *to, const void *from, size_t length)
+{
+#if defined(__x86_64__)
+    if (length >= REP_LEAST && rep_is_fast()) {
+        __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
+        return;
+    }
+#endif
+    memcpy(to, from, length);
+}
 
 typedef uint64_t vector __attribute__((vector_size(16), aligned(1), may_alias));
 
+/* Never compiled to `rep movsb`, nor to a call of memcpy. */
 void cw_bytes_copy_near(void *to, const void *from, size_t length)
 {
     char *dest = to;

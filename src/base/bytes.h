@@ -13,8 +13,8 @@
 
 #include "base/compiler.h"
 
-/* From this length on libc and the kernel may copy by `rep movsb`. Where the destination begins less than a line behind
- * the source, modulo the page size, some processors (AMD Zen 3 and 4) are then 25 times slower. */
+/* From this length on libc, the kernel and cw_bytes_copy_long() may copy by `rep movsb`. Where the destination begins
+ * less than a line behind the source, modulo the page size, some processors (AMD Zen 3 and 4) are then 25 times slower. */
 #define CW_BYTES_LONG 1024u
 
 static inline size_t cw_smaller(size_t a, size_t b)
@@ -30,13 +30,18 @@ static inline int cw_bytes_are_near(uint64_t to, uint64_t from)
 /* As memcpy, for memory of which that is true. */
 void cw_bytes_copy_near(void *to, const void *from, size_t length);
 
+/* As memcpy, for memory of which that is not true and lengths above CW_BYTES_LONG. */
+void cw_bytes_copy_long(void *to, const void *from, size_t length);
+
 /* As memcpy, for any alignment. */
 static inline void cw_bytes_copy_any(void *to, const void *from, size_t length)
 {
-    if (cw_unlikely(length > CW_BYTES_LONG && cw_bytes_are_near((uintptr_t)to, (uintptr_t)from))) {
+    if (cw_likely(length <= CW_BYTES_LONG)) {
+        memcpy(to, from, length);
+    } else if (cw_bytes_are_near((uintptr_t)to, (uintptr_t)from)) {
         cw_bytes_copy_near(to, from, length);
     } else {
-        memcpy(to, from, length);
+        cw_bytes_copy_long(to, from, length);
     }
 }
 

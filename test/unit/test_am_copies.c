@@ -31,6 +31,8 @@ void *__real_memmove(void *to, const void *from, size_t length);
 void *__wrap_memmove(void *to, const void *from, size_t length);
 void __real_cw_bytes_copy_near(void *to, const void *from, size_t length);
 void __wrap_cw_bytes_copy_near(void *to, const void *from, size_t length);
+void __real_cw_bytes_copy_long(void *to, const void *from, size_t length);
+void __wrap_cw_bytes_copy_long(void *to, const void *from, size_t length);
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
@@ -57,6 +59,16 @@ void __wrap_cw_bytes_copy_near(void *to, const void *from, size_t length)
     copied += counting ? length : 0;
     counting = 0;
     __real_cw_bytes_copy_near(to, from, length);
+    counting = before;
+}
+
+void __wrap_cw_bytes_copy_long(void *to, const void *from, size_t length)
+{
+    const int before = counting;
+
+    copied += counting ? length : 0;
+    counting = 0;
+    __real_cw_bytes_copy_long(to, from, length);
     counting = before;
 }
 

@@ -75,7 +75,8 @@ static void moves_between_what_overlaps(void **state)
 
 static void copies_are_the_same_wherever_both_lie(void **state)
 {
-    static void (*const copies[])(void *, const void *, size_t) = {cw_bytes_copy_near, any, bytes, shorter, move};
+    static void (*const copies[])(void *, const void *, size_t) = {cw_bytes_copy_near, cw_bytes_copy_long, any, bytes,
+                                                                   shorter, move};
     static const size_t lengths[] = {0, 1, 7, 8, 63, 64, 65, CW_BYTES_LONG, CW_BYTES_LONG + 1, PAGE - 1, LONGEST};
     static const size_t aheads[] = {0, 1, 8, 16, 62, 63, 64, 65, 2048, PAGE - 1};
     size_t c, i, k;
