@@ -2,11 +2,13 @@
 """What the benchmark measures: each suite is a function that yields the rows of the report."""
 
 import copy
+import math
 import os
 import shutil
 import tempfile
 
 import report
+import sizes as sizes_of
 from contestants import Failure, Tool, key_values, run
 from rows import SLICES, Row, Shared, ratio_of
 from sources import (bare_bandwidth_source, bare_connect_source, bare_remote_source, bare_ring_source,
@@ -417,6 +419,32 @@ def mixed_rows(settings, tools):
                     yield Row("mixed", f"{transport}, {what.format(label)}", unit, better, values_of(runs, key))
 
 
+def sizes_rows(settings, tools):
+    """Latency at every size, as geometric means of bands, and the largest step down to the next larger size."""
+    bands = ((1, 64), (65, 2048), (2049, 65536), (65537, settings.largest + 1))
+    usec = int(settings.seconds * 1e6 / 200)
+
+    def mean_of(found, least, most):
+        return math.exp(math.fsum(logs := [math.log(value) for size, value in found.items()
+                                           if least <= size <= most]) / len(logs))
+
+    def worst_step(found):
+        order = sorted(found)
+        return max(found[size] / found[larger] for size, larger in zip(order, order[1:]))
+
+    for transport in ["self"] + TRANSPORTS:
+        for operation in sizes_of.operations_of(transport):
+            runs = {tool.name: Shared(lambda tool=tool, transport=transport, operation=operation: sizes_of.measured(
+                settings, tool, transport, operation, usec)) for tool in libraries_of(tools)}
+            name = f"{transport}, {operation.replace('am_header', 'am with header')}"
+            for least, most in bands:
+                if least < settings.largest:
+                    yield Row("sizes", f"{name}, {least:,} to {most:,} B, mean", "usec", "less", values_of(
+                        runs, lambda found, least=least, most=most: mean_of(found, least, most)))
+            yield Row("sizes", f"{name}, a size against the next larger one, at most", "times", "less",
+                      values_of(runs, worst_step))
+
+
 def guarded_rows(settings, tools):
     """Our library with protection, beside the same without ("bare")."""
     folder = tempfile.TemporaryDirectory()
@@ -442,6 +470,7 @@ ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows,
         "rma": rma_rows, "startup": startup_rows, "endpoints": endpoints_rows, "memory": memory_rows,
         "wakeup": wakeup_rows, "connect": connect_rows, "idle": idle_rows, "matching": matching_rows,
         "guarded": guarded_rows, "modes": modes_rows, "threads": threads_rows, "mixed": mixed_rows, "both": both_rows,
+        "sizes": sizes_rows,
         "mpi_init": mpi_init_rows,
         "mpi_types": mpi_types_rows}
 SUITES = list(ROWS)
