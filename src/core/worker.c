@@ -630,6 +630,7 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                .max_registered = iface->limits.max_registered,
                                .max_placed = iface->limits.max_placed,
                                .memory = cw_iface_copies(iface),
+                               .in_process = iface->transport->device_class == CW_DEVICE_SELF,
                                .grows = cw_iface_grows(iface),
                                .latency_ns = iface->limits.latency_ns,
                                .bandwidth_bps = iface->limits.bandwidth_bps,

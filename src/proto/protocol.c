@@ -11,9 +11,13 @@
 #define RNDV_AUTO_LATE   (320u << 10) /* for lists, which only the sender copies; for messages that are used in the
                                        * packet */
 #define RNDV_AUTO_OTHER  (256u << 10)
+#define RNDV_AUTO_SELF   (32u << 10) /* within a process there is no round trip */
 
 static size_t rndv_auto(const struct cw_protocol_input *input)
 {
+    if (input->in_process) {
+        return RNDV_AUTO_SELF;
+    }
     return input->memory ? RNDV_AUTO_MEMORY : RNDV_AUTO_OTHER;
 }
 

@@ -7,6 +7,7 @@
 #ifndef CW_PROTO_PROTOCOL_H
 #define CW_PROTO_PROTOCOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ struct cw_protocol_input {
     size_t max_registered; /* 0: the transport cannot send from registered memory */
     size_t max_placed;     /* 0: the transport cannot place payloads */
     int memory;            /* the peer's memory can be reached, if the kernel permits it */
+    bool in_process;       /* the peer is the same process */
     int grows;             /* rendezvous gains less on a connection that moves much data */
     size_t rndv_thresh;    /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
     double latency_ns;     /* struct cw_limits */

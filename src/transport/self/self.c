@@ -20,14 +20,14 @@
 
 #define SELF_WIRE_ID    1u
 #define QUEUE_MAX_BYTES (1u << 20)
-#define MAX_SHORT       1024u
 #define MAX_BCOPY       (32u << 10)
+#define MAX_SHORT       (MAX_BCOPY - (uint32_t)sizeof(uint64_t))
 #define MAX_WHOLE       (384u << 10)
 
 /* Events are cached for reuse: at most MAX_SPARE short ones of SMALL bytes of data, and longer ones of as many bytes in
  * total as fit into the queue. libc would return the memory of long ones to the system, and each new page costs a
  * fault, which takes longer than copying the page. */
-#define SMALL           64u
+#define SMALL           256u
 #define MAX_SPARE       64u
 #define MAX_SPARE_BYTES (QUEUE_MAX_BYTES + MAX_WHOLE)
 
