@@ -14,7 +14,8 @@
 #include "base/compiler.h"
 
 /* From this length on libc, the kernel and cw_bytes_copy_long() may copy by `rep movsb`. Where the destination begins
- * less than a line behind the source, modulo the page size, some processors (AMD Zen 3 and 4) are then 25 times slower. */
+ * less than a line behind the source, modulo the page size, some processors (AMD Zen 3 and 4) are then 25 times
+ * slower. */
 #define CW_BYTES_LONG 1024u
 
 static inline size_t cw_smaller(size_t a, size_t b)
