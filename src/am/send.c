@@ -111,25 +111,15 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
     return cw_send_start(request, param->op_attr_mask);
 }
 
-/* Tries to send a list of buffers in one packet. Returns its length; SIZE_MAX: nothing was sent. */
-static CW_NOINLINE size_t send_list(struct ucp_ep *ep, uint64_t first, const ucp_dt_iov_t *iov, size_t count)
-{
-    const size_t length = cw_ep_ready(ep) ? cw_send_list_length(ep, iov, count) : SIZE_MAX;
-
-    if (length == SIZE_MAX || !cw_send_list(ep, CW_PACKET_AM_EAGER, first, iov, count, length)) {
-        return SIZE_MAX;
-    }
-    return length;
-}
-
-/* Tries to send a short message with a user header. */
-static CW_NOINLINE bool send_gathered(struct ucp_ep *ep, uint64_t first, const void *header, size_t header_length,
-                                      const void *buffer, size_t length)
+/* Sends a short message with a user header; CW_AGAIN: it is too long. */
+static CW_NOINLINE ucs_status_t send_gathered(struct ucp_ep *ep, uint64_t first, const void *header,
+                                              size_t header_length, const void *buffer, size_t length)
 {
     char bytes[SHORT_BYTES];
 
-    if (header_length >= SHORT_BYTES || length > SHORT_BYTES - header_length) {
-        return false;
+    if (header_length >= SHORT_BYTES || length > SHORT_BYTES - header_length ||
+        !cw_ep_takes_short(ep, header_length + length)) {
+        return CW_AGAIN;
     }
     if (cw_likely(header_length <= CW_BYTES_FEW)) {
         cw_bytes_copy_few(bytes, header, header_length);
@@ -139,7 +129,7 @@ static CW_NOINLINE bool send_gathered(struct ucp_ep *ep, uint64_t first, const v
     if (length > 0) {
         memcpy(bytes + header_length, buffer, length);
     }
-    return cw_ep_send_short(ep, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
+    return cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
 }
 
 static CW_COLD ucs_status_ptr_t refuse(unsigned id)
@@ -148,42 +138,34 @@ static CW_COLD ucs_status_ptr_t refuse(unsigned id)
     return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
 }
 
-/* Tries to send without a request. Returns the length of the data; SIZE_MAX: nothing was sent. */
-static CW_INLINE size_t send_at_once(struct ucp_ep *ep, uint64_t first, const void *header, size_t header_length,
-                                     const void *buffer, size_t count, const ucp_request_param_t *param)
-{
-    size_t length = count;
-    bool sent;
-
-    if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
-        if (param->datatype == ucp_dt_make_iov()) {
-            return (header_length == 0) ? send_list(ep, first, buffer, count) : SIZE_MAX;
-        }
-        length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
-    }
-    if (cw_likely(header_length == 0)) {
-        sent = cw_ep_send_short(ep, CW_PACKET_AM_EAGER, first, buffer, length);
-    } else {
-        sent = send_gathered(ep, first, header, header_length, buffer, length);
-    }
-    return sent ? length : SIZE_MAX;
-}
-
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     const uint32_t attr_mask = param->op_attr_mask;
     const uint32_t flags = (attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
     const uint64_t first = cw_am_first_bytes((uint16_t)id, flags, header_length);
-    size_t length;
+    ucs_status_t status = CW_AGAIN;
+    size_t length = count;
 
     if (cw_unlikely(id > UINT16_MAX)) {
         return refuse(id);
     }
     if (cw_likely(cw_op_ep(ep)->fences == 0 && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) &&
                   !(flags & UCP_AM_SEND_FLAG_RNDV))) {
-        length = send_at_once(ep, first, header, header_length, buffer, count, param);
-        if (cw_likely(length != SIZE_MAX)) {
+        if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
+            length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
+            if (param->datatype == ucp_dt_make_iov() && header_length == 0 &&
+                cw_send_list(ep, &am_kind, first, buffer, count)) {
+                return NULL;
+            }
+        }
+        if (cw_unlikely(header_length > 0)) {
+            status = send_gathered(ep, first, header, header_length, buffer, length);
+        } else if (cw_ep_takes_short(ep, length)) {
+            status = cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, buffer, length);
+        }
+        if (cw_likely(status == UCS_OK)) {
+            cw_ep_sent_alone(ep);
             cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
             return NULL;
         }

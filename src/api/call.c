@@ -241,17 +241,14 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
     return (worker->looks == 0) ? UCS_OK : check_ranges(type, told, datatype, buffer, count, told ? 0 : i);
 }
 
-static void note_host(ucp_worker_h worker, const void *memory)
+/* Notes the granule of `memory` as host memory, unless device memory is possible. */
+static inline void note_host(ucp_worker_h worker, const void *memory)
 {
     const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
+    uintptr_t *noted = &worker->host[granule % CW_WORKER_GRANULES];
 
-    __atomic_store_n(&worker->host[granule % CW_WORKER_GRANULES], granule, __ATOMIC_RELAXED);
-}
-
-void cw_call_check_loaded(ucp_worker_h worker, const void *memory)
-{
-    if (cw_worker_check_loaded(worker)) {
-        note_host(worker, memory);
+    if (cw_unlikely(__atomic_load_n(noted, __ATOMIC_RELAXED) != granule) && cw_worker_check_loaded(worker)) {
+        __atomic_store_n(noted, granule, __ATOMIC_RELAXED);
     }
 }
 
@@ -281,7 +278,7 @@ ucs_status_t cw_call_check_operand(const ucp_worker_h worker, const ucp_request_
     if (plain.op_attr_mask != 0) {
         plain.memory_type = param->memory_type;
     }
-    cw_call_check_loaded(worker, buffer);
+    note_host(worker, buffer);
     status = cw_call_check_memory(worker, &plain, buffer, size);
     if (status == CW_CALL_DEVICE) {
         cw_error("the operand and the reply buffer of an atomic operation must be memory of the host");
@@ -304,65 +301,43 @@ const ucp_request_param_t *cw_call_with_device(const ucp_request_param_t *param,
 /* These attributes state the memory type. */
 #define MEMORY_TOLD (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)
 
-static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, const void *buffer, size_t count)
+static bool is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, const void *buffer, size_t count)
 {
-    const ucp_dt_iov_t *iov = buffer;
-    size_t i;
+    ucp_mem_attr_t region = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH};
+    size_t i = 0, length;
+    const void *ptr;
 
-    if (cw_dt_is_contig(datatype)) {
-        return cw_mem_covers(mem, buffer, cw_dt_contig_length(datatype, count));
-    }
-    for (i = 0; i < count && iov != NULL; i++) {
-        if (!cw_mem_covers(mem, iov[i].buffer, iov[i].length)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static bool is_list_of_host(ucp_worker_h worker, const ucp_dt_iov_t *iov, size_t count)
-{
-    size_t i;
-
-    for (i = 0; i < count; i++) {
-        if (!cw_call_is_host(worker, iov[i].buffer)) {
+    (void)cw_mem_query(mem, &region);
+    while (next_range(datatype, buffer, count, &i, &ptr, &length)) {
+        if (ptr < region.address || length > region.length ||
+            (uintptr_t)ptr - (uintptr_t)region.address > region.length - length) {
             return false;
         }
     }
     return true;
 }
 
-/* Whether the only attribute to check is a datatype that is not contiguous, and whose memory is host memory or accessed
- * by the type's own functions. */
-static inline bool only_datatype(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
-                                 size_t count)
-{
-    if (((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) != UCP_OP_ATTR_FIELD_DATATYPE) {
-        return false;
-    }
-    switch (param->datatype & UCP_DATATYPE_CLASS_MASK) {
-    case UCP_DATATYPE_IOV:
-        return buffer != NULL && is_list_of_host(worker, buffer, count);
-    case UCP_DATATYPE_GENERIC:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* As cw_call_check_loaded for all memory of a buffer. */
-static void note_buffer(ucp_worker_h worker, ucp_datatype_t datatype, const void *buffer, size_t count)
+static inline void note_buffer(ucp_worker_h worker, ucp_datatype_t datatype, const void *buffer, size_t count)
 {
     const ucp_dt_iov_t *iov = buffer;
     size_t i;
 
-    cw_call_check_loaded(worker, buffer);
-    if (worker->looks != 0 || (datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_IOV || iov == NULL) {
-        return;
+    if (cw_dt_is_contig(datatype)) {
+        note_host(worker, buffer);
+    } else if ((datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV && iov != NULL) {
+        for (i = 0; i < count; i++) {
+            note_host(worker, iov[i].buffer);
+        }
     }
-    for (i = 0; i < count; i++) {
-        note_host(worker, iov[i].buffer);
-    }
+}
+
+/* Whether the only attribute to check is a datatype that is not contiguous: its memory is host memory, or accessed by
+ * the type's own functions. */
+static inline bool is_only_datatype(const struct ucp_worker *worker, const ucp_request_param_t *param)
+{
+    return ((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) == UCP_OP_ATTR_FIELD_DATATYPE &&
+           ((param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV ||
+            (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC);
 }
 
 ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
@@ -371,7 +346,8 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
     const ucp_datatype_t datatype = cw_dt_of_param(param);
     ucs_status_t status;
 
-    if (cw_likely(only_datatype(worker, param, buffer, count))) {
+    note_buffer(worker, datatype, buffer, count);
+    if (cw_likely(is_only_datatype(worker, param))) {
         return UCS_OK;
     }
     status = check_attributes(param);
@@ -383,7 +359,6 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
         cw_error("the memory handle does not cover the buffer");
         return UCS_ERR_INVALID_PARAM;
     }
-    note_buffer(worker, datatype, buffer, count);
     return cw_likely(!((param->op_attr_mask | worker->looks) & MEMORY_TOLD)) ? UCS_OK :
            cw_call_check_memory(worker, param, buffer, count);
 }
@@ -391,12 +366,8 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
 ucs_status_t cw_call_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count)
 {
-    ucs_status_t status;
+    const ucs_status_t status = cw_call_check_local(worker, param, buffer, count);
 
-    if (cw_likely(only_datatype(worker, param, buffer, count))) {
-        return UCS_OK;
-    }
-    status = cw_call_check_local(worker, param, buffer, count);
     return (status == UCS_OK || status == CW_CALL_DEVICE) && check_remote(worker, param) != UCS_OK ?
            UCS_ERR_INVALID_PARAM : status;
 }

@@ -92,7 +92,7 @@ ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t 
 void cw_call_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from);
 
 /* Whether `memory` is known to be host memory, so that a call need not check it. The program may load a GPU driver at
- * any time; until then each granule is checked once (cw_call_check_loaded), because asking the loader each time would
+ * any time; until then each granule is checked once (note_host), because asking the loader each time would
  * cost as much as a short message. */
 static CW_INLINE bool cw_call_is_host(const struct ucp_worker *worker, const void *memory)
 {
@@ -117,9 +117,6 @@ static inline ucs_status_t cw_call_check_param(ucp_worker_h worker, const ucp_re
     return cw_likely(cw_call_has_little(worker, param) && cw_call_is_host(worker, buffer)) ? UCS_OK :
            cw_call_check_buffer(worker, param, buffer, count);
 }
-
-/* Memory types. Marks the granule of `memory` as host memory, unless device memory is possible. */
-void cw_call_check_loaded(ucp_worker_h worker, const void *memory);
 
 #define CW_CALL_DEVICE UCS_INPROGRESS
 

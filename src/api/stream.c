@@ -34,16 +34,17 @@ static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, const void *buffer, siz
 {
     struct cw_stream *stream = cw_op_ep(ep)->stream;
 
-    if (cw_likely(length != 0 && cw_ep_takes_few(ep, length) && stream != NULL &&
-                  length <= cw_stream_window(stream))) {
-        const uint64_t position = htole64(stream->sent);
+    uint64_t position;
 
-        stream->sent += length;
-        cw_count_message(ep->worker, CW_COUNT_STREAM_SENT, length);
-        cw_ep_send_few(ep, CW_PACKET_STREAM_DATA, position, buffer, length);
-        return NULL;
+    if (cw_unlikely(length == 0 || !cw_ep_takes_few(ep, length) || stream == NULL ||
+                    length > cw_stream_window(stream))) {
+        return cw_stream_send(ep, buffer, length, param);
     }
-    return cw_stream_send(ep, buffer, length, param);
+    position = htole64(stream->sent);
+    stream->sent += length;
+    cw_count_message(ep->worker, CW_COUNT_STREAM_SENT, length);
+    cw_tx_put(ep->tx, CW_PACKET_STREAM_DATA, position, buffer, length);
+    return NULL;
 }
 
 static CW_NOINLINE ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, const void *buffer, size_t length,

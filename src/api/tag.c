@@ -32,13 +32,13 @@ static CW_NOINLINE ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer
 static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, const void *buffer, size_t length, ucp_tag_t tag,
                                             const ucp_request_param_t *param)
 {
-    if (cw_likely(cw_ep_takes_few(ep, length) && cw_credit_has(ep, length))) {
-        cw_credit_sent(ep, length);
-        cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
-        cw_ep_send_few(ep, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
-        return NULL;
+    if (cw_unlikely(!cw_ep_takes_few(ep, length) || !cw_credit_has(ep, length))) {
+        return cw_tag_send(ep, buffer, length, tag, param, 0);
     }
-    return cw_tag_send(ep, buffer, length, tag, param, 0);
+    cw_credit_sent(ep, length);
+    cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
+    cw_tx_put(ep->tx, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
+    return NULL;
 }
 
 static CW_NOINLINE ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, const void *buffer, size_t length, ucp_tag_t tag,

@@ -453,14 +453,12 @@ struct list {
     const ucp_dt_iov_t *behind;
 };
 
-size_t cw_send_list_length(const struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count)
+/* The length of a list that fits a short packet; SIZE_MAX: it does not. */
+static size_t list_length(const struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count)
 {
     const size_t end = ep->conn->iface->plan->short_end;
     size_t length = 0, i;
 
-    if (ep->tx == &cw_no_tx) {
-        return SIZE_MAX;
-    }
     for (i = 0; i < count; i++) {
         if (iov[i].length >= end - length) {
             return SIZE_MAX;
@@ -483,9 +481,23 @@ static size_t pack_list(void *dest, size_t max, void *arg)
     return max;
 }
 
-int cw_send_list(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_iov_t *iov, size_t count, size_t length)
+bool cw_send_list(struct ucp_ep *ep, const struct cw_send_kind *kind, uint64_t header, const ucp_dt_iov_t *iov,
+                  size_t count)
 {
     struct list list = {.header = header, .iov = iov, .behind = iov + count};
+    size_t length;
 
-    return cw_lane_send_bcopy(ep->conn, id, sizeof(header) + length, pack_list, &list) == UCS_OK;
+    if (!cw_ep_ready(ep) || ep->tx == &cw_no_tx) {
+        return false;
+    }
+    length = list_length(ep, iov, count);
+    if (length == SIZE_MAX || (kind->credited && !cw_credit_has(ep, length)) ||
+        cw_lane_send_bcopy(ep->conn, kind->ids[CW_SEND_WHOLE], sizeof(header) + length, pack_list, &list) != UCS_OK) {
+        return false;
+    }
+    if (kind->credited) {
+        cw_credit_sent(ep, length);
+    }
+    cw_count_message(ep->worker, kind->counter, length);
+    return true;
 }

@@ -205,10 +205,8 @@ struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id);
 /* Cancels a send as far as this is possible (docs/change/long-messages.md). The request may be of any operation. */
 void cw_send_cancel(struct cw_request *request);
 
-/* For an open endpoint with no pending requests. The length of a list that may be sent without a request; SIZE_MAX: it
- * may not. */
-size_t cw_send_list_length(const struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count);
-/* Sends a list of that length; 0: no tx space. */
-int cw_send_list(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_iov_t *iov, size_t count, size_t length);
+/* Tries to send a short list of buffers as one packet, behind the 8 bytes of `header`, without a request. */
+bool cw_send_list(struct ucp_ep *ep, const struct cw_send_kind *kind, uint64_t header, const ucp_dt_iov_t *iov,
+                  size_t count);
 
 #endif

@@ -74,33 +74,12 @@ static const struct cw_send_kind tag_sync_kind = {
     .take_back = cw_tag_take_back,
 };
 
-/* Whether the message is contiguous, goes to the worker itself, and was received at once. */
-static bool send_own(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
-                     const ucp_request_param_t *param)
-{
-    const ucp_datatype_t datatype = cw_dt_of_param(param);
-    const size_t length = cw_dt_contig_length(datatype, count);
-
-    if (!cw_ep_ready(ep) || !cw_dt_is_contig(datatype) || (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) ||
-        !cw_credit_has(ep, length) ||
-        !cw_lane_hand_over(ep->conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length)) {
-        return false;
-    }
-    cw_credit_sent(ep, length);
-    cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
-    return true;
-}
-
 static CW_NOINLINE ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                                                  const ucp_request_param_t *param, int sync)
 {
-    struct cw_request *request;
+    struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
     ucs_status_t status;
 
-    if (send_own(ep, buffer, count, tag, param)) {
-        return NULL;
-    }
-    request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
@@ -112,34 +91,26 @@ static CW_NOINLINE ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *
     return cw_send_start(request, param->op_attr_mask);
 }
 
-/* Tries to send a short list of buffers. */
-static CW_NOINLINE bool send_list(struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count, ucp_tag_t tag)
-{
-    const size_t length = cw_ep_ready(ep) ? cw_send_list_length(ep, iov, count) : SIZE_MAX;
-
-    if (length == SIZE_MAX || !cw_credit_has(ep, length) ||
-        !cw_send_list(ep, CW_PACKET_TAG_EAGER, htole64(tag), iov, count, length)) {
-        return false;
-    }
-    cw_credit_sent(ep, length);
-    cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
-    return true;
-}
-
 ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                              const ucp_request_param_t *param, int sync)
 {
     const uint32_t attr_mask = param->op_attr_mask;
     size_t length = count;
 
-    if (cw_likely(!sync && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
+    if (cw_likely(!(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
         if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
-            if (param->datatype == ucp_dt_make_iov() && send_list(ep, buffer, count, tag)) {
+            if (param->datatype == ucp_dt_make_iov() && !sync &&
+                cw_send_list(ep, &tag_kind, htole64(tag), buffer, count)) {
                 return NULL;
             }
         }
-        if (cw_credit_has(ep, length) && cw_ep_send_short(ep, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length)) {
+        /* a message to the worker itself whose receive is posted is copied within the call at any length */
+        if (cw_credit_has(ep, length) &&
+            ((cw_likely(!sync) && cw_ep_takes_short(ep, length) &&
+              cw_lane_send_short(ep->conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length) == UCS_OK) ||
+             (cw_ep_ready(ep) && cw_lane_hand_over(ep->conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length)))) {
+            cw_ep_sent_alone(ep);
             cw_credit_sent(ep, length);
             cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
             return NULL;
