@@ -8,7 +8,7 @@
 
 enum direction { PUT, GET };
 
-/* UCS_OK: *length_p is the total length of the entries, or more than any region has. */
+/* UCS_OK: *length_p is the total length of the entries, or more than any region has; 0 if the class is unknown. */
 static ucs_status_t measure(const void *buffer, size_t count, ucp_datatype_t datatype, const char *call,
                             size_t *length_p)
 {
@@ -21,12 +21,12 @@ static ucs_status_t measure(const void *buffer, size_t count, ucp_datatype_t dat
         }
         return UCS_OK;
     }
-    if ((datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_IOV) {
+    if ((datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC) {
         cw_error("%s takes contiguous data and ucp_dt_iov_t only", call);
         return UCS_ERR_UNSUPPORTED;
     }
     *length_p = 0;
-    for (i = 0; iov != NULL && i < count; i++) {
+    for (i = 0; (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV && iov != NULL && i < count; i++) {
         if (iov[i].length > 0 && iov[i].buffer == NULL) {
             cw_error("entry %zu given to %s has %zu bytes at NULL", i, call, iov[i].length);
             return UCS_ERR_INVALID_PARAM;
@@ -53,23 +53,23 @@ static ucs_status_t no_right(enum direction direction, const char *call)
 }
 
 /* UCS_OK with *length_p 0: nothing to do. CW_CALL_DEVICE: as with cw_call_check_param; *length_p is not 0. */
-static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
-                          const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction,
-                          const char *call, size_t *length_p)
+static CW_INLINE ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
+                                    const struct ucp_rkey *rkey, const ucp_request_param_t *param,
+                                    enum direction direction, const char *call, size_t *length_p)
 {
-    ucs_status_t checked = UCS_OK, status;
+    ucs_status_t checked = UCS_OK, status = UCS_OK;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_RMA))) {
         return cw_call_feature_missing(call, "UCP_FEATURE_RMA");
     }
-    if (cw_unlikely(!cw_call_has_little(worker, param) || !cw_call_is_host(worker, buffer))) {
+    *length_p = count;
+    if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE)) {
+        status = measure(buffer, count, param->datatype, call, length_p);
+    }
+    if (cw_unlikely(!cw_call_has_little(worker, param) || !cw_call_is_host(worker, buffer)) && status == UCS_OK) {
         checked = (direction == GET) ? cw_call_check_buffer(worker, param, buffer, count) :
                   cw_call_check_local(worker, param, buffer, count);
-    }
-    status = (checked == CW_CALL_DEVICE) ? UCS_OK : checked;
-    *length_p = count;
-    if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) && status == UCS_OK) {
-        status = measure(buffer, count, param->datatype, call, length_p);
+        status = (checked == CW_CALL_DEVICE) ? UCS_OK : checked;
     }
     if (cw_unlikely(status != UCS_OK || count == 0)) {
         return status;
@@ -89,41 +89,25 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
            no_right(direction, call);
 }
 
-/* Contiguous bytes without unusual attributes, in memory that only the target or the kernel can access. */
-static CW_INLINE int is_plain_elsewhere(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
-                                        const struct ucp_rkey *rkey, const ucp_request_param_t *param,
-                                        unsigned right)
-{
-    const uint32_t other = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
-    const uint64_t fast_features = worker->fast_features | worker->fast_features_locked;
-
-    return (fast_features & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
-           buffer != NULL && cw_call_is_host(worker, buffer) && rkey->local == NULL &&
-           cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right);
-}
-
 /* Slow path; the worker is entered. noinline, with the arguments in their registers: keeps spills out of the fast
  * path. */
 static CW_NOINLINE ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
                                         ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     struct cw_call_device device;
-    size_t length = 0;
     ucs_status_t status;
+    size_t length;
 
-    if (is_plain_elsewhere(ep->worker, buffer, count, address, rkey, param, CW_KEY_WRITE)) {
-        return cw_put(ep, buffer, count, count, address, rkey, param);
+    if (cw_likely(!cw_call_is_sgl(ep, param))) {
+        status = check(ep->worker, buffer, count, address, rkey, param, PUT, "ucp_put_nbx", &length);
+        if (cw_unlikely(status == CW_CALL_DEVICE)) {
+            param = cw_call_with_device(param, &device);
+            status = UCS_OK;
+        }
+        return cw_unlikely(status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
+               cw_put(ep, buffer, count, length, address, rkey, param);
     }
-    if (cw_unlikely(cw_call_is_sgl(ep, param))) {
-        return cw_call_sgl(ep, buffer, count, address, rkey, param, 0);
-    }
-    status = check(ep->worker, buffer, count, address, rkey, param, PUT, "ucp_put_nbx", &length);
-    if (cw_unlikely(status == CW_CALL_DEVICE)) {
-        param = cw_call_with_device(param, &device);
-        status = UCS_OK;
-    }
-    return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
-           cw_put(ep, buffer, count, length, address, rkey, param);
+    return cw_call_sgl(ep, buffer, count, address, rkey, param, 0);
 }
 
 static CW_NOINLINE ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
@@ -131,21 +115,18 @@ static CW_NOINLINE ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count,
 {
     struct cw_call_device device;
     ucs_status_t status;
-    size_t length = 0;
+    size_t length;
 
-    if (is_plain_elsewhere(ep->worker, buffer, count, address, rkey, param, CW_KEY_READ)) {
-        return cw_get(ep, buffer, count, count, address, rkey, param);
+    if (cw_likely(!cw_call_is_sgl(ep, param))) {
+        status = check(ep->worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
+        if (cw_unlikely(status == CW_CALL_DEVICE)) {
+            param = cw_call_with_device(param, &device);
+            status = UCS_OK;
+        }
+        return cw_unlikely(status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
+               cw_get(ep, buffer, count, length, address, rkey, param);
     }
-    if (cw_unlikely(cw_call_is_sgl(ep, param))) {
-        return cw_call_sgl(ep, buffer, count, address, rkey, param, 1);
-    }
-    status = check(ep->worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
-    if (cw_unlikely(status == CW_CALL_DEVICE)) {
-        param = cw_call_with_device(param, &device);
-        status = UCS_OK;
-    }
-    return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
-           cw_get(ep, buffer, count, length, address, rkey, param);
+    return cw_call_sgl(ep, buffer, count, address, rkey, param, 1);
 }
 
 /* Whether the key permits it, and the memory is accessible by loads and stores. */

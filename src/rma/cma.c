@@ -37,15 +37,6 @@ ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t a
     return UCS_OK;
 }
 
-ucs_status_t cw_cma_copy_bytes(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, void *bytes,
-                               size_t length, enum cw_cma_direction way)
-{
-    struct cw_dt_cursor cursor;
-
-    cw_dt_start_contig(&cursor, bytes, length);
-    return cw_cma_copy(ep, key, address, &cursor, way);
-}
-
 ucs_status_t cw_cma_start(struct cw_request *request, const struct cw_key *key, uint64_t address,
                           struct cw_dt_cursor *cursor, enum cw_cma_direction way)
 {

@@ -18,10 +18,6 @@ int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key);
 ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
                          enum cw_cma_direction way);
 
-/* As cw_cma_copy, for `length` bytes of host memory in one piece. */
-ucs_status_t cw_cma_copy_bytes(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, void *bytes,
-                               size_t length, enum cw_cma_direction way);
-
 /* The first attempt of a request that cw_cma_copy carries out. Also returns the status of cw_rma_admit. */
 ucs_status_t cw_cma_start(struct cw_request *request, const struct cw_key *key, uint64_t address,
                           struct cw_dt_cursor *cursor, enum cw_cma_direction way);

@@ -2,7 +2,8 @@
 /*
  * Flush of one-sided operations, and the admission of operations that may start only after earlier ones are confirmed
  * (rma/rma.h). A flush waits for the operations that are counted in generations. For packets that are not confirmed yet
- * it starts an operation of its own, which sends FLUSH to the target.
+ * it starts an operation of its own, which sends FLUSH to the target. Invariant: rma->unflushed is set while the device
+ * of the message lane has short puts for which no flush has begun.
  */
 #include "rma/rma.h"
 
@@ -156,6 +157,90 @@ ucs_status_t cw_rma_admit_device(struct cw_rma *rma, uint64_t address, uint64_t 
     *flags_p = device_waits ? CW_ACCESS_AFTER_FETCHES : 0;
     return cw_rma_admit(rma, address, length, !device_waits);
 }
+
+/* ---- short puts by the device of the message lane ---- */
+
+struct device_flush {
+    struct cw_access *access;
+    uint32_t generation;
+};
+
+_Static_assert(sizeof(struct device_flush) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+static void device_flush_release(struct cw_request *request)
+{
+    struct device_flush *flush = cw_request_state(request);
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
+
+    if (flush->access != NULL) {
+        cw_access_free(flush->access);
+        if (rma != NULL) {
+            rma->async_puts--;
+        }
+    }
+    cw_rma_end(request->ep, flush->generation);
+}
+
+/* The program's next flush returns the status of a refused put. */
+static void device_flush_ended(struct cw_request *request, ucs_status_t status)
+{
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
+
+    cw_list_remove(&request->link);
+    if (status != UCS_OK && rma != NULL) {
+        rma->error = status;
+    }
+    cw_request_complete(request, status);
+}
+
+static ucs_status_t device_flush_send(struct cw_request *request)
+{
+    struct device_flush *flush = cw_request_state(request);
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
+    ucs_status_t status;
+
+    if (flush->access == NULL) {
+        flush->access = cw_access_new(request, device_flush_ended);
+        if (flush->access == NULL) {
+            return UCS_ERR_NO_MEMORY;
+        }
+        rma->async_puts++;
+    }
+    status = cw_access_taken(flush->access,
+                             cw_lane_access_flush(request->ep->conn, &flush->access->completion));
+    return (status == UCS_OK) ? cw_access_begun(flush->access) : status;
+}
+
+ucs_status_t cw_put_short_flush(struct cw_rma *rma)
+{
+    struct cw_request *request;
+    struct device_flush *flush;
+    ucs_status_ptr_t result;
+
+    if (cw_likely(!rma->unflushed)) {
+        return UCS_OK;
+    }
+    request = cw_request_get(rma->ep->worker, NULL, CW_REQUEST_SEND);
+    if (request == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    flush = cw_request_state(request);
+    *flush = (struct device_flush){.generation = cw_rma_begin(rma)};
+    request->ep = rma->ep;
+    request->send = device_flush_send;
+    request->release = device_flush_release;
+    result = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
+    if (UCS_PTR_IS_ERR(result)) {
+        return UCS_PTR_STATUS(result);
+    }
+    if (result != NULL) {
+        cw_request_release(request, 0);
+    }
+    rma->unflushed = 0;
+    return UCS_OK;
+}
+
+/* ---- flush ---- */
 
 ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm_packets)
 {

@@ -173,6 +173,7 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
 {
     const uint32_t plain = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     ucs_status_ptr_t result = NULL;
+    struct cw_dt_cursor cursor;
     const char *from;
 
     if (cw_unlikely(ep->state == CW_EP_FAILED)) {
@@ -180,10 +181,12 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
     }
     from = cw_rkey_direct(rkey, address, CW_KEY_READ);
     if (from == NULL && !(param->op_attr_mask & plain) && cw_rma_is_clear(ep, address, length, 0) &&
-        cw_cma_is_possible(ep, &rkey->key) &&
-        cw_cma_copy_bytes(ep, &rkey->key, address, buffer, length, CW_CMA_GET) == UCS_OK) {
-        cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, length);
-        return NULL;
+        cw_cma_is_possible(ep, &rkey->key)) {
+        cw_dt_start_contig(&cursor, buffer, length);
+        if (cw_cma_copy(ep, &rkey->key, address, &cursor, CW_CMA_GET) == UCS_OK) {
+            cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, length);
+            return NULL;
+        }
     }
     if (cw_unlikely(from == NULL || !cw_rma_is_clear(ep, address, length, 0))) {
         if (cw_unlikely(rkey->parts.length > 0) && from == NULL &&

@@ -198,6 +198,17 @@ static int fits_short(const struct ucp_ep *ep, size_t length)
     return length <= CW_PUT_SHORT && sizeof(uint64_t) + length <= ep->conn->iface->limits.max_short;
 }
 
+/* Whether the device of the message lane carries the put, its bytes inlined in the work request. The lane must be
+ * ordered, since only a flush of the lane reports the completion. */
+static bool fits_device(const struct ucp_ep *ep, size_t length, uint64_t address, const struct ucp_rkey *rkey,
+                        struct cw_access_target *to)
+{
+    const struct cw_access_limits *limits = &ep->conn->iface->limits.access;
+
+    return limits->in_order && length <= limits->max_put_short && cw_rma_confirmed(cw_op_ep(ep)->rma) &&
+           cw_rkey_target(rkey, ep->conn, address, to);
+}
+
 /* Stores the bytes of any datatype in the target's mapped memory. Allocates a request only if the program wants one. */
 static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, char *to,
                                    const ucp_request_param_t *param)
@@ -236,6 +247,8 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
     const uint64_t at = htole64(address);
     char bytes[sizeof(at) + CW_PUT_SHORT];
     ucs_status_t status = CW_AGAIN;
+    struct cw_access_target target;
+    struct cw_dt_cursor cursor;
     char *to;
 
     if (cw_unlikely(ep->state == CW_EP_FAILED)) {
@@ -251,26 +264,31 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
         return NULL;
     }
     if (to == NULL && plain && cw_cma_is_possible(ep, &rkey->key)) {
+        cw_dt_start_contig(&cursor, (void *)(uintptr_t)buffer, length);
         if (cw_rma_is_clear(ep, address, length, 1) &&
-            cw_cma_copy_bytes(ep, &rkey->key, address, (void *)(uintptr_t)buffer, length, CW_CMA_PUT) == UCS_OK) {
-            cw_count_message(ep->worker, CW_COUNT_PUT_SENT, length);
-            return NULL;
+            cw_cma_copy(ep, &rkey->key, address, &cursor, CW_CMA_PUT) == UCS_OK) {
+            status = UCS_OK;
         }
-        return put_request(ep, buffer, count, address, rkey, param);
-    }
-    if (to != NULL || !plain || !may_send(ep, length, address)) {
-        return put_request(ep, buffer, count, address, rkey, param);
-    }
-    if (cw_unlikely(rkey->parts.length > 0) && cw_access_reaches(ep, rkey)) {
-        status = cw_put_short(ep, buffer, length, address, rkey);
-    } else if (fits_short(ep, length) && !cw_ep_collects(ep)) {
-        memcpy(bytes, &at, sizeof(at));
-        cw_bytes_copy(bytes + sizeof(at), buffer, length);
-        status = cw_lane_send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes, sizeof(at) + length);
-        if (status == UCS_OK) {
-            cw_op_ep(ep)->rma->sent_mark++;
-            cw_ep_add_flush_rma(ep);
-            cw_ep_sent_alone(ep);
+    } else if (to == NULL && plain && may_send(ep, length, address)) {
+        if (cw_unlikely(rkey->parts.length > 0) && cw_access_reaches(ep, rkey)) {
+            if (fits_device(ep, length, address, rkey, &target)) {
+                status = cw_lane_put_short(ep->conn, buffer, length, &target, 0, NULL);
+            }
+            if (status == UCS_INPROGRESS) {
+                cw_op_ep(ep)->rma->unflushed = 1;
+                cw_ep_add_flush_rma(ep);
+                status = UCS_OK;
+            }
+        } else if (fits_short(ep, length) && !cw_ep_collects(ep)) {
+            memcpy(bytes, &at, sizeof(at));
+            cw_bytes_copy(bytes + sizeof(at), buffer, length);
+            status = cw_lane_send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes,
+                                        sizeof(at) + length);
+            if (status == UCS_OK) {
+                cw_op_ep(ep)->rma->sent_mark++;
+                cw_ep_add_flush_rma(ep);
+                cw_ep_sent_alone(ep);
+            }
         }
     }
     if (status == CW_AGAIN || status == CW_BLOCKED) {

@@ -19,12 +19,6 @@ extern const struct cw_send_kind cw_put_access_kind;
 /* The attempt of a put (request->send) until a protocol has begun: chooses a protocol and begins it. */
 ucs_status_t cw_put_attempt(struct cw_request *request);
 
-/* A short put by the device of the message lane, without a request (put_short.c). The caller has checked that no queued
- * operation blocks it. UCS_OK: the caller may reuse the buffer; CW_AGAIN: nothing is sent, and the put needs a request.
- * */
-ucs_status_t cw_put_short(struct ucp_ep *ep, const void *buffer, size_t length, uint64_t address,
-                          const struct ucp_rkey *rkey);
-
 /* The header of the packet that carries the next piece. */
 static inline struct cw_wire_put cw_put_header(const struct cw_send *send)
 {

@@ -43,7 +43,7 @@ struct cw_rma {
     uint32_t serving;             /* as target: answers not yet sent to the peer; at most CW_RMA_WINDOW */
     uint32_t passed;              /* passed fences that still block active messages */
     struct cw_put_places *places; /* as target: destinations of a put of many pieces; NULL: none arrived yet */
-    uint8_t unflushed;    /* put_short.c: the device has short puts with no completion requested yet */
+    uint8_t unflushed;    /* the device has short puts with no completion requested yet */
     uint8_t running;
     uint8_t no_packets;   /* as initiator: UCX_PROTO_EMULATION_ENABLE=n */
     uint8_t fencing;      /* fence.c: the call is running */
