@@ -50,21 +50,33 @@ static bool names_peer(const ucp_ep_params_t *params, unsigned flags)
 
 ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
 {
-    unsigned flags = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    const unsigned flags = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    const int has_mode = (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) != 0;
+    const int has_own = (params->field_mask & UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR) && params->local_sockaddr.addr != NULL;
+    uint8_t err_mode = UCP_ERR_HANDLING_MODE_NONE;
     ucs_status_t status;
+    ucp_ep_h ep = NULL;
 
     CW_CALL_RETURN_IF_NULL(worker, "worker", UCS_ERR_INVALID_PARAM);
-    CW_PROBE(ep_create, worker, params->field_mask, flags);
     if (!is_known_mode(params) || !names_peer(params, flags)) {
         return UCS_ERR_INVALID_PARAM;
     }
+    CW_PROBE(ep_create, worker, params->field_mask, flags);
+    if (has_mode) {
+        err_mode = (uint8_t)params->err_mode;
+    }
     cw_worker_enter(worker);
     if (flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER) {
-        status = cw_cm_create(worker, params, ep_p);
+        status = cw_cm_create(worker, &params->sockaddr, has_own ? &params->local_sockaddr : NULL,
+                              (flags & UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID) ? worker->client_id : 0, err_mode, &ep);
     } else if (params->field_mask & UCP_EP_PARAM_FIELD_CONN_REQUEST) {
-        status = cw_request_accept(worker, params->conn_request, params, ep_p);
+        status = cw_request_accept(worker, params->conn_request, has_mode ? &err_mode : NULL, &ep);
     } else {
-        status = cw_wireup_create(worker, params, ep_p);
+        status = cw_wireup_create(worker, params->address, err_mode, &ep);
+    }
+    if (status == UCS_OK) {
+        cw_ep_give(ep, params);
+        *ep_p = ep;
     }
     cw_worker_leave(worker);
     return status;

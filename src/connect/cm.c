@@ -15,18 +15,21 @@
 #include "wire/hello.h"
 #include "wire/packet.h"
 
-static struct ucp_ep *ep_new(struct ucp_worker *worker, uint64_t number)
+struct ucp_ep *cw_cm_ep_new(struct ucp_worker *worker, const struct cw_cm_request *asked, bool is_server)
 {
-    struct cw_peer *peer = cw_peer_get(worker, number, NULL, 0);
-    struct ucp_ep *ep = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 0);
+    struct cw_peer *peer = cw_peer_get(worker, asked->number, NULL, 0);
+    struct ucp_ep *ep = (peer == NULL) ? NULL : cw_ep_new(worker, peer, is_server);
 
-    if (ep != NULL) {
-        ep->cm = calloc(1, sizeof(*ep->cm));
-        if (ep->cm == NULL) {
-            cw_ep_destroy(ep);
-            return NULL;
-        }
+    if (ep == NULL) {
+        return NULL;
     }
+    ep->cm = calloc(1, sizeof(*ep->cm));
+    if (ep->cm == NULL) {
+        cw_ep_destroy(ep);
+        return NULL;
+    }
+    ep->cm->is_server = is_server;
+    ep->err_mode = asked->err_mode;
     return ep;
 }
 
@@ -48,28 +51,19 @@ ucs_status_t cw_cm_address(const ucs_sock_addr_t *given, const char *whose, stru
     return UCS_OK;
 }
 
-static ucs_status_t addresses_of(const ucp_ep_params_t *params, struct cw_net_address *to, struct cw_net_address *from)
+ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucs_sock_addr_t *server, const ucs_sock_addr_t *own,
+                          uint64_t client_id, uint8_t err_mode, struct ucp_ep **ep_p)
 {
-    ucs_status_t status = cw_cm_address(&params->sockaddr, "an endpoint's server", to);
-
-    *from = (struct cw_net_address){.family = CW_NET_NONE};
-    if (status == UCS_OK && (params->field_mask & UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR) &&
-        params->local_sockaddr.addr != NULL) {
-        status = cw_cm_address(&params->local_sockaddr, "an endpoint's own side", from);
-    }
-    return status;
-}
-
-ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p)
-{
-    const unsigned flags = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    const struct cw_cm_request asked = {.number = cw_random_u64(), .client_id = client_id, .err_mode = err_mode};
     struct cw_iface *iface = cw_worker_cm_iface(worker);
-    struct cw_net_address to, from;
+    struct cw_net_address to, from = {.family = CW_NET_NONE};
     uint8_t bytes[CW_CM_REQUEST_LENGTH];
-    struct cw_cm_request asked;
-    ucs_status_t status = addresses_of(params, &to, &from);
+    ucs_status_t status = cw_cm_address(server, "an endpoint's server", &to);
     struct ucp_ep *ep;
 
+    if (status == UCS_OK && own != NULL) {
+        status = cw_cm_address(own, "an endpoint's own side", &from);
+    }
     if (status != UCS_OK) {
         return status;
     }
@@ -77,15 +71,11 @@ ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *para
         cw_error("cannot connect to a socket address: servers are met by TCP, which this worker cannot open");
         return UCS_ERR_UNREACHABLE;
     }
-    asked = (struct cw_cm_request){.number = cw_random_u64(),
-                                .client_id = (flags & UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID) ? worker->client_id : 0,
-                                .err_mode = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE)};
     cw_cm_request_encode(&asked, bytes);
-    ep = ep_new(worker, asked.number);
+    ep = cw_cm_ep_new(worker, &asked, false);
     if (ep == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    ep->err_mode = asked.err_mode;
     status = cw_cm_dial(iface, &to, (from.family != CW_NET_NONE) ? &from : NULL, bytes, sizeof(bytes), ep, &ep->conn);
     if (status != UCS_OK) {
         cw_ep_destroy(ep);
@@ -94,7 +84,6 @@ ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *para
     cw_ep_watch(ep, ep->conn);
     cw_ep_set_state(ep, CW_EP_DIALING);
     cw_count(worker, CW_COUNT_DIALS, 1);
-    cw_ep_give(ep, params);
     *ep_p = ep;
     return UCS_OK;
 }

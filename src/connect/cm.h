@@ -41,16 +41,20 @@ ucs_status_t cw_cm_address(const ucs_sock_addr_t *given, const char *whose, stru
 ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
                                 struct ucp_listener **listener_p);
 void cw_listener_destroy(struct ucp_listener *listener);
-/* Both calls consume the request, whatever they return. */
-ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
-                               const ucp_ep_params_t *params, struct ucp_ep **ep_p);
+/* Both calls consume the request, whatever they return. `err_mode`: that the program selects; NULL: the client's. */
+ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request, const uint8_t *err_mode,
+                               struct ucp_ep **ep_p);
 void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_cm_verdict answer);
 /* The worker ends: rejects the clients of its listeners that the program has not answered. Their requests stay the
  * program's, which can only release them by either of the calls above. */
 void cw_requests_end(struct ucp_worker *worker);
 
-/* ucp_ep_create with UCP_EP_PARAMS_FLAGS_CLIENT_SERVER. */
-ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p);
+/* ucp_ep_create with UCP_EP_PARAMS_FLAGS_CLIENT_SERVER. `own` (may be NULL): the address to connect from. */
+ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucs_sock_addr_t *server, const ucs_sock_addr_t *own,
+                          uint64_t client_id, uint8_t err_mode, struct ucp_ep **ep_p);
+
+/* Makes either side's endpoint, before it has a connection. NULL: no memory. */
+struct ucp_ep *cw_cm_ep_new(struct ucp_worker *worker, const struct cw_cm_request *asked, bool is_server);
 
 /* Upcalls: the transport's `requested`, and `opened` for endpoints with a connection request. */
 bool cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t length);

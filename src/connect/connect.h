@@ -25,8 +25,9 @@ size_t cw_worker_device_address(struct ucp_worker *worker, enum cw_address_part 
 /* UCS_OK if some interface can dial it; else UCS_ERR_UNREACHABLE, with the reasons in the log. No system call. */
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);
 
-/* ucp_ep_create with a worker address, which is checked as above. */
-ucs_status_t cw_wireup_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p);
+/* ucp_ep_create with a worker address, which is checked as above. The caller gives the endpoint to the program, here
+ * and in connect/cm.h. */
+ucs_status_t cw_wireup_create(struct ucp_worker *worker, const void *blob, uint8_t err_mode, struct ucp_ep **ep_p);
 
 /* Starts to connect an idle endpoint by the best untried path (connect/path.h). The transport reports the result by
  * upcalls. */

@@ -93,18 +93,24 @@ void cw_listener_destroy(struct ucp_listener *listener)
     free(listener);
 }
 
-/* Takes the request and its connection from the context's list. NULL: the worker's end has rejected it. */
-static struct cw_conn *take(struct ucp_conn_request *request)
+/* A client that is accepted or refused. */
+struct client {
+    struct cw_conn *conn;
+    const struct cw_transport_cm *cm;
+    struct cw_cm_request asked;
+};
+
+/* Takes the client from its request, which ends. False: the worker's end has rejected it. */
+static bool take(struct ucp_conn_request *request, struct client *client)
 {
     struct ucp_context *context = request->context;
-    struct cw_conn *conn;
 
     cw_lock_enter(&context->requests_lock);
     cw_list_remove(&request->link);
-    conn = request->conn;
-    request->conn = NULL;
+    *client = (struct client){.conn = request->conn, .cm = request->cm, .asked = request->asked};
     cw_lock_leave(&context->requests_lock);
-    return conn;
+    free(request);
+    return client->conn != NULL;
 }
 
 static void refuse(struct ucp_worker *worker, const struct cw_transport_cm *cm, struct cw_conn *conn,
@@ -118,12 +124,11 @@ static void refuse(struct ucp_worker *worker, const struct cw_transport_cm *cm, 
 
 void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_cm_verdict answer)
 {
-    struct cw_conn *conn = take(request);
+    struct client client;
 
-    if (conn != NULL) {
-        refuse(worker, request->cm, conn, answer);
+    if (take(request, &client)) {
+        refuse(worker, client.cm, client.conn, answer);
     }
-    free(request);
 }
 
 void cw_requests_end(struct ucp_worker *worker)
@@ -141,41 +146,24 @@ void cw_requests_end(struct ucp_worker *worker)
     cw_lock_leave(&context->requests_lock);
 }
 
-static ucs_status_t check_mode(const struct ucp_conn_request *request, const ucp_ep_params_t *params)
+/* The server's endpoint of a client; it opens when the client has chosen. */
+static ucs_status_t ep_new(struct ucp_worker *worker, const struct client *client, struct ucp_ep **ep_p)
 {
-    if (cw_ep_mode(params, request->asked.err_mode) != request->asked.err_mode) {
-        cw_error("cannot accept a client with error handling mode %d: it has mode %u; use the same mode on both sides, "
-                 "or leave it out at the server",
-                 (int)params->err_mode, request->asked.err_mode);
-        return UCS_ERR_UNSUPPORTED;
-    }
-    return UCS_OK;
-}
-
-/* The server's endpoint of a connection request; it opens when the client has chosen. */
-static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_request *request, struct cw_conn *conn,
-                           struct ucp_ep **ep_p)
-{
-    struct cw_peer *peer;
     struct ucp_ep *ep;
 
-    if (cw_ep_find(worker, request->asked.number, 1) != NULL) {
+    if (cw_worker_cm_iface(worker) == NULL) {
+        cw_error("this worker cannot accept clients: they are met by TCP, which it cannot open");
+        return UCS_ERR_UNREACHABLE;
+    }
+    if (cw_ep_find(worker, client->asked.number, 1) != NULL) {
         cw_error("cannot accept a client: it gave a number that another one has");
         return UCS_ERR_REJECTED;
     }
-    peer = cw_peer_get(worker, request->asked.number, NULL, 0);
-    ep = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 1);
+    ep = cw_cm_ep_new(worker, &client->asked, true);
     if (ep == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    ep->cm = calloc(1, sizeof(*ep->cm));
-    if (ep->cm == NULL) {
-        cw_ep_destroy(ep);
-        return UCS_ERR_NO_MEMORY;
-    }
-    ep->err_mode = request->asked.err_mode;
-    ep->cm->is_server = 1;
-    cw_cm_ends(request->cm, conn, &ep->cm->local, &ep->cm->remote);
+    cw_cm_ends(client->cm, client->conn, &ep->cm->local, &ep->cm->remote);
     *ep_p = ep;
     return UCS_OK;
 }
@@ -191,42 +179,40 @@ static size_t reply_with_address(struct ucp_worker *worker, const struct ucp_ep 
     return cw_cm_reply_encode(ep->cm->carries ? CW_CM_ACCEPTED : CW_CM_MEETS, address, length, reply, CW_HELLO_MAX);
 }
 
-ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
-                               const ucp_ep_params_t *params, struct ucp_ep **ep_p)
+ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request, const uint8_t *err_mode,
+                               struct ucp_ep **ep_p)
 {
     struct cw_iface *iface = cw_worker_cm_iface(worker);
-    ucs_status_t status = check_mode(request, params);
     uint8_t reply[CW_HELLO_MAX];
-    struct cw_conn *conn = take(request);
+    struct client client;
+    ucs_status_t status;
     struct ucp_ep *ep;
 
-    if (conn == NULL) {
+    if (!take(request, &client)) {
         cw_error("cannot accept a client: it was refused when the worker of its listener ended");
-        free(request);
         return UCS_ERR_NOT_CONNECTED;
     }
-    if (status == UCS_OK && iface == NULL) {
-        cw_error("this worker cannot accept clients: they are met by TCP, which it cannot open");
-        status = UCS_ERR_UNREACHABLE;
+    if (err_mode != NULL && *err_mode != client.asked.err_mode) {
+        cw_error("cannot accept a client with error handling mode %u: it has mode %u; use the same mode on both sides, "
+                 "or leave it out at the server", *err_mode, client.asked.err_mode);
+        status = UCS_ERR_UNSUPPORTED;
+    } else {
+        status = ep_new(worker, &client, &ep);
     }
-    status = (status == UCS_OK) ? ep_new(worker, request, conn, &ep) : status;
     if (status != UCS_OK) {
-        refuse(worker, request->cm, conn, CW_CM_IMPOSSIBLE);
-        free(request);
+        refuse(worker, client.cm, client.conn, CW_CM_IMPOSSIBLE);
         return status;
     }
-    conn->user = ep;
-    ep->cm->carries = cw_cm_carries(request->cm, conn, iface) != 0;
-    status = cw_cm_answer(request->cm, conn, iface, 1, reply, reply_with_address(worker, ep, reply));
-    free(request);
+    client.conn->user = ep;
+    ep->cm->carries = cw_cm_carries(client.cm, client.conn, iface) != 0;
+    status = cw_cm_answer(client.cm, client.conn, iface, 1, reply, reply_with_address(worker, ep, reply));
     if (status != UCS_OK) {
         cw_ep_destroy(ep);
         return status;
     }
-    ep->conn = conn;
-    cw_ep_watch(ep, conn);
+    ep->conn = client.conn;
+    cw_ep_watch(ep, ep->conn);
     cw_ep_set_state(ep, CW_EP_DIALING);
-    cw_ep_give(ep, params);
     *ep_p = ep;
     return UCS_OK;
 }
@@ -260,7 +246,8 @@ bool cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t
     cw_cm_ends(request->cm, conn, &local, &request->client);
     if (listener->handler.cb != NULL) {
         listener->handler.cb(request, listener->handler.arg);
-    } else if (cw_request_accept(listener->worker, request, &defaults, &ep) == UCS_OK) {
+    } else if (cw_request_accept(listener->worker, request, NULL, &ep) == UCS_OK) {
+        cw_ep_give(ep, &defaults);
         listener->accept.cb(ep, listener->accept.arg);
     }
     return true;

@@ -42,36 +42,31 @@ ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address 
     return UCS_ERR_UNREACHABLE;
 }
 
-static void complain_of_address(const void *blob, ucs_status_t status)
-{
-    const char *maker = (status == UCS_ERR_UNREACHABLE) ? cw_address_maker(blob) : NULL;
-
-    if (maker != NULL) {
-        cw_error("cannot create an endpoint: the worker address given was made by %s; all processes of a job have to "
-                 "load the same libucp.so.0 (LD_LIBRARY_PATH, ldd)",
-                 maker);
-    } else {
-        cw_error("cannot create an endpoint: the bytes given are %s",
-                 (status == UCS_ERR_UNREACHABLE) ? "no worker address of this library"
-                                                 : "a worker address that was cut or changed on its way");
-    }
-}
-
-ucs_status_t cw_wireup_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p)
+ucs_status_t cw_wireup_create(struct ucp_worker *worker, const void *blob, uint8_t err_mode, struct ucp_ep **ep_p)
 {
     struct cw_address address;
-    ucs_status_t status;
+    ucs_status_t status = cw_address_decode(blob, &address);
+    const char *maker;
 
-    status = cw_address_decode(params->address, &address);
+    if (status == UCS_ERR_UNREACHABLE) {
+        maker = cw_address_maker(blob);
+        if (maker != NULL) {
+            cw_error("cannot create an endpoint: the worker address given was made by %s; all processes of a job have "
+                     "to load the same libucp.so.0 (LD_LIBRARY_PATH, ldd)", maker);
+        } else {
+            cw_error("cannot create an endpoint: the bytes given are no worker address of this library");
+        }
+        return status;
+    }
     if (status != UCS_OK) {
-        complain_of_address(params->address, status);
+        cw_error("cannot create an endpoint: the bytes given are a worker address that was cut or changed on its way");
         return status;
     }
     status = cw_wireup_check(worker, &address);
     if (status != UCS_OK) {
         return status;
     }
-    return cw_ep_create(worker, address.uid, address.bytes, address.length, params, ep_p);
+    return cw_ep_create(worker, address.uid, address.bytes, address.length, err_mode, ep_p);
 }
 
 /* The status of an endpoint after a dial that ended so. It was made because some transport reaches the peer's address,

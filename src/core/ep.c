@@ -52,12 +52,17 @@ struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void 
     return peer;
 }
 
+static uint64_t key_of(uint64_t peer_uid, uint32_t number)
+{
+    return cw_hash_mix(peer_uid) + number;
+}
+
 struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t number)
 {
     struct cw_hash_link *link;
     struct ucp_ep *ep;
 
-    for (link = cw_hash_find(&worker->ep_index, cw_ep_key(peer_uid, number)); link != NULL; link = cw_hash_next(link)) {
+    for (link = cw_hash_find(&worker->ep_index, key_of(peer_uid, number)); link != NULL; link = cw_hash_next(link)) {
         ep = cw_container_of(link, struct ucp_ep, index_link);
         if (ep->number == number && cw_ep_peer_uid(ep) == peer_uid) {
             return ep;
@@ -86,7 +91,7 @@ static struct ucp_ep *ep_init(struct ucp_ep *ep, struct ucp_worker *worker, stru
     cw_list_init(&ep->flush_link);
     cw_list_add_tail(&worker->eps, &ep->link);
     cw_count(worker, CW_COUNT_EPS, 1);
-    cw_hash_add(&worker->ep_index, &ep->index_link, cw_ep_key(peer->link.key, number));
+    cw_hash_add(&worker->ep_index, &ep->index_link, key_of(peer->link.key, number));
     peer->references++;
     worker->handlers->ep_init(ep);
     return ep;
@@ -124,24 +129,7 @@ void cw_ep_give(struct ucp_ep *ep, const ucp_ep_params_t *params)
         ep->flags = params->flags;
     }
     cw_ep_set_handlers(ep, params);
-}
-
-static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint8_t err_mode)
-{
-    if (cw_ep_mode_watches(ep->err_mode) != cw_ep_mode_watches(err_mode)) {
-        cw_error("cannot create endpoint %u to worker %016llx with error handling mode %u: the peer opened it with "
-                 "mode %u; use the same mode on both sides", ep->number, (unsigned long long)cw_ep_peer_uid(ep),
-                 err_mode, ep->err_mode);
-        return UCS_ERR_UNSUPPORTED;
-    }
-    ep->err_mode = err_mode; /* with worker addresses each side chooses PEER or FAILOVER by itself */
-    cw_ep_give(ep, params);
     ep->worker->handlers->ep_user_changed(ep);
-    if (ep->state == CW_EP_FAILED) {
-        ep->error_reported = 0;
-        cw_ep_reap_later(ep); /* progress reports the failure to the new owner */
-    }
-    return UCS_OK;
 }
 
 /* What the mode cannot detect without keepalive on idle connections. */
@@ -235,10 +223,9 @@ void cw_peer_free(struct cw_peer *peer)
 }
 
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
-                          const ucp_ep_params_t *params, struct ucp_ep **ep_p)
+                          uint8_t err_mode, struct ucp_ep **ep_p)
 {
     struct cw_peer *peer = cw_peer_get(worker, peer_uid, address, address_length);
-    uint8_t err_mode = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE);
     uint8_t number = 0;
     ucs_status_t status;
     struct ucp_ep *ep;
@@ -251,12 +238,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
         return status;
     }
     ep = cw_ep_find(worker, peer_uid, peer->next_number);
-    if (ep != NULL) {
-        status = adopt(ep, params, err_mode);
-        if (status != UCS_OK) {
-            return status;
-        }
-    } else {
+    if (ep == NULL) {
         ep = cw_ep_new(worker, peer, peer->next_number);
         if (ep == NULL) {
             if (peer->references == 0) {
@@ -265,12 +247,19 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
             }
             return UCS_ERR_NO_MEMORY;
         }
-        ep->err_mode = err_mode;
-        cw_ep_give(ep, params);
         if (cw_ep_mode_watches(err_mode)) {
             cw_ep_reap_later(ep);
         }
+    } else if (cw_ep_mode_watches(ep->err_mode) != cw_ep_mode_watches(err_mode)) {
+        cw_error("cannot create endpoint %u to worker %016llx with error handling mode %u: the peer opened it with "
+                 "mode %u; use the same mode on both sides", ep->number, (unsigned long long)cw_ep_peer_uid(ep),
+                 err_mode, ep->err_mode);
+        return UCS_ERR_UNSUPPORTED;
+    } else if (ep->state == CW_EP_FAILED) {
+        ep->error_reported = 0;
+        cw_ep_reap_later(ep); /* progress reports the failure to the new owner */
     }
+    ep->err_mode = err_mode; /* with worker addresses each side chooses PEER or FAILOVER by itself */
     ep->address = number & CW_PEER_OTHERS_MAX;
     log_unwatched(ep);
     peer->next_number++;

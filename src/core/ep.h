@@ -125,11 +125,6 @@ static inline int cw_ep_was_closed(const struct ucp_ep *ep)
     return ep->handle == CW_HANDLE_CLOSED;
 }
 
-static inline uint64_t cw_ep_key(uint64_t peer_uid, uint32_t number)
-{
-    return cw_hash_mix(peer_uid) + number;
-}
-
 static inline uint64_t cw_ep_peer_uid(const struct ucp_ep *ep)
 {
     return ep->peer->link.key;
@@ -158,15 +153,10 @@ struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t
 struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
 struct ucp_ep *cw_ep_new_of_peer(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
 
-/* ucp_ep_create for a decoded worker address: adopts an endpoint that the peer opened, or makes an idle one. */
+/* ucp_ep_create for a decoded worker address: adopts an endpoint that the peer opened, or makes an idle one. The caller
+ * gives it to the program. */
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
-                          const ucp_ep_params_t *params, struct ucp_ep **ep_p);
-
-/* The mode that these parameters select; `otherwise`: the mode of parameters that select none. */
-static inline uint8_t cw_ep_mode(const ucp_ep_params_t *params, uint8_t otherwise)
-{
-    return (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ? (uint8_t)params->err_mode : otherwise;
-}
+                          uint8_t err_mode, struct ucp_ep **ep_p);
 
 /* Whether an endpoint of that mode monitors its peer and reports its end. FAILOVER does all that PEER does. The end of
  * the message lane ends the endpoint, and that of a further lane ends none, whatever the mode. */

@@ -152,7 +152,7 @@ struct ucp_worker {
     uint64_t retained;                  /* core/ep_retained.h: bytes that this process retains on behalf of all peers */
     struct cw_list flush_list;          /* endpoints for which a flush may have to wait; core/ep.h */
     struct cw_hash peers;               /* struct cw_peer by uid */
-    struct cw_hash ep_index;            /* struct ucp_ep by cw_ep_key(uid, number) */
+    struct cw_hash ep_index;            /* struct ucp_ep by the peer's uid and the number */
     struct cw_idmap ids;                /* requests that a peer will name in an answer */
     ucs_thread_mode_t thread_mode;
     unsigned flags;

@@ -166,13 +166,12 @@ static inline int tear_down(void **state)
 
 static inline struct ucp_ep *ep_create(ucp_err_handling_mode_t mode)
 {
-    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                                                  UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                                    .err_mode = mode,
+    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER,
                                     .err_handler.cb = on_error, .err_handler.arg = &errors};
     struct ucp_ep *ep = NULL;
 
-    assert_int_equal(cw_ep_create(worker, UID, "address", 7, &params, &ep), UCS_OK);
+    assert_int_equal(cw_ep_create(worker, UID, "address", 7, (uint8_t)mode, &ep), UCS_OK);
+    cw_ep_give(ep, &params);
     return ep;
 }
 

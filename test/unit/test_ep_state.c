@@ -38,9 +38,12 @@ static void test_n23_16_endpoints_by_several_addresses(void **state)
     (void)state;
     for (i = 0; i < 2 * MOST; i++) {
         (void)snprintf(address, sizeof(address), "part%u", i % MOST);
-        assert_int_equal(cw_ep_create(worker, UID, address, strlen(address), &params, &eps[i]), UCS_OK);
+        assert_int_equal(cw_ep_create(worker, UID, address, strlen(address), UCP_ERR_HANDLING_MODE_NONE, &eps[i]),
+                         UCS_OK);
+        cw_ep_give(eps[i], &params);
     }
-    assert_int_equal(cw_ep_create(worker, UID, "another", 7, &params, &ep), UCS_ERR_EXCEEDS_LIMIT);
+    assert_int_equal(cw_ep_create(worker, UID, "another", 7, UCP_ERR_HANDLING_MODE_NONE, &ep),
+                     UCS_ERR_EXCEEDS_LIMIT);
     assert_null(ep);
     for (i = 0; i < 2 * MOST; i++) {
         (void)snprintf(address, sizeof(address), "part%u", i % MOST);
@@ -151,15 +154,13 @@ static void test_what_the_transport_took_is_in_flight(void **state)
 /* EP-7, EP-8, EP-9 */
 static void test_ep7_ep8_ep9_an_endpoint_of_the_peer_is_adopted(void **state)
 {
-    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                    .err_mode = UCP_ERR_HANDLING_MODE_NONE};
     struct ucp_ep *accepted = ep_accept(0, UCP_ERR_HANDLING_MODE_PEER), *ep = accepted;
 
     (void)state;
     assert_false(cw_ep_has_user(accepted));
     assert_int_equal(accepted->peer->address_length, 0);
     cw_ep_reap_all(worker);
-    assert_int_equal(cw_ep_create(worker, UID, "address", 7, &params, &ep), UCS_ERR_UNSUPPORTED);
+    assert_int_equal(cw_ep_create(worker, UID, "address", 7, UCP_ERR_HANDLING_MODE_NONE, &ep), UCS_ERR_UNSUPPORTED);
     assert_int_equal(accepted->peer->next_number, 0);
     assert_ptr_equal(ep_create(UCP_ERR_HANDLING_MODE_PEER), accepted);
     assert_true(cw_ep_has_user(accepted));
