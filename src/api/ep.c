@@ -52,7 +52,8 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 {
     const unsigned flags = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
     const int has_mode = (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) != 0;
-    const int has_own = (params->field_mask & UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR) && params->local_sockaddr.addr != NULL;
+    const int has_own = (params->field_mask & UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR) &&
+                        params->local_sockaddr.addr != NULL;
     uint8_t err_mode = UCP_ERR_HANDLING_MODE_NONE;
     ucs_status_t status;
     ucp_ep_h ep = NULL;

@@ -14,7 +14,7 @@
 #include "core/ep_slots.h"
 #include "core/failover/failover.h"
 #include "mem/md.h"
-#include "os/loaded.h"
+#include "os/library.h"
 #include "os/memory.h"
 #include "os/random.h"
 #include "transport/registry.h"
@@ -346,7 +346,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
 
 bool cw_worker_check_loaded(struct ucp_worker *worker)
 {
-    const uint64_t loaded = cw_loaded_number();
+    const uint64_t loaded = cw_library_number();
 
     if (worker->looks != 0) {
         return false;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -362,4 +363,70 @@ void cw_memory_will_need(void *ptr, size_t length)
     const size_t skew = (uintptr_t)ptr % cw_memory_page();
 
     (void)madvise((char *)ptr - skew, length + skew, MADV_WILLNEED);
+}
+
+/* ---- classification by address ---- */
+
+#define HEAP_FIELD 47 /* start_brk in /proc/self/stat, proc(5) */
+
+static __thread uintptr_t stack_end; /* 0: not queried; 1: unknown */
+static __thread uintptr_t stack_start;
+static uintptr_t heap_start; /* atomic; 0: not queried; UINTPTR_MAX: unknown */
+
+static void find_stack(void)
+{
+    pthread_attr_t attr;
+    void *start = NULL;
+    size_t length = 0;
+
+    stack_end = 1;
+    if (pthread_getattr_np(pthread_self(), &attr) == 0) {
+        if (pthread_attr_getstack(&attr, &start, &length) == 0) {
+            stack_start = (uintptr_t)start;
+            stack_end = stack_start + length;
+        }
+        (void)pthread_attr_destroy(&attr);
+    }
+}
+
+/* The name of the program is in parentheses and may contain any characters, so it ends at the last parenthesis. */
+static uintptr_t find_heap(void)
+{
+    char text[1024];
+    const char *place;
+    ssize_t length;
+    unsigned field;
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        return UINTPTR_MAX;
+    }
+    length = read(fd, text, sizeof(text) - 1);
+    (void)close(fd);
+    text[(length > 0) ? length : 0] = '\0';
+    place = strrchr(text, ')');
+    for (field = 2; place != NULL && field < HEAP_FIELD; field++) {
+        place = strchr(place + 1, ' ');
+    }
+    return (place != NULL && strtoull(place, NULL, 10) > 0) ? (uintptr_t)strtoull(place, NULL, 10) : UINTPTR_MAX;
+}
+
+/* The stack of the main thread grows downwards, and a fiber has a stack of its own. So an address counts as one of the
+ * thread's stack only if it lies between the frame of the caller and the end of that stack. */
+int cw_memory_is_plain(const void *ptr)
+{
+    const uintptr_t address = (uintptr_t)ptr, here = (uintptr_t)__builtin_frame_address(0);
+    uintptr_t start = __atomic_load_n(&heap_start, __ATOMIC_RELAXED);
+
+    if (stack_end == 0) {
+        find_stack();
+    }
+    if (address >= here && address < stack_end && here >= stack_start) {
+        return 1;
+    }
+    if (start == 0) {
+        start = find_heap();
+        __atomic_store_n(&heap_start, start, __ATOMIC_RELAXED);
+    }
+    return address >= start && address < (uintptr_t)sbrk(0);
 }

@@ -71,6 +71,10 @@ void cw_memory_will_need(void *ptr, size_t length);
 
 size_t cw_memory_page(void);
 
+/* Whether the address lies on the stack of the calling thread or in the heap that grows by brk(2): such memory is
+ * always host memory. 0: unknown. Only the first call of a thread makes a system call. */
+int cw_memory_is_plain(const void *ptr);
+
 /* The id of this process in its pid namespace. */
 uint32_t cw_memory_process(void);
 

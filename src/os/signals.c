@@ -5,10 +5,12 @@
 #define _GNU_SOURCE
 #include "os/signals.h"
 
+#include <errno.h>
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 /* A search through the loaded libraries. */
 struct search {
@@ -86,4 +88,30 @@ void cw_signals_put_back(const struct cw_signals *signals, const void *inside)
         }
     }
     (void)pthread_sigmask(SIG_SETMASK, &signals->blocked, NULL);
+}
+
+void cw_signals_hold_pipe(struct cw_signals_pipe *held)
+{
+    sigset_t pipe, pending;
+
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    held->was_pending = sigismember(&pending, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &pipe, &held->before);
+}
+
+void cw_signals_release_pipe(const struct cw_signals_pipe *held, int raised)
+{
+    const struct timespec now = {0, 0};
+    const int error = errno;
+    sigset_t pipe;
+
+    if (raised && !held->was_pending) {
+        sigemptyset(&pipe);
+        sigaddset(&pipe, SIGPIPE);
+        (void)sigtimedwait(&pipe, NULL, &now);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &held->before, NULL);
+    errno = error;
 }

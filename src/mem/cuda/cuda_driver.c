@@ -5,10 +5,8 @@
  */
 #include "mem/cuda/cuda_driver.h"
 
-#include <string.h>
-
 #include "base/log.h"
-#include "os/loaded.h"
+#include "os/library.h"
 #include "os/lock.h"
 
 static struct cw_lock lock;
@@ -16,20 +14,20 @@ static struct {
     struct cuda_driver table;
     const struct cuda_driver *driver; /* atomic; NULL: not found so far */
     int broken;                       /* the driver lacks a function */
-    unsigned long long seen;          /* for cw_loaded_library */
+    unsigned long long seen;          /* for cw_library_loaded */
 } drivers[CUDA_KINDS];
 
 /* ---- CUDA ---- */
 
 #define NEEDED(name, symbol, parameters) {#symbol, offsetof(struct cuda_driver, name), 0},
 #define WANTED(name, symbol, parameters) {#symbol, offsetof(struct cuda_driver, name), 1},
-static const struct cuda_symbol symbols[] = {CUDA_CALLS(NEEDED) CUDA_CALLS_OPTIONAL(WANTED)};
+static const struct cw_symbol symbols[] = {CUDA_CALLS(NEEDED) CUDA_CALLS_OPTIONAL(WANTED)};
 #undef NEEDED
 #undef WANTED
 
 static const char *find_cuda(void *library, struct cuda_driver *driver)
 {
-    return cw_cuda_symbols_find(library, symbols, sizeof(symbols) / sizeof(symbols[0]), driver);
+    return cw_library_find(library, symbols, sizeof(symbols) / sizeof(symbols[0]), driver);
 }
 
 static const char *const files[] = {"libcuda.so.1", NULL};
@@ -49,21 +47,6 @@ const struct cuda_kind cw_cuda_kind = {
 
 /* ---- any kind ---- */
 
-const char *cw_cuda_symbols_find(void *library, const struct cuda_symbol *list, size_t count, void *table)
-{
-    void *address;
-    size_t i;
-
-    for (i = 0; i < count; i++) {
-        address = cw_loaded_symbol(library, list[i].name);
-        if (address == NULL && !list[i].optional) {
-            return list[i].name;
-        }
-        memcpy((char *)table + list[i].offset, &address, sizeof(address));
-    }
-    return NULL;
-}
-
 static int has_device(const struct cuda_driver *driver)
 {
     int count = 0, result = driver->device_count(&count);
@@ -77,7 +60,7 @@ static void look(const struct cuda_kind *kind)
     struct cuda_driver *table = &drivers[kind->number].table;
     const char *missing;
     unsigned file = 0;
-    void *library = cw_loaded_library(kind->files, &file, &drivers[kind->number].seen);
+    void *library = cw_library_loaded(kind->files, &file, &drivers[kind->number].seen);
 
     if (library == NULL) {
         return;

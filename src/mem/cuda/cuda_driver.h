@@ -43,14 +43,4 @@ const struct cuda_driver *cw_cuda_driver_get(const struct cuda_kind *kind);
 /* The driver's name of an error. */
 const char *cw_cuda_driver_error(const struct cuda_driver *cuda, int result);
 
-/* A driver function, and the offset of its pointer in a table. */
-struct cuda_symbol {
-    const char *name;
-    size_t offset;
-    int optional;
-};
-
-/* Writes the pointers. NULL, or the name of a required function that the library lacks. */
-const char *cw_cuda_symbols_find(void *library, const struct cuda_symbol *symbols, size_t count, void *table);
-
 #endif

@@ -12,7 +12,7 @@
 #include "mem/cuda/cuda_span.h"
 #include "mem/cuda/cuda_staging.h"
 #include "mem/rocm/rocm_md.h"
-#include "os/loaded.h"
+#include "os/memory.h"
 
 static const struct cuda_driver *driver_of(const struct cw_md *md)
 {

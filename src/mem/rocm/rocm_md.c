@@ -13,6 +13,7 @@
  */
 #include "mem/rocm/rocm_md.h"
 
+#include "os/library.h"
 #include "os/lock.h"
 
 #define MAX_DEPTH      4
@@ -272,14 +273,14 @@ static int error_name(int result, const char **name)
 
 #define ADAPTED(type, name, symbol, parameters) {#symbol, offsetof(__typeof__(hip), name), 0},
 #define EQUAL(name, symbol, optional)           {#symbol, offsetof(struct cuda_driver, name), optional},
-static const struct cuda_symbol adapted[] = {HIP_CALLS(ADAPTED)};
-static const struct cuda_symbol equal[] = {HIP_EQUAL_CALLS(EQUAL)};
+static const struct cw_symbol adapted[] = {HIP_CALLS(ADAPTED)};
+static const struct cw_symbol equal[] = {HIP_EQUAL_CALLS(EQUAL)};
 #undef ADAPTED
 #undef EQUAL
 
 static const char *find_hip(void *library, struct cuda_driver *driver)
 {
-    const char *missing = cw_cuda_symbols_find(library, adapted, sizeof(adapted) / sizeof(adapted[0]), &hip);
+    const char *missing = cw_library_find(library, adapted, sizeof(adapted) / sizeof(adapted[0]), &hip);
 
     *driver = (struct cuda_driver){
         .pointer_attributes = pointer_attributes,
@@ -295,7 +296,7 @@ static const char *find_hip(void *library, struct cuda_driver *driver)
         .error_name = error_name,
     };
     if (missing == NULL) {
-        missing = cw_cuda_symbols_find(library, equal, sizeof(equal) / sizeof(equal[0]), driver);
+        missing = cw_library_find(library, equal, sizeof(equal) / sizeof(equal[0]), driver);
     }
     if (missing == NULL) {
         (void)hip.version(&hip.version_number);

@@ -1,36 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loads libfabric by dlopen(3).
+ * Loads libfabric once per process.
  */
 #include "transport/ofi/libfabric.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "os/env.h"
+#include "os/file.h"
+#include "os/library.h"
+#include "os/lock.h"
+#include "os/memory.h"
 #include "os/signals.h"
 
-#define FILE_NAME "libfabric.so.1"
+#define SYMBOL(member) {"fi_" #member, offsetof(struct cw_libfabric, member), 0}
+static const struct cw_symbol symbols[] = {SYMBOL(getinfo), SYMBOL(freeinfo), SYMBOL(dupinfo),
+                                           SYMBOL(fabric),  SYMBOL(version),  SYMBOL(strerror)};
+#undef SYMBOL
+
+#define UPDATE "install libfabric 1.9 or later"
+static const struct cw_library file = {
+    .file = "libfabric.so.1",
+    .absent = "install libfabric (package libfabric1)",
+    .old = UPDATE,
+    .symbols = symbols,
+    .num_symbols = sizeof(symbols) / sizeof(symbols[0]),
+};
 
 /* All registration modes: transport/ofi/ofi_mr.c implements what each requires. */
 #define MR_MODES                                                                                                       \
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | \
      FI_MR_HMEM)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cw_lock lock;
 static struct cw_libfabric library;
 static int tried; /* 1: loading failed, 2: loaded */
 static struct fi_info *offers;
-static char reason[256]; /* why loading failed, if tried is 1 */
-static pid_t offered_to; /* the process that called fi_getinfo(3); a child calls again, because some offers contain the
-                          * process id */
+static char reason[CW_LIBRARY_WHY]; /* why loading failed, if tried is 1 */
+static uint32_t offered_to; /* the process that called fi_getinfo(3); a child calls again, because some offers contain
+                             * the process id */
 static struct cw_signals signals; /* dispositions saved between cw_libfabric_begin() and cw_libfabric_end() */
 
 static void begin(void)
@@ -48,45 +61,25 @@ static void end(void)
 
 void cw_libfabric_begin(void)
 {
-    pthread_mutex_lock(&lock);
+    cw_lock_enter(&lock);
     begin();
 }
 
 void cw_libfabric_end(void)
 {
     end();
-    pthread_mutex_unlock(&lock);
+    cw_lock_leave(&lock);
 }
 
-static int find(void *handle)
+/* Whether the version in use, the older one of the library and its headers here, has what is needed. */
+static bool is_recent(void)
 {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } symbols[] = {
-        {"fi_getinfo", offsetof(struct cw_libfabric, getinfo)},
-        {"fi_freeinfo", offsetof(struct cw_libfabric, freeinfo)},
-        {"fi_dupinfo", offsetof(struct cw_libfabric, dupinfo)},
-        {"fi_fabric", offsetof(struct cw_libfabric, fabric)},
-        {"fi_version", offsetof(struct cw_libfabric, version)},
-        {"fi_strerror", offsetof(struct cw_libfabric, strerror)},
-    };
-    void *address;
     const uint32_t built = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
-    size_t i;
 
-    for (i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        address = dlsym(handle, symbols[i].name);
-        if (address == NULL) {
-            snprintf(reason, sizeof(reason), FILE_NAME " has no %s; install libfabric 1.9 or later", symbols[i].name);
-            return 0;
-        }
-        memcpy((char *)&library + symbols[i].offset, &address, sizeof(address));
-    }
     library.api = library.version();
     library.api = (library.api < built) ? library.api : built;
-    snprintf(reason, sizeof(reason), FILE_NAME " has version %u.%u; install libfabric 1.9 or later",
-             FI_MAJOR(library.api), FI_MINOR(library.api));
+    snprintf(reason, sizeof(reason), "%s has version %u.%u; " UPDATE, file.file, FI_MAJOR(library.api),
+             FI_MINOR(library.api));
     return FI_VERSION_GE(library.api, FI_VERSION(1, 9));
 }
 
@@ -94,19 +87,8 @@ static int find(void *handle)
  * so it stays loaded even if unused. */
 static void open_library(void)
 {
-    const char *error;
-    void *handle;
-
     begin();
-    handle = dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
-    tried = 1;
-    if (handle == NULL) {
-        error = dlerror();
-        snprintf(reason, sizeof(reason), FILE_NAME " cannot be opened (%s); install libfabric (package libfabric1)",
-                 (error != NULL) ? error : "no reason given");
-    } else if (find(handle)) {
-        tried = 2;
-    }
+    tried = (cw_library_open(&file, &library, reason) != NULL && is_recent()) ? 2 : 1;
     end();
 }
 
@@ -128,9 +110,9 @@ const struct cw_libfabric *cw_libfabric(const char **why)
 {
     const struct cw_libfabric *result;
 
-    pthread_mutex_lock(&lock);
+    cw_lock_enter(&lock);
     result = get(why);
-    pthread_mutex_unlock(&lock);
+    cw_lock_leave(&lock);
     return result;
 }
 
@@ -152,7 +134,7 @@ static void ask(const struct cw_libfabric *fi)
         cw_debug("libfabric finds no provider: %s", fi->strerror(-error));
         offers = NULL;
     }
-    offered_to = getpid();
+    offered_to = cw_memory_process();
     fi->freeinfo(hints);
 }
 
@@ -161,10 +143,10 @@ const struct fi_info *cw_libfabric_offers(const char **why)
     const struct cw_libfabric *fi;
     const struct fi_info *result = NULL;
 
-    pthread_mutex_lock(&lock);
+    cw_lock_enter(&lock);
     fi = get(why);
     if (fi != NULL) {
-        if (offered_to != getpid()) {
+        if (offered_to != cw_memory_process()) {
             begin();
             ask(fi);
             end();
@@ -172,7 +154,7 @@ const struct fi_info *cw_libfabric_offers(const char **why)
         *why = "no provider of libfabric offers reliable datagrams here";
         result = offers;
     }
-    pthread_mutex_unlock(&lock);
+    cw_lock_leave(&lock);
     return result;
 }
 
@@ -218,7 +200,7 @@ int cw_libfabric_sees_fabric(void)
     size_t i;
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (access(names[i], F_OK) == 0) {
+        if (cw_file_exists(names[i])) {
             return 1;
         }
     }

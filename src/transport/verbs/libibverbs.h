@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdma-core's libibverbs, loaded by dlopen(3): without it only RDMA devices are missing. The data path functions
+ * rdma-core's libibverbs, loaded at run time: without it only RDMA devices are missing. The data path functions
  * (posting, polling) are inline functions of its header and need no symbol. Include this header only in files that are
  * built when libibverbs's header is available.
  */
@@ -53,6 +53,8 @@ struct cw_verbs_library {
     /* ibv_reg_dmabuf_mr; NULL: rdma-core is older than 34. */
     struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t address, int fd,
                                     int access);
+    /* ibv_is_fork_initialized; NULL: rdma-core is older than 36. */
+    int (*fork_state)(void);
 };
 
 /* Kernel modules that let ibv_reg_mr() register GPU memory by its virtual address. */
@@ -64,8 +66,5 @@ const struct cw_verbs_library *cw_verbs_library(const char **why_p);
 
 /* Returns the loaded ones, a mask of enum cw_verbs_peer_memory. */
 unsigned cw_verbs_peer_memory(void);
-
-/* Sets O_NONBLOCK on a descriptor that libibverbs created. */
-void cw_verbs_unblock(int fd);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/compiler.h"
 #include "os/clock.h"
+#include "os/file.h"
 #include "os/random.h"
 
 #define FIRST_CONNS   16u
@@ -232,7 +233,7 @@ static ucs_status_t make_queues(struct cw_verbs_iface *iface)
         if (iface->channel == NULL) {
             return cw_verbs_lacks(iface, "a channel for completions", errno);
         }
-        cw_verbs_unblock(iface->channel->fd);
+        cw_fd_unblock(iface->channel->fd);
     }
     iface->recv_cq = iface->lib->create_cq(iface->context, (int)(settings->receives + CW_VERBS_UD_RECEIVES), NULL,
                                            iface->channel, 0);
@@ -254,7 +255,7 @@ static ucs_status_t watch_descriptors(struct cw_verbs_iface *iface)
 {
     ucs_status_t status;
 
-    cw_verbs_unblock(iface->context->async_fd);
+    cw_fd_unblock(iface->context->async_fd);
     iface->async = (struct cw_poll_item){.fd = iface->context->async_fd, .ready = on_async};
     status = cw_poller_add(iface->poller, &iface->async, CW_POLL_READ);
     if (status != UCS_OK) {

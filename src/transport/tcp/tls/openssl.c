@@ -1,63 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport/tcp/tls/openssl.h by dlopen(3).
+ * Implements transport/tcp/tls/openssl.h.
  */
 #include "transport/tcp/tls/openssl.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "os/library.h"
+#include "os/lock.h"
 
 #define NO_ATEXIT UINT64_C(0x00080000) /* OPENSSL_INIT_NO_ATEXIT: workers may be destroyed in later exit handlers */
 
-
-struct symbol {
-    const char *name;
-    enum cw_openssl_part part;
-    size_t offset;
-};
-
-#define PART_crypto CW_OPENSSL_CRYPTO
-#define PART_ssl    CW_OPENSSL_SSL
-#define SYMBOL(library, result, name, parameters) {#name, PART_##library, offsetof(struct cw_openssl, name)},
-static const struct symbol symbols[] = {CW_OPENSSL_SYMBOLS(SYMBOL)};
+/* The functions of libcrypto are first in the list. */
+#define SYMBOL(library, result, name, parameters) {#name, offsetof(struct cw_openssl, name), 0},
+static const struct cw_symbol symbols[] = {CW_OPENSSL_SYMBOLS(SYMBOL)};
 #undef SYMBOL
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#define IS_crypto 1
+#define IS_ssl    0
+#define COUNT(library, result, name, parameters) +IS_##library
+enum { NUM_SYMBOLS = sizeof(symbols) / sizeof(symbols[0]), NUM_CRYPTO = CW_OPENSSL_SYMBOLS(COUNT) };
+#undef COUNT
+
+#define INSTALL "install OpenSSL 3 (package libssl3 or openssl-libs)"
+#define UPDATE  "install OpenSSL 3.0 or a later 3"
+static const struct cw_library parts[] = {
+    [CW_OPENSSL_CRYPTO] = {"libcrypto.so.3", INSTALL, UPDATE, symbols, NUM_CRYPTO},
+    [CW_OPENSSL_SSL] = {"libssl.so.3", INSTALL, UPDATE, symbols + NUM_CRYPTO, NUM_SYMBOLS - NUM_CRYPTO},
+};
+
+static struct cw_lock lock;
 static struct cw_openssl table;
 static int opened[2];
-static char why[256];
+static char why[CW_LIBRARY_WHY];
 
 /* With the lock held. */
 static int open_part(enum cw_openssl_part part)
 {
-    const char *file = (part == CW_OPENSSL_CRYPTO) ? "libcrypto.so.3" : "libssl.so.3";
-    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    const char *error;
-    void *address;
-    size_t i;
-
-    if (library == NULL) {
-        error = dlerror();
-        snprintf(why, sizeof(why),
-                 "%s cannot be opened (%s); install OpenSSL 3 (package libssl3 or openssl-libs)", file,
-                 (error != NULL) ? error : "no reason given");
+    if (cw_library_open(&parts[part], &table, why) == NULL) {
         return 0;
     }
-    for (i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        if (symbols[i].part != part) {
-            continue;
-        }
-        address = dlsym(library, symbols[i].name);
-        if (address == NULL) {
-            snprintf(why, sizeof(why), "%s lacks %s; install OpenSSL 3.0 or a later 3", file, symbols[i].name);
-            return 0;
-        }
-        memcpy((char *)&table + symbols[i].offset, &address, sizeof(address));
-    }
     if (part == CW_OPENSSL_CRYPTO && table.OPENSSL_init_crypto(NO_ATEXIT, NULL) != 1) {
-        snprintf(why, sizeof(why), "%s cannot be initialized; its configuration file may be broken", file);
+        snprintf(why, sizeof(why), "%s cannot be initialized; its configuration file may be broken", parts[part].file);
         return 0;
     }
     return 1;
@@ -68,12 +52,12 @@ const struct cw_openssl *cw_openssl_open(enum cw_openssl_part part, const char *
     unsigned i;
     int good = 1;
 
-    pthread_mutex_lock(&lock);
+    cw_lock_enter(&lock);
     for (i = 0; i <= (unsigned)part && good; i++) {
         opened[i] = opened[i] || open_part((enum cw_openssl_part)i);
         good = opened[i];
     }
-    pthread_mutex_unlock(&lock);
+    cw_lock_leave(&lock);
     *why_p = why;
     return good ? &table : NULL;
 }

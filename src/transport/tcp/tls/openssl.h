@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of OpenSSL 3 that is used. It is loaded with dlopen(3), only if the settings require it: Causeway needs
+ * The part of OpenSSL 3 that is used. It is loaded only if the settings require it: Causeway needs
  * neither its headers nor an installed OpenSSL. The types stand for OpenSSL's own, and the numbers are part of its ABI.
  * It is never unloaded, because it cannot be unloaded cleanly. Thread safe.
  */

@@ -12,15 +12,13 @@
 #include "transport/tcp/tls/tls.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 
+#include "os/net.h"
 #include "os/secret.h"
+#include "os/signals.h"
 #include "transport/tcp/tls/openssl.h"
 
 #define CTRL_MODE             33
@@ -97,24 +95,14 @@ static int socket_object_write(void *bio, const char *data, int length)
         bio, data, length);
 }
 
-/* Writes without raising a SIGPIPE that was not pending before. */
 static int write_without_signal(void *bio, const char *data, int length)
 {
-    const struct timespec now = {0, 0};
-    sigset_t pipe, before, pending;
-    int ret, error;
+    struct cw_signals_pipe held;
+    int ret;
 
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    cw_signals_hold_pipe(&held);
     ret = socket_object_write(bio, data, length);
-    error = errno;
-    if (ret < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE)) {
-        (void)sigtimedwait(&pipe, NULL, &now);
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = error;
+    cw_signals_release_pipe(&held, ret < 0 && errno == EPIPE);
     return ret;
 }
 
@@ -155,14 +143,11 @@ static int flush_out(struct cw_tls *tls)
     ssize_t ret;
 
     while (out->begin < out->end) {
-        ret = send(tls->fd, out->bytes + out->begin, out->end - out->begin, MSG_NOSIGNAL);
-        if (ret >= 0) {
-            out->begin += (size_t)ret;
-        } else if (errno == ENOBUFS || errno == ENOMEM) {
-            return -EAGAIN;
-        } else if (errno != EINTR) {
-            return -errno;
+        ret = cw_net_send(tls->fd, out->bytes + out->begin, out->end - out->begin);
+        if (ret < 0) {
+            return (int)ret;
         }
+        out->begin += (size_t)ret;
     }
     buffer_free(out);
     return 0;
@@ -183,6 +168,16 @@ static int write_to_buffer(struct cw_tls *tls, void *bio, const char *data, size
     return (int)length;
 }
 
+/* What OpenSSL expects of a result of os/net.h. */
+static int result_of(ssize_t ret)
+{
+    if (ret < 0) {
+        errno = (int)-ret;
+        return -1;
+    }
+    return (int)ret;
+}
+
 static int bio_write(void *bio, const char *data, int length)
 {
     struct cw_tls *tls = tls_of(bio);
@@ -194,14 +189,12 @@ static int bio_write(void *bio, const char *data, int length)
     if (tls->buffers_out) {
         return write_to_buffer(tls, bio, data, (size_t)length);
     }
-    do {
-        ret = send(tls->fd, data, (size_t)length, MSG_NOSIGNAL);
-    } while (ret < 0 && errno == EINTR);
+    ret = cw_net_send(tls->fd, data, (size_t)length);
     the_openssl->BIO_clear_flags(bio, BIO_FLAGS_RETRY_ALL);
-    if (ret < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
+    if (ret == -EAGAIN) {
         the_openssl->BIO_set_flags(bio, BIO_FLAGS_RETRY_WRITE);
     }
-    return (int)ret;
+    return result_of(ret);
 }
 
 static int socket_object_read(void *bio, char *data, int length)
@@ -222,17 +215,15 @@ static int bio_read(void *bio, char *data, int length)
     }
     the_openssl->BIO_clear_flags(bio, BIO_FLAGS_RETRY_ALL | BIO_FLAGS_IN_EOF);
     if (in->begin == in->end) {
-        do {
-            ret = recv(tls->fd, in->bytes, in->size, 0);
-        } while (ret < 0 && errno == EINTR);
+        ret = cw_net_recv(tls->fd, in->bytes, in->size);
         if (ret <= 0) {
             buffer_free(in);
             if (ret == 0) {
                 the_openssl->BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
-            } else if (errno == EAGAIN) {
+            } else if (ret == -EAGAIN) {
                 the_openssl->BIO_set_flags(bio, BIO_FLAGS_RETRY_READ);
             }
-            return (int)ret;
+            return result_of(ret);
         }
         in->begin = 0;
         in->end = (size_t)ret;
