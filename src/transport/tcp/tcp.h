@@ -246,8 +246,6 @@ int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_ad
 /* tcp_accept.c. Opens the listening socket and reports port and families. Logs. */
 ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigned *listens_p);
 void cw_tcp_listen_end(struct cw_tcp_iface *iface);
-/* Accepts pending connections at a listening socket: the iface's own (NULL) or one of the program's. */
-void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, int fd);
 /* The descriptor of an unauthenticated peer is readable. */
 unsigned cw_tcp_unauth_ready(struct cw_tcp_conn *conn);
 /* Resumes accepting if it is paused. */
@@ -350,7 +348,7 @@ void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn);
 enum cw_tcp_recv_result { CW_TCP_RECV_DRY, CW_TCP_RECV_MORE, CW_TCP_RECV_ENDED };
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events);
 
-/* tcp_cm.c. The slots of the transport's table. */
+/* tcp_accept.c. The slots of the transport's table. */
 ucs_status_t cw_tcp_cm_listen(struct cw_iface *iface, struct cw_net_address *address, int backlog, void *user,
                               struct cw_listening **listening_p);
 void cw_tcp_cm_listen_end(struct cw_listening *listening);
@@ -361,10 +359,5 @@ ucs_status_t cw_tcp_cm_answer(struct cw_conn *conn, struct cw_iface *iface, int 
                               size_t reply_length);
 int cw_tcp_cm_carries(struct cw_conn *conn, struct cw_iface *iface);
 void cw_tcp_cm_ends(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
-/* An unauthenticated peer at a listener has sent its hello: calls `requested`. */
-bool cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length);
-/* Accepting at the listeners pauses and resumes together with that of the iface itself. 0: some are still paused. */
-void cw_tcp_cm_pause(struct cw_tcp_iface *iface);
-int cw_tcp_cm_resume(struct cw_tcp_iface *iface);
 
 #endif

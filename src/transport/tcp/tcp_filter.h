@@ -99,7 +99,7 @@ int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong);
 /* Whether the agreement is complete; an unprotected connection needs none. */
 int cw_tcp_agreed(const struct cw_tcp_conn *conn);
 
-/* tcp_filter.c, tcp_tls.c. NULL: no memory. */
+/* NULL: no memory. */
 struct cw_tls_context;
 struct cw_tcp_filter *cw_tcp_filter_crc_new(int dialled);
 struct cw_tcp_filter *cw_tcp_filter_tls_new(struct cw_tls_context *context, int fd, int dialled);
