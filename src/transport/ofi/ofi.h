@@ -177,7 +177,8 @@ struct ofi_iface {
     struct cw_poller *poller;
     struct cw_poll_item item; /* completion queue's descriptor; fd -1: it has none */
     struct cw_alarm look;     /* polls a queue without a descriptor */
-    const struct cw_config *config;
+    uint64_t connect_timeout_ns; /* UINT64_MAX: none */
+    uint64_t keepalive_ns;       /* interval; UINT64_MAX: disabled */
     struct cw_idmap numbers;
     struct cw_hash routes;
     struct cw_hash peers;

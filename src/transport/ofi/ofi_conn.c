@@ -21,7 +21,6 @@
 #include "base/counter.h"
 #include "base/log.h"
 #include "base/string.h"
-#include "config/config.h"
 #include "os/clock.h"
 #include "os/process.h"
 #include "os/random.h"
@@ -123,7 +122,7 @@ static void begin_dial(struct ofi_conn *conn, uint64_t timeout_ns)
 {
     const uint64_t now_ns = cw_clock_ns();
 
-    conn->dial_end_ns = (timeout_ns == CW_TIME_INF) ? UINT64_MAX : now_ns + timeout_ns;
+    conn->dial_end_ns = (timeout_ns == UINT64_MAX) ? UINT64_MAX : now_ns + timeout_ns;
     conn->pause_ns = SAY_AGAIN_NS;
     conn->say_ns = now_ns + conn->pause_ns;
     set_dial_alarm(conn);
@@ -155,7 +154,7 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
     cw_poller_wake(iface->poller);
     conn->is_dialling = 1;
     *conn_p = &conn->super;
-    begin_dial(conn, iface->config->connect_timeout_ns);
+    begin_dial(conn, iface->connect_timeout_ns);
     return UCS_OK;
 }
 
@@ -269,9 +268,9 @@ static void set_poll(struct ofi_conn *conn)
 
 void cw_ofi_poll_later(struct ofi_conn *conn)
 {
-    const uint64_t interval_ns = cw_ofi_iface_of(&conn->super)->config->keepalive_interval_ns;
+    const uint64_t interval_ns = cw_ofi_iface_of(&conn->super)->keepalive_ns;
 
-    if (interval_ns != CW_TIME_INF) {
+    if (interval_ns != UINT64_MAX) {
         conn->poll_ns = cw_clock_ns() + interval_ns / POLLS_PER_INTERVAL + 1;
         set_poll(conn);
     }
@@ -286,7 +285,7 @@ void cw_ofi_polls_asleep(struct ofi_iface *iface)
 {
     struct ofi_conn *conn;
 
-    if (iface->config->keepalive_interval_ns == CW_TIME_INF) {
+    if (iface->keepalive_ns == UINT64_MAX) {
         return;
     }
     cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)

@@ -188,7 +188,8 @@ static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
     iface->super.transport = &cw_ofi_transport;
     iface->super.upcalls = params->upcalls;
     iface->super.owner = params->owner;
-    iface->config = params->config;
+    iface->connect_timeout_ns = params->config->connect_timeout_ns;
+    iface->keepalive_ns = params->config->keepalive_interval_ns;
     iface->poller = params->poller;
     iface->wakeup = (uint8_t)params->wakeup;
     iface->item = (struct cw_poll_item){.fd = -1, .ready = queue_ready};

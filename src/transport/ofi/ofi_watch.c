@@ -10,7 +10,6 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "config/config.h"
 #include "os/net.h"
 
 static int is_software(const struct fi_info *info)
@@ -51,7 +50,7 @@ void cw_ofi_watch_open(struct ofi_iface *iface)
     struct cw_net_address address;
 
     cw_watch_listener_init(&iface->watch, iface->poller, &iface->num_conns);
-    if (!is_software(iface->info) || iface->config->keepalive_interval_ns == CW_TIME_INF ||
+    if (!is_software(iface->info) || iface->keepalive_ns == UINT64_MAX ||
         !read_address(iface, iface->entry.bytes, iface->entry.head.length, &address) || cw_net_is_loopback(&address)) {
         return;
     }
@@ -77,5 +76,5 @@ void cw_ofi_watch_begin(struct ofi_conn *conn)
     }
     peer->is_tried = 1;
     address.port = conn->watch_port;
-    cw_watch_begin(&peer->watch, &address, NULL, iface->config->keepalive_interval_ns);
+    cw_watch_begin(&peer->watch, &address, NULL, iface->keepalive_ns);
 }

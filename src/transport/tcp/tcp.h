@@ -37,6 +37,16 @@
 #define CW_TCP_MAX_LINGERING      64u
 #define CW_TCP_LINGER_NS          UINT64_C(10000000000) /* from when the kernel has all remaining bytes */
 
+/* The protection of connections; the paths are those of the configuration. */
+struct cw_tcp_auth {
+    unsigned tls;                 /* enum auth_tls, tcp_security.c */
+    int checksum;
+    const char *key_file;
+    const char *cert_file;
+    const char *cert_key_file;
+    const char *ca_file;
+};
+
 /* The settings, converted. Read once, when an iface is opened. */
 struct cw_tcp_settings {
     size_t tx_seg_size;
@@ -60,6 +70,7 @@ struct cw_tcp_settings {
     const struct cw_name_list *only_devices; /* from the configuration; NULL: all may be used */
     struct cw_net_options socket;
     uint64_t cm_user_timeout_ms;  /* replaces that in `socket` for connections by socket address */
+    struct cw_tcp_auth auth;
 };
 
 enum cw_tcp_state {

@@ -83,7 +83,7 @@ const char *cw_tcp_filter_reason(const struct cw_tcp_conn *conn, ssize_t error);
 
 /* tcp_security.c. On errors, which it logs, the worker must not be created: UCS_ERR_INVALID_PARAM for settings that
  * cannot be met, UCS_ERR_UNSUPPORTED for a function that the machine lacks. */
-ucs_status_t cw_tcp_security_new(const struct cw_config *config, struct cw_tcp_security **security_p);
+ucs_status_t cw_tcp_security_new(const struct cw_tcp_auth *auth, struct cw_tcp_security **security_p);
 void cw_tcp_security_free(struct cw_tcp_security *security);
 /* Computes the keyed hash of the claim, 32 bytes. 0: OpenSSL fails. */
 struct cw_tcp_claim;

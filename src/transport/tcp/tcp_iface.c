@@ -122,6 +122,12 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
     socket->user_timeout_ms = user_timeout_ms(config->tcp_user_timeout_ns);
     settings->cm_user_timeout_ms = user_timeout_ms(config->tcp_cm_user_timeout_ns);
     settings->connect_timeout_ns = config->connect_timeout_ns;
+    settings->auth = (struct cw_tcp_auth){.tls = (unsigned)config->auth_tls,
+                                          .checksum = config->tcp_checksum,
+                                          .key_file = config->auth_key_file,
+                                          .cert_file = config->auth_cert_file,
+                                          .cert_key_file = config->auth_cert_key_file,
+                                          .ca_file = config->auth_ca_file};
     load_keepalive(config, settings);
 }
 
@@ -371,7 +377,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
         status = UCS_ERR_NO_DEVICE;
         goto fail;
     }
-    status = cw_tcp_security_new(params->config, &iface->security);
+    status = cw_tcp_security_new(&iface->settings.auth, &iface->security);
     if (status != UCS_OK) {
         goto fail;
     }

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "config/config.h"
 #include "os/secret.h"
 #include "transport/tcp/tls/openssl.h"
 #include "transport/tcp/tls/tls.h"
@@ -34,21 +33,21 @@ static int is_set(const char *text)
 }
 
 /* Rejects contradictory settings. */
-static ucs_status_t check(const struct cw_config *config)
+static ucs_status_t check(const struct cw_tcp_auth *auth)
 {
-    const int has_key = is_set(config->auth_key_file);
+    const int has_key = is_set(auth->key_file);
     const int has_any =
-        is_set(config->auth_cert_file) || is_set(config->auth_cert_key_file) || is_set(config->auth_ca_file);
+        is_set(auth->cert_file) || is_set(auth->cert_key_file) || is_set(auth->ca_file);
     const int has_all =
-        is_set(config->auth_cert_file) && is_set(config->auth_cert_key_file) && is_set(config->auth_ca_file);
+        is_set(auth->cert_file) && is_set(auth->cert_key_file) && is_set(auth->ca_file);
 
-    if (config->auth_tls == AUTH_TLS_PSK && !has_key) {
+    if (auth->tls == AUTH_TLS_PSK && !has_key) {
         cw_error("UCX_AUTH_TLS=psk needs the cluster secret: set UCX_AUTH_KEY_FILE");
-    } else if (config->auth_tls == AUTH_TLS_CERT && !has_all) {
+    } else if (auth->tls == AUTH_TLS_CERT && !has_all) {
         cw_error("UCX_AUTH_TLS=cert needs UCX_AUTH_CERT_FILE, UCX_AUTH_CERT_KEY_FILE and UCX_AUTH_CA_FILE");
-    } else if (config->auth_tls == AUTH_TLS_CERT && has_key) {
+    } else if (auth->tls == AUTH_TLS_CERT && has_key) {
         cw_error("UCX_AUTH_TLS=cert makes no use of UCX_AUTH_KEY_FILE: unset it, or set UCX_AUTH_TLS=psk");
-    } else if (config->auth_tls != AUTH_TLS_CERT && has_any) {
+    } else if (auth->tls != AUTH_TLS_CERT && has_any) {
         cw_error("UCX_AUTH_CERT_FILE, UCX_AUTH_CERT_KEY_FILE and UCX_AUTH_CA_FILE protect nothing without "
                  "UCX_AUTH_TLS=cert");
     } else {
@@ -87,17 +86,17 @@ static ucs_status_t load_secret(const char *path, const char *purpose, struct cw
     return status;
 }
 
-static ucs_status_t load_tls(const struct cw_config *config, struct cw_tcp_security *security)
+static ucs_status_t load_tls(const struct cw_tcp_auth *auth, struct cw_tcp_security *security)
 {
-    const int by_key = config->auth_tls == AUTH_TLS_PSK;
+    const int by_key = auth->tls == AUTH_TLS_PSK;
     struct cw_tls_settings settings = {.key = by_key ? security->secret : NULL,
-                             .cert_file = config->auth_cert_file,
-                             .cert_key_file = config->auth_cert_key_file,
-                             .ca_file = config->auth_ca_file};
+                             .cert_file = auth->cert_file,
+                             .cert_key_file = auth->cert_key_file,
+                             .ca_file = auth->ca_file};
     ucs_status_t status;
 
     if (!by_key) {
-        status = cw_secret_check("UCX_AUTH_CERT_KEY_FILE", config->auth_cert_key_file);
+        status = cw_secret_check("UCX_AUTH_CERT_KEY_FILE", auth->cert_key_file);
         if (status != UCS_OK) {
             return status;
         }
@@ -111,24 +110,24 @@ static ucs_status_t load_tls(const struct cw_config *config, struct cw_tcp_secur
     return UCS_OK;
 }
 
-ucs_status_t cw_tcp_security_new(const struct cw_config *config, struct cw_tcp_security **security_p)
+ucs_status_t cw_tcp_security_new(const struct cw_tcp_auth *auth, struct cw_tcp_security **security_p)
 {
     struct cw_tcp_security *security = calloc(1, sizeof(*security));
-    ucs_status_t status = check(config);
+    ucs_status_t status = check(auth);
 
     if (security == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    if (status == UCS_OK && is_set(config->auth_key_file)) {
+    if (status == UCS_OK && is_set(auth->key_file)) {
         security->protection = CW_TCP_SECRET | CW_TCP_SIZED;
-        status = load_secret(config->auth_key_file,
-               (config->auth_tls == AUTH_TLS_OFF) ? "causeway: proofs of TCP connections"
+        status = load_secret(auth->key_file,
+               (auth->tls == AUTH_TLS_OFF) ? "causeway: proofs of TCP connections"
                                                                 : "causeway: key of TLS connections",
                              security);
     }
-    if (status == UCS_OK && config->auth_tls != AUTH_TLS_OFF) {
-        status = load_tls(config, security);
-    } else if (config->tcp_checksum) { /* TLS has checksums of its own */
+    if (status == UCS_OK && auth->tls != AUTH_TLS_OFF) {
+        status = load_tls(auth, security);
+    } else if (auth->checksum) { /* TLS has checksums of its own */
         security->protection |= CW_TCP_CHECKSUM;
     }
     if (status != UCS_OK) {

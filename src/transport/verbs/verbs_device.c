@@ -11,6 +11,7 @@
 
 #include "base/string.h"
 #include "config/config.h"
+#include "mem/md.h"
 
 #define MAX_PORTS       64u
 #define HEADER_SPACE     64u
@@ -103,6 +104,7 @@ void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_sett
     settings->connect_timeout_ns = config->ud_timeout_ns;
     settings->first_retry_ns = 20000000;
     settings->keepalive_ns = config->keepalive_interval_ns;
+    settings->pages_on_demand = (config->reg_nonblock_mem_types & CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) != 0;
     settings->guarded = (config->auth_key_file != NULL && config->auth_key_file[0] != '\0') || config->auth_tls != 0;
 }
 

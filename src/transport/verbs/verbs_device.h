@@ -34,6 +34,7 @@ struct cw_verbs_settings {
     uint64_t connect_timeout_ns;
     uint64_t first_retry_ns;
     uint64_t keepalive_ns;
+    int pages_on_demand; /* registrations of host memory need not pin it */
     int guarded; /* settings require authentication or encryption, which this transport lacks */
 };
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/config.h"
 #include "mem/md.h"
 
 #define PART_LENGTH 4u
@@ -100,7 +99,7 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
         domain_close(&domain->super);
         return UCS_ERR_NO_DEVICE;
     }
-    if (config->reg_nonblock_mem_types & CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) {
+    if (settings.pages_on_demand) {
         find_paging(domain);
     }
     *domain_p = &domain->super;
