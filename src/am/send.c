@@ -111,7 +111,7 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
     return cw_send_start(request, param->op_attr_mask);
 }
 
-/* Sends a short message with a user header; CW_AGAIN: it is too long. */
+/* Sends a short message with a user header. UCS_OK, or nothing was sent. */
 static CW_NOINLINE ucs_status_t send_gathered(struct ucp_ep *ep, uint64_t first, const void *header,
                                               size_t header_length, const void *buffer, size_t length)
 {

@@ -74,7 +74,6 @@ static ucs_status_t set_params(struct ucp_worker *worker, const ucp_worker_param
         return UCS_ERR_INVALID_PARAM;
     }
     worker->mt = (worker->thread_mode == UCS_THREAD_MODE_MULTI);
-    worker->events = (mask & UCP_WORKER_PARAM_FIELD_EVENTS) ? params->events : EVENTS_DEFAULT;
     worker->flags = (mask & UCP_WORKER_PARAM_FIELD_FLAGS) ? (unsigned)params->flags : 0;
     worker->client_id = (mask & UCP_WORKER_PARAM_FIELD_CLIENT_ID) ? params->client_id : 0;
     worker->am_alignment = (mask & UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT) ? params->am_alignment : 1;
@@ -210,13 +209,13 @@ static ucs_status_t open_ifaces(struct ucp_worker *worker)
 static ucs_status_t attach_user_epoll(struct ucp_worker *worker, const ucp_worker_params_t *params)
 {
     void *user_data = (params->field_mask & UCP_WORKER_PARAM_FIELD_USER_DATA) ? params->user_data : NULL;
+    unsigned events = (params->field_mask & UCP_WORKER_PARAM_FIELD_EVENTS) ? params->events : EVENTS_DEFAULT;
     ucs_status_t status;
 
     if (worker->user_epoll_fd < 0) {
         return UCS_OK;
     }
-    status = cw_poller_attach(worker->poller, worker->user_epoll_fd, user_data,
-                              (worker->events & UCP_WAKEUP_EDGE) != 0);
+    status = cw_poller_attach(worker->poller, worker->user_epoll_fd, user_data, (events & UCP_WAKEUP_EDGE) != 0);
     if (status != UCS_OK) {
         worker->user_epoll_fd = -1;
     }

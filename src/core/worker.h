@@ -156,7 +156,6 @@ struct ucp_worker {
     struct cw_idmap ids;                /* requests that a peer will name in an answer */
     ucs_thread_mode_t thread_mode;
     unsigned flags;
-    unsigned events;
     size_t am_alignment;
     uint64_t client_id;
     int user_epoll_fd;                  /* -1: none */

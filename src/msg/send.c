@@ -218,7 +218,7 @@ static void release(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
 
-    cw_list_remove(&send->job.link);
+    cw_list_remove(&send->rndv.job.link);
     if (cw_unlikely(send->on_device)) {
         request->worker->handlers->send_device_end(send);
     }
@@ -259,7 +259,7 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
     send->holds_mem = 0;
     send->chunks = 0;
     send->completion.done = zcopy_done;
-    cw_list_init(&send->job.link);
+    cw_list_init(&send->rndv.job.link);
     if (cw_unlikely((attr_mask & WITH_HANDLE) == UCP_OP_ATTR_FIELD_MEMH) && param->memh != NULL &&
         cw_mem_has_handle(param->memh)) {
         send->mem = param->memh;

@@ -102,19 +102,21 @@ struct cw_send {
     uint8_t has_mem   : 1;           /* the program passed a memory handle, and the message is not announced */
     uint8_t holds_mem : 1;           /* with has_mem: the request holds a reference to the region */
     uint8_t chunks    : 1;           /* the receiver accepts bounce buffers */
-    uint8_t landed;                  /* loopback message: its first packet arrived */
-    struct cw_job job;               /* COPYING */
+    uint8_t cancelling : 1;          /* the receiver is, or will be, asked to return it */
+    uint8_t cancelled : 1;           /* the receiver returned it */
+    uint8_t landed    : 1;           /* loopback message: its first packet arrived */
     union {
         uint64_t receive_id;         /* rendezvous: id from READY */
         struct cw_access *access;    /* put by the device; message with on_device */
         struct ucp_mem *mem;         /* message with has_mem */
     };
-    uint64_t address;
-    uint32_t piece;
-    uint32_t generation : 24;
-    uint32_t pair : 6;
-    uint32_t cancelling : 1;         /* the receiver is, or will be, asked to return it */
-    uint32_t cancelled  : 1;         /* the receiver returned it */
+    struct {
+        struct cw_job job;           /* COPYING */
+        uint64_t address;            /* of the receive's memory */
+        uint32_t piece;              /* most bytes of a packet, or the bytes of a share */
+        uint32_t generation : 24;    /* of the claim pair ... */
+        uint32_t pair : 8;           /* ... and its number */
+    } rndv;
 };
 
 _Static_assert(sizeof(struct cw_send) <= CW_REQUEST_STATE_SIZE, "state fits the request");

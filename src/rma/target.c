@@ -329,7 +329,7 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
     request->send = cw_send_data;
     send->pin = pin;
     send->receive_id = get->receive_id;
-    send->piece = get->piece;
+    send->rndv.piece = get->piece;
     if (cw_unlikely(get->takes) && may_tell(ep, send, get) &&
         cw_idmap_add(&ep->worker->ids, request, &send->id) == UCS_OK) {
         send->kind = &get_named_kind;

@@ -110,7 +110,7 @@ static ucs_status_t send_piece_zcopy(struct cw_request *request)
     const struct cw_wire_rndv_data header = data_header(send);
     const size_t max = request->ep->conn->iface->limits.max_zcopy - sizeof(header);
 
-    return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), cw_smaller(max, send->piece),
+    return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), cw_smaller(max, send->rndv.piece),
                           CW_SEND_ZCOPY);
 }
 
@@ -129,7 +129,7 @@ static ucs_status_t send_piece_placed(struct cw_request *request)
                            one_sided ? cw_lanes_for_rma(ep->worker) : cw_lanes_for_rndv(ep->worker), &piece);
     return (lane == NULL) ? CW_BLOCKED
                           : cw_send_memory_on(request, lane, CW_PACKET_RNDV_DATA, &header, sizeof(header),
-                                              cw_smaller(piece, send->piece), CW_SEND_PLACED);
+                                              cw_smaller(piece, send->rndv.piece), CW_SEND_PLACED);
 }
 
 /* Sends the next bytes of a generic type on the message lane, so that they arrive in order. Packets that are not placed
@@ -139,8 +139,8 @@ static ucs_status_t send_piece_packed(struct cw_request *request)
     const struct cw_send *send = cw_request_state(request);
     const struct cw_limits *limits = &request->ep->conn->iface->limits;
     const struct cw_wire_rndv_data header = data_header(send);
-    const int placed = send->piece > limits->max_bcopy;
-    const size_t max = placed ? cw_smaller(send->piece, limits->max_placed) : CW_DT_PIECE / 2;
+    const int placed = send->rndv.piece > limits->max_bcopy;
+    const size_t max = placed ? cw_smaller(send->rndv.piece, limits->max_placed) : CW_DT_PIECE / 2;
 
     return cw_send_packed(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), max,
                           placed ? CW_SEND_IN_PLACE : CW_SEND_ZCOPY);
@@ -155,7 +155,7 @@ static ucs_status_t send_piece(struct cw_request *request)
     ucs_status_t status;
 
     if (cw_dt_is_memory(&send->cursor)) {
-        if (limits->max_placed > 0 && send->piece > limits->max_bcopy) {
+        if (limits->max_placed > 0 && send->rndv.piece > limits->max_bcopy) {
             return send_piece_placed(request);
         }
         if (left >= conn->iface->plan->zcopy_min) {
@@ -172,7 +172,7 @@ static ucs_status_t send_piece(struct cw_request *request)
     if (cw_unlikely(send->cursor.class_id == CW_DT_STAGED)) {
         left = cw_staging_complete(send->cursor.staging) - send->cursor.offset;
     }
-    left = cw_smaller(left, send->piece) + sizeof(struct cw_wire_rndv_data);
+    left = cw_smaller(left, send->rndv.piece) + sizeof(struct cw_wire_rndv_data);
     return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA,
                               cw_smaller(left, cw_send_piece(send, conn, sizeof(struct cw_wire_rndv_data))), pack_data,
                               send);
@@ -248,7 +248,7 @@ static void leave_pair(struct cw_request *request)
     const struct cw_send *send = cw_request_state(request);
 
     if (send->phase == CW_SEND_COPYING) {
-        cw_op_ep(request->ep)->pairs_shared &= (uint16_t) ~(1u << send->pair);
+        cw_op_ep(request->ep)->pairs_shared &= (uint16_t) ~(1u << send->rndv.pair);
     }
 }
 
@@ -268,7 +268,7 @@ static void stop_copying(struct cw_request *request, ucs_status_t status)
 static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
 {
     struct cw_send *send = cw_request_state(request);
-    size_t length = cw_smaller(send->cursor.length - offset, send->piece), part;
+    size_t length = cw_smaller(send->cursor.length - offset, send->rndv.piece), part;
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_t status;
     unsigned count;
@@ -280,7 +280,7 @@ static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
     }
     while (length > 0) {
         count = cw_dt_window(&send->cursor, length, iov, CW_PLACE_MAX_IOV, &part);
-        status = cw_lane_copy_to(request->ep->conn, iov, count, send->address + send->cursor.offset, NULL);
+        status = cw_lane_copy_to(request->ep->conn, iov, count, send->rndv.address + send->cursor.offset, NULL);
         if (status != UCS_OK) {
             return status;
         }
@@ -293,7 +293,7 @@ static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
 /* Copies one share. */
 static bool copy(struct cw_job *job)
 {
-    struct cw_send *send = cw_container_of(job, struct cw_send, job);
+    struct cw_send *send = cw_container_of(job, struct cw_send, rndv.job);
     struct cw_request *request = cw_send_request(send);
     struct cw_conn *conn = request->ep->conn;
     struct cw_claim_pair *pair;
@@ -311,18 +311,19 @@ static bool copy(struct cw_job *job)
         stop_copying(request, UCS_ERR_UNSUPPORTED);
         return true;
     }
-    pair = cw_lane_claim_pair(conn, 0, send->pair);
-    if (!cw_claim_next(&pair->claim, send->generation, cw_claim_shares(send->cursor.length, send->piece), &share)) {
+    pair = cw_lane_claim_pair(conn, 0, send->rndv.pair);
+    if (!cw_claim_next(&pair->claim, send->rndv.generation, cw_claim_shares(send->cursor.length, send->rndv.piece),
+                       &share)) {
         stop_copying(request, UCS_OK);
         return true;
     }
-    status = write_share(request, (uint64_t)share * send->piece);
+    status = write_share(request, (uint64_t)share * send->rndv.piece);
     if (status != UCS_OK) {
         stop_copying(request, status);
         return true;
     }
     cw_claim_done(&pair->done);
-    cw_ep_spend(request->ep, send->piece);
+    cw_ep_spend(request->ep, send->rndv.piece);
     cw_worker_add_job(request->worker, job);
     return true;
 }
@@ -392,10 +393,10 @@ static ucs_status_t begin_copy(struct cw_request *request, const struct cw_wire_
     }
     cw_op_ep(request->ep)->pairs_shared |= (uint16_t)(1u << ready->pair);
     send->phase = CW_SEND_COPYING;
-    send->pair = ready->pair & 0x3f;
-    send->generation = ready->generation & CW_CLAIM_MAX_GENERATION;
-    send->job.run = copy;
-    cw_worker_add_job(request->worker, &send->job);
+    send->rndv.pair = ready->pair & 0x3f;
+    send->rndv.generation = ready->generation & CW_CLAIM_MAX_GENERATION;
+    send->rndv.job.run = copy;
+    cw_worker_add_job(request->worker, &send->rndv.job);
     return UCS_OK;
 }
 
@@ -419,7 +420,7 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     cw_trace_note(request, CW_TRACE_ANSWER, CW_PACKET_RNDV_READY, 0, 0);
     send = cw_request_state(request);
     if (cw_unlikely(send->phase == CW_SEND_CHUNKS)) {
-        send->piece = ready.piece;
+        send->rndv.piece = ready.piece;
         return end_chunks(request, ready.mode);
     }
     if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_COPIED) {
@@ -430,8 +431,8 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     }
     cw_send_device_end(send);
     send->receive_id = le64toh(ready.receive_id);
-    send->address = ready.address;
-    send->piece = ready.piece;
+    send->rndv.address = ready.address;
+    send->rndv.piece = ready.piece;
     if (ready.mode == CW_WIRE_RNDV_COPY) {
         return begin_copy(request, &ready);
     }

@@ -167,10 +167,8 @@ struct ofi_conn {
 struct ofi_iface {
     struct cw_iface super;
     struct ofi_domain *objects;
-    const struct cw_libfabric *fi; /* this and the next three members are copies from `objects` */
+    const struct cw_libfabric *fi; /* this and the next member are copies from `objects` */
     struct fi_info *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
     struct fid_av *av;
     struct fid_cq *cq;
     struct fid_ep *ep;

@@ -100,7 +100,7 @@ static void dispose(struct ofi_iface *iface, struct ofi_slot *slot)
 
     if (slot->access.is_mapped) {
         cw_lock_enter(&iface->objects->lock);
-        (void)fi_mr_unmap_key(iface->domain, slot->access.mapped);
+        (void)fi_mr_unmap_key(iface->objects->domain, slot->access.mapped);
         cw_lock_leave(&iface->objects->lock);
     }
     if (slot->access.echo != NULL) {
@@ -290,7 +290,8 @@ static int take_key(struct ofi_iface *iface, struct ofi_slot *slot)
     }
     memcpy(bytes, &access->key.word[0], sizeof(bytes));
     cw_lock_enter(&iface->objects->lock);
-    error = fi_mr_map_raw(iface->domain, access->key.word[1], bytes, iface->objects->key_length, &access->mapped, 0);
+    error = fi_mr_map_raw(iface->objects->domain, access->key.word[1], bytes, iface->objects->key_length,
+                          &access->mapped, 0);
     cw_lock_leave(&iface->objects->lock);
     access->is_mapped = error == 0;
     return error;

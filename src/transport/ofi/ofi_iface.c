@@ -104,7 +104,7 @@ static ucs_status_t ofi_arm(struct cw_iface *super)
     if (iface->item.fd < 0) {
         return cw_ofi_has_event(iface) ? UCS_ERR_BUSY : UCS_OK;
     }
-    return (fi_trywait(iface->fabric, &fid, 1) == FI_SUCCESS) ? UCS_OK : UCS_ERR_BUSY;
+    return (fi_trywait(iface->objects->fabric, &fid, 1) == FI_SUCCESS) ? UCS_OK : UCS_ERR_BUSY;
 }
 
 static const struct cw_transport_connect ofi_connect = {

@@ -52,11 +52,11 @@ static int open_queue(struct ofi_iface *iface)
     struct fi_cq_attr attr = {.size = iface->info->tx_attr->size + iface->info->rx_attr->size,
                           .format = FI_CQ_FORMAT_MSG,
                           .wait_obj = iface->wakeup ? FI_WAIT_FD : FI_WAIT_NONE};
-    int error = fi_cq_open(iface->domain, &attr, &iface->cq, NULL);
+    int error = fi_cq_open(iface->objects->domain, &attr, &iface->cq, NULL);
 
     if (error != 0 && iface->wakeup) {
         attr.wait_obj = FI_WAIT_NONE;
-        error = fi_cq_open(iface->domain, &attr, &iface->cq, NULL);
+        error = fi_cq_open(iface->objects->domain, &attr, &iface->cq, NULL);
     }
     if (fails(iface, "a completion queue", error)) {
         return 0;
@@ -75,9 +75,9 @@ static int open_objects(struct ofi_iface *iface)
 {
     struct fi_av_attr attr = {.type = iface->info->domain_attr->av_type};
 
-    return !fails(iface, "the address vector", fi_av_open(iface->domain, &attr, &iface->av, NULL)) &&
+    return !fails(iface, "the address vector", fi_av_open(iface->objects->domain, &attr, &iface->av, NULL)) &&
            open_queue(iface) &&
-           !fails(iface, "the endpoint", fi_endpoint(iface->domain, iface->info, &iface->ep, NULL)) &&
+           !fails(iface, "the endpoint", fi_endpoint(iface->objects->domain, iface->info, &iface->ep, NULL)) &&
            !fails(iface, "binding the address vector", fi_ep_bind(iface->ep, &iface->av->fid, 0)) &&
            !fails(iface, "binding the completion queue",
                   fi_ep_bind(iface->ep, &iface->cq->fid, FI_TRANSMIT | FI_RECV)) &&
@@ -165,8 +165,6 @@ static ucs_status_t take_objects(struct ofi_iface *iface, const struct cw_iface_
     }
     iface->fi = iface->objects->fi;
     iface->info = iface->objects->info;
-    iface->fabric = iface->objects->fabric;
-    iface->domain = iface->objects->domain;
     return UCS_OK;
 }
 

@@ -106,7 +106,6 @@ struct cw_verbs_iface {
     struct cw_verbs_settings settings;
     struct cw_verbs_port port;
     struct cw_poller *poller;
-    int sleeps;
 
     struct cw_verbs_domain *domain; /* domain with this context and pd; NULL: they are private, without accesses */
     struct ibv_context *context;
@@ -126,8 +125,7 @@ struct cw_verbs_iface {
     unsigned missing;   /* receives to be posted */
     unsigned receiving; /* receives posted */
     _Atomic int dry;    /* the device ran out of receives; set by the worker that reads its events */
-    unsigned retained;  /* segments that the core retains, at most most_retained so that enough are left */
-    unsigned most_retained;
+    unsigned retained;  /* segments that the core retains */
     struct cw_verbs_segment *handed; /* segment of the packet in the current upcall; NULL: none, or the core retains
                                       * it */
     struct ibv_wc *polled;           /* completions polled from recv_cq; those before next_polled are handled */

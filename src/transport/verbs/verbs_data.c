@@ -234,13 +234,14 @@ static int verbs_owes(const struct cw_iface *super)
 }
 
 /* Another segment is posted instead. A program that retains packets must not starve the receive queue, or the sends of
- * others, of segments: beyond most_retained, and when less than half of the receives are posted, it gets copies. */
+ * others, of segments: when it retains half of them, or less than half of the receives are posted, it gets copies. */
 static void *verbs_keep(struct cw_conn *super, const void *data)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
     struct cw_verbs_segment *segment = iface->handed;
 
-    if (segment == NULL || segment->data != data || iface->retained >= iface->most_retained ||
+    if (segment == NULL || segment->data != data ||
+        iface->retained >= (iface->settings.most_segments - iface->settings.receives) / 2 ||
         iface->receiving <= iface->settings.receives / 2) {
         return NULL;
     }

@@ -217,7 +217,7 @@ ucs_status_t cw_verbs_lacks(struct cw_verbs_iface *iface, const char *what, int 
     return UCS_ERR_NO_MEMORY;
 }
 
-static ucs_status_t make_queues(struct cw_verbs_iface *iface)
+static ucs_status_t make_queues(struct cw_verbs_iface *iface, int wakeup)
 {
     const struct cw_verbs_settings *settings = &iface->settings;
     const unsigned first = FIRST_CONNS * settings->sends + CW_VERBS_UD_SENDS;
@@ -228,7 +228,7 @@ static ucs_status_t make_queues(struct cw_verbs_iface *iface)
     if (iface->pd == NULL) {
         return cw_verbs_lacks(iface, "a protection domain", errno);
     }
-    if (iface->sleeps) {
+    if (wakeup) {
         iface->channel = iface->lib->create_comp_channel(iface->context);
         if (iface->channel == NULL) {
             return cw_verbs_lacks(iface, "a channel for completions", errno);
@@ -280,7 +280,6 @@ static void set_limits(struct cw_verbs_iface *iface)
     limits->bandwidth_bps = iface->port.bandwidth_bps;
     limits->overhead_ns = 200;
     limits->keep_space = CW_VERBS_KEEP_SPACE;
-    iface->most_retained = (unsigned)(iface->settings.most_segments - iface->settings.receives) / 2;
 }
 
 static void set_address(struct cw_verbs_iface *iface)
@@ -360,7 +359,6 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     iface->super.owner = params->owner;
     iface->lib = lib;
     iface->poller = params->poller;
-    iface->sleeps = params->wakeup;
     iface->events.fd = -1;
     iface->async.fd = -1;
     iface->look.fire = on_poll;
@@ -394,7 +392,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     if (iface->domain != NULL) {
         cw_verbs_access_limits(iface);
     }
-    status = make_queues(iface);
+    status = make_queues(iface, params->wakeup);
     status = (status == UCS_OK) ? watch_descriptors(iface) : status;
     if (status != UCS_OK) {
         cw_warn("verbs/%s is left out: %s", iface->port.name, iface->port.why);
