@@ -241,14 +241,20 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
     return (worker->looks == 0) ? UCS_OK : check_ranges(type, told, datatype, buffer, count, told ? 0 : i);
 }
 
-/* Notes the granule of `memory` as host memory, unless device memory is possible. */
-static inline void note_host(ucp_worker_h worker, const void *memory)
+static inline bool is_noted(ucp_worker_h worker, const void *memory)
 {
     const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
-    uintptr_t *noted = &worker->host[granule % CW_WORKER_GRANULES];
 
-    if (cw_unlikely(__atomic_load_n(noted, __ATOMIC_RELAXED) != granule) && cw_worker_check_loaded(worker)) {
-        __atomic_store_n(noted, granule, __ATOMIC_RELAXED);
+    return __atomic_load_n(&worker->host[granule % CW_WORKER_GRANULES], __ATOMIC_RELAXED) == granule;
+}
+
+/* Notes the granule of `memory` as host memory, unless device memory is possible. */
+static void note_host(ucp_worker_h worker, const void *memory)
+{
+    const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
+
+    if (!is_noted(worker, memory) && cw_worker_check_loaded(worker)) {
+        __atomic_store_n(&worker->host[granule % CW_WORKER_GRANULES], granule, __ATOMIC_RELAXED);
     }
 }
 
@@ -317,7 +323,7 @@ static bool is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, co
     return true;
 }
 
-static inline void note_buffer(ucp_worker_h worker, ucp_datatype_t datatype, const void *buffer, size_t count)
+static void note_buffer(ucp_worker_h worker, ucp_datatype_t datatype, const void *buffer, size_t count)
 {
     const ucp_dt_iov_t *iov = buffer;
     size_t i;
@@ -331,43 +337,53 @@ static inline void note_buffer(ucp_worker_h worker, ucp_datatype_t datatype, con
     }
 }
 
-/* Whether the only attribute to check is a datatype that is not contiguous: its memory is host memory, or accessed by
- * the type's own functions. */
-static inline bool is_only_datatype(const struct ucp_worker *worker, const ucp_request_param_t *param)
+/* Whether the only attribute to check is a datatype that is not contiguous, and whose memory is host memory or accessed
+ * by the type's own functions. */
+static inline bool is_only_datatype(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                    size_t count)
 {
-    return ((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) == UCP_OP_ATTR_FIELD_DATATYPE &&
-           ((param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV ||
-            (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC);
+    const ucp_dt_iov_t *iov = buffer;
+    size_t i;
+
+    if (((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) != UCP_OP_ATTR_FIELD_DATATYPE) {
+        return false;
+    }
+    if ((param->datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_IOV) {
+        return (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC;
+    }
+    for (i = 0; i < count; i++) {
+        if (iov == NULL || !is_noted(worker, iov[i].buffer)) {
+            return false;
+        }
+    }
+    return true;
 }
 
-ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
-                                 size_t count)
+static CW_NOINLINE ucs_status_t check_all(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                          size_t count, uint32_t ignored)
 {
     const ucp_datatype_t datatype = cw_dt_of_param(param);
-    ucs_status_t status;
+    ucs_status_t status = check_attributes(param);
 
-    note_buffer(worker, datatype, buffer, count);
-    if (cw_likely(is_only_datatype(worker, param))) {
-        return UCS_OK;
-    }
-    status = check_attributes(param);
     if (status != UCS_OK) {
         return status;
     }
+    note_buffer(worker, datatype, buffer, count);
     if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH) &&
         (param->memh == NULL || !is_registered(param->memh, datatype, buffer, count))) {
         cw_error("the memory handle does not cover the buffer");
         return UCS_ERR_INVALID_PARAM;
     }
-    return cw_likely(!((param->op_attr_mask | worker->looks) & MEMORY_TOLD)) ? UCS_OK :
-           cw_call_check_memory(worker, param, buffer, count);
+    if ((param->op_attr_mask | worker->looks) & MEMORY_TOLD) {
+        status = cw_call_check_memory(worker, param, buffer, count);
+    }
+    return (status == UCS_OK || status == CW_CALL_DEVICE) && !(ignored & CW_CALL_REMOTE) &&
+           check_remote(worker, param) != UCS_OK ? UCS_ERR_INVALID_PARAM : status;
 }
 
 ucs_status_t cw_call_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
-                                  size_t count)
+                                  size_t count, uint32_t ignored)
 {
-    const ucs_status_t status = cw_call_check_local(worker, param, buffer, count);
-
-    return (status == UCS_OK || status == CW_CALL_DEVICE) && check_remote(worker, param) != UCS_OK ?
-           UCS_ERR_INVALID_PARAM : status;
+    return cw_likely(is_only_datatype(worker, param, buffer, count)) ?
+               UCS_OK : check_all(worker, param, buffer, count, ignored);
 }

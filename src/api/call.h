@@ -72,11 +72,7 @@ int cw_call_is_inherited(const struct ucp_context *context, const char *call);
 ucs_status_t cw_call_check_flags(const ucp_request_param_t *param); /* flags and memory type only */
 ucs_status_t cw_call_check_attributes(ucp_worker_h worker, const ucp_request_param_t *param);
 ucs_status_t cw_call_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
-                                  size_t count);
-
-/* As cw_call_check_buffer for puts, which ignore attributes of the remote side. */
-ucs_status_t cw_call_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
-                                 size_t count);
+                                  size_t count, uint32_t ignored); /* 0, or CW_CALL_REMOTE for puts */
 
 /* Bits that describe remote memory; only puts and gets of many pieces use them. At an API level without them they are
  * unknown bits. */
@@ -115,7 +111,7 @@ static inline ucs_status_t cw_call_check_param(ucp_worker_h worker, const ucp_re
                                                const void *buffer, size_t count)
 {
     return cw_likely(cw_call_has_little(worker, param) && cw_call_is_host(worker, buffer)) ? UCS_OK :
-           cw_call_check_buffer(worker, param, buffer, count);
+           cw_call_check_buffer(worker, param, buffer, count, 0);
 }
 
 #define CW_CALL_DEVICE UCS_INPROGRESS

@@ -67,8 +67,7 @@ static CW_INLINE ucs_status_t check(ucp_worker_h worker, const void *buffer, siz
         status = measure(buffer, count, param->datatype, call, length_p);
     }
     if (cw_unlikely(!cw_call_has_little(worker, param) || !cw_call_is_host(worker, buffer)) && status == UCS_OK) {
-        checked = (direction == GET) ? cw_call_check_buffer(worker, param, buffer, count) :
-                  cw_call_check_local(worker, param, buffer, count);
+        checked = cw_call_check_buffer(worker, param, buffer, count, (direction == PUT) ? CW_CALL_REMOTE : 0);
         status = (checked == CW_CALL_DEVICE) ? UCS_OK : checked;
     }
     if (cw_unlikely(status != UCS_OK || count == 0)) {
