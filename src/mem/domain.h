@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory domain of a device: registration of memory for access by the device, and the keys for access by the
- * devices of peers (docs/TRANSPORT.md, "Memory of a device"). How memory of each type is allocated and copied is in
+ * devices of peers (docs/reference/contract.md, "Memory of a device"). How memory of each type is allocated and copied is in
  * mem/md.h.
  *
  * The context opens one domain for each device of a transport with the group `access` (transport/access.h), which names

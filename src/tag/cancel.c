@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unexpected messages that their senders cancel (docs/change/long-messages.md, "Taking a send back"). If a worker
+ * Unexpected messages that their senders cancel (docs/change/long-messages.md, "Cancelling a send"). If a worker
  * cancels a message to itself before it arrives, the message is remembered, usually in order of arrival, and dropped at
  * its arrival. Pieces of a dropped message that arrive later are discarded.
  */

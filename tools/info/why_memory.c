@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which way an access to the peer's memory takes (docs/change/one-sided.md, "Ways"). That depends on the memory: a
- * peer of our own registers some of both kinds, and its keys are asked. Of a peer that is known by its address only, it
- * is told what the transport can do.
- *
- * Callers: why.c.
+ * The protocol of an access to the peer's memory (docs/change/one-sided.md, "Protocols"). It depends on the memory: a
+ * peer in this process registers some of both kinds, and its keys are queried. For a peer that is known by its address
+ * only, the output says what the transport can do.
  */
 #include "why.h"
 
