@@ -63,7 +63,7 @@ void cw_access_free(struct cw_access *access)
 }
 
 /* Whether the registration of this many bytes takes less time than a copy of them. */
-static int is_worth_it(const struct cw_domain_attr *attr, size_t length)
+static bool is_worth_it(const struct cw_domain_attr *attr, size_t length)
 {
     return (CW_COST_COPY_BYTE_NS - attr->register_byte_ns) * (double)length > attr->register_ns;
 }

@@ -57,13 +57,13 @@ static CW_COLD const struct cw_am_handler *find_unusual(const struct message *me
     if (handler == NULL) {
         why = "no handler is set for that id";
     } else if (message->attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-        why = "its handler, set by ucp_worker_set_am_handler, cannot receive by rendezvous";
+        why = "the handler set by ucp_worker_set_am_handler cannot receive by rendezvous";
     } else if (message->header_length > 0) {
-        why = "its handler, set by ucp_worker_set_am_handler, knows no headers";
+        why = "the handler set by ucp_worker_set_am_handler takes no headers";
     } else {
         return handler;
     }
-    cw_log_ratelimited(&limit, CW_LOG_WARN, "active message with id %u from worker %016llx was dropped: %s",
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "dropped active message with id %u from worker %016llx: %s",
                        message->id, (unsigned long long)cw_ep_peer_uid(message->ep), why);
     return NULL;
 }
@@ -77,15 +77,15 @@ static CW_INLINE const struct cw_am_handler *find_handler(const struct message *
 }
 
 /* Whether the message asks for a reply endpoint that the program has closed here. */
-static int is_unwanted(const struct message *message)
+static bool is_unwanted(const struct message *message)
 {
     return cw_ep_was_closed(message->ep) && (message->flags & CW_WIRE_AM_REPLY);
 }
 
 static CW_COLD void complain(unsigned id)
 {
-    cw_error("the handler of active message %u returned UCS_INPROGRESS for data that may not be kept; only data with "
-             "UCP_AM_RECV_ATTR_FLAG_DATA can be, which UCP_AM_FLAG_PERSISTENT_DATA asks for", id);
+    cw_error("the handler of active message %u returned UCS_INPROGRESS for data without UCP_AM_RECV_ATTR_FLAG_DATA, "
+             "which it cannot retain; set the handler with UCP_AM_FLAG_PERSISTENT_DATA", id);
 }
 
 /* Calls the handler with data in the transport's buffer. */
@@ -104,7 +104,7 @@ static void deliver_borrowed(const struct cw_am_handler *handler, const struct m
 }
 
 /* Whether the handler may get the data in place, in the packet. */
-static int is_as_wished(const struct cw_am_handler *handler, const struct message *message)
+static bool is_as_wished(const struct cw_am_handler *handler, const struct message *message)
 {
     return !handler->persistent && ((uintptr_t)message->data & (message->ep->worker->am_alignment - 1)) == 0;
 }

@@ -131,7 +131,7 @@ static struct cw_am_desc *desc_of(void *data)
     struct cw_am_desc *desc;
 
     if (cw_unlikely(data == NULL)) {
-        cw_error("NULL is no active message data");
+        cw_error("active message data is NULL");
         return NULL;
     }
     desc = cw_am_desc_of(data);
@@ -165,7 +165,7 @@ void cw_am_data_release(struct ucp_worker *worker, void *data)
     struct cw_am_desc *desc;
 
     if (current != NULL && current->data == data) {
-        cw_error("active message data %p was not lent: it must not be released", data);
+        cw_error("active message data %p cannot be released: its handler did not retain it", data);
         return;
     }
     desc = desc_of(data);

@@ -134,7 +134,7 @@ static CW_NOINLINE ucs_status_t send_gathered(struct ucp_ep *ep, uint64_t first,
 
 static CW_COLD ucs_status_ptr_t refuse(unsigned id)
 {
-    cw_error("ucp_am_send_nbx: there is no active message %u; the greatest id is %u", id, (unsigned)UINT16_MAX);
+    cw_error("ucp_am_send_nbx: active message id %u is out of range, the maximum is %u", id, (unsigned)UINT16_MAX);
     return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
 }
 

@@ -17,11 +17,11 @@ static ucs_status_t set_handler(ucp_worker_h worker, unsigned id, struct cw_am_h
         return cw_call_feature_missing(call, "UCP_FEATURE_AM");
     }
     if (flags & ~KNOWN_FLAGS) {
-        cw_error("%s knows no flags 0x%x", call, (unsigned)(flags & ~KNOWN_FLAGS));
+        cw_error("%s: unknown flags 0x%x", call, (unsigned)(flags & ~KNOWN_FLAGS));
         return UCS_ERR_INVALID_PARAM;
     }
     if (id > UINT16_MAX) {
-        cw_error("%s: there is no active message %u; the greatest id is %u", call, id, (unsigned)UINT16_MAX);
+        cw_error("%s: active message id %u is out of range, the maximum is %u", call, id, (unsigned)UINT16_MAX);
         return UCS_ERR_INVALID_PARAM;
     }
     handler.persistent = (flags & UCP_AM_FLAG_PERSISTENT_DATA) != 0;
@@ -63,12 +63,13 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
         return cw_call_feature_missing("ucp_am_send_nbx", "UCP_FEATURE_AM");
     }
     if (cw_unlikely(header_length > 0 && header_length > cw_am_max_header(worker))) {
-        cw_error("a header of %zu bytes is too long; ucp_worker_query tells max_am_header, which is %zu",
+        cw_error("active message header of %zu bytes is too long, the maximum is %zu (max_am_header of "
+                 "ucp_worker_query)",
                  header_length, cw_am_max_header(worker));
         return UCS_ERR_INVALID_PARAM;
     }
     if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && cw_unlikely((param->flags & both) == both)) {
-        cw_error("UCP_AM_SEND_FLAG_EAGER and UCP_AM_SEND_FLAG_RNDV exclude each other");
+        cw_error("UCP_AM_SEND_FLAG_EAGER and UCP_AM_SEND_FLAG_RNDV are mutually exclusive");
         return UCS_ERR_INVALID_PARAM;
     }
     return UCS_OK;

@@ -27,9 +27,9 @@ static ucs_status_t explain(ucp_atomic_op_t opcode, const void *buffer, size_t c
     if (size == 0) {
         cw_error("an atomic operation needs a datatype of 4 or 8 bytes: ucp_dt_make_contig(4) or (8)");
     } else if ((unsigned)opcode >= UCP_ATOMIC_OP_LAST) {
-        cw_error("atomic operation %d does not exist", (int)opcode);
+        cw_error("unknown atomic operation %d", (int)opcode);
     } else if (count != 1) {
-        cw_error("an atomic operation works on one element, not on %zu", count);
+        cw_error("an atomic operation has a count of 1, not %zu", count);
     } else if (address % size != 0) {
         cw_error("the remote address 0x%llx of an atomic operation is not aligned to %u bytes",
                  (unsigned long long)address, size);
@@ -48,11 +48,11 @@ static ucs_status_t check_key(uint64_t address, unsigned size, const struct ucp_
     const unsigned both = CW_KEY_READ | CW_KEY_WRITE;
 
     if (cw_unlikely(!cw_rkey_holds(rkey, address, size))) {
-        cw_error("an atomic operation at 0x%llx lies outside of the memory of its key", (unsigned long long)address);
+        cw_error("atomic operation at 0x%llx is outside the memory of its key", (unsigned long long)address);
         return UCS_ERR_INVALID_ADDR;
     }
     if (cw_unlikely((rkey->key.rights & both) != both)) {
-        cw_error("an atomic operation needs memory that was mapped for reading and writing by others");
+        cw_error("atomic operations need memory that was mapped with remote read and write access");
         return UCS_ERR_INVALID_PARAM;
     }
     return UCS_OK;
@@ -74,7 +74,7 @@ static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffe
         return cw_call_feature_missing("ucp_atomic_op_nbx",
                                        (size == sizeof(uint32_t)) ? "UCP_FEATURE_AMO32" : "UCP_FEATURE_AMO64");
     }
-    if (cw_unlikely(((param->op_attr_mask | ep->worker->looks) &
+    if (cw_unlikely(((param->op_attr_mask | ep->worker->checked_attr) &
                      (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | CW_CALL_REMOTE)) ||
                     !cw_call_is_host(ep->worker, buffer) ||
                     (has_reply && !cw_call_is_host(ep->worker, param->reply_buffer)))) {
@@ -109,9 +109,9 @@ static CW_NOINLINE ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, c
 /* Whether an operation on `size` bytes can be executed inside the call by the CPU, entering the worker only if it has a
  * lock. `fast_features`: features eligible for the fast path; `needed`: attributes that must be set. In a region
  * shorter than 8 bytes an operation on 4 takes the slow path. */
-static CW_INLINE int is_fast(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
-                             const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
-                             unsigned size)
+static CW_INLINE bool is_fast(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
+                              const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
+                              unsigned size)
 {
     const uint32_t closer = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     const uint64_t feature = (size == sizeof(uint64_t)) ? UCP_FEATURE_AMO64 : UCP_FEATURE_AMO32;
@@ -131,7 +131,7 @@ static CW_INLINE uint64_t *word_at(const struct ucp_rkey *rkey, uint64_t address
 }
 
 /* Whether the parameters have the other attributes that the fast path requires. */
-static CW_INLINE int is_complete(ucp_atomic_op_t opcode, const ucp_request_param_t *param)
+static CW_INLINE bool is_complete(ucp_atomic_op_t opcode, const ucp_request_param_t *param)
 {
     const int swaps = opcode == UCP_ATOMIC_OP_SWAP || opcode == UCP_ATOMIC_OP_CSWAP;
 

@@ -10,13 +10,13 @@
 
 int cw_call_is_inherited(const struct ucp_context *context, const char *call)
 {
-    static int told;
+    static int logged;
 
     if (cw_likely(context->process == cw_memory_process())) {
         return 0;
     }
-    if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
-        cw_info("%s does nothing in a forked child: what it is asked to take down belongs to the parent, process %u",
+    if (!__atomic_exchange_n(&logged, 1, __ATOMIC_RELAXED)) {
+        cw_info("%s ignored in a forked child: the object belongs to the parent, process %u",
                 call, context->process);
     }
     return 1;
@@ -24,7 +24,7 @@ int cw_call_is_inherited(const struct ucp_context *context, const char *call)
 
 CW_COLD int cw_call_is_missing(const char *call, const char *what)
 {
-    cw_error("%s does nothing: its %s is NULL", call, what);
+    cw_error("%s ignored: its %s is NULL", call, what);
     return 1;
 }
 
@@ -74,12 +74,12 @@ ucs_status_t cw_call_check_flags(const ucp_request_param_t *param)
     const uint32_t both = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND;
 
     if ((param->op_attr_mask & both) == both) {
-        cw_error("UCP_OP_ATTR_FLAG_FAST_CMPL and UCP_OP_ATTR_FLAG_MULTI_SEND exclude each other");
+        cw_error("UCP_OP_ATTR_FLAG_FAST_CMPL and UCP_OP_ATTR_FLAG_MULTI_SEND are mutually exclusive");
         return UCS_ERR_INVALID_PARAM;
     }
     if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) &&
         (unsigned)param->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
-        cw_error("memory type %d does not exist", (int)param->memory_type);
+        cw_error("unknown memory type %d", (int)param->memory_type);
         return UCS_ERR_INVALID_PARAM;
     }
     return UCS_OK;
@@ -96,7 +96,7 @@ static ucs_status_t check_attributes(const ucp_request_param_t *param)
     if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
         class_id = (unsigned)(param->datatype & UCP_DATATYPE_CLASS_MASK);
         if (class_id != UCP_DATATYPE_CONTIG && class_id != UCP_DATATYPE_IOV && class_id != UCP_DATATYPE_GENERIC) {
-            cw_error("datatype 0x%llx is of no supported class", (unsigned long long)param->datatype);
+            cw_error("datatype 0x%llx has an unsupported class", (unsigned long long)param->datatype);
             return UCS_ERR_INVALID_PARAM;
         }
         if (class_id == UCP_DATATYPE_GENERIC && (param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH)) {
@@ -110,8 +110,8 @@ static ucs_status_t check_attributes(const ucp_request_param_t *param)
 static ucs_status_t check_remote(const ucp_worker_h worker, const ucp_request_param_t *param)
 {
     if ((param->op_attr_mask & CW_CALL_REMOTE) && worker->context->api.has_remote) {
-        cw_error("a description of the remote side belongs to puts and gets of many pieces alone: leave "
-                 "UCP_OP_ATTR_FIELD_REMOTE, REMOTE_DATATYPE and REMOTE_COUNT out");
+        cw_error("UCP_OP_ATTR_FIELD_REMOTE, REMOTE_DATATYPE and REMOTE_COUNT are valid only for puts and gets of "
+                 "ucp_dt_make_sgl()");
         return UCS_ERR_INVALID_PARAM;
     }
     return UCS_OK;
@@ -156,7 +156,7 @@ static int next_range(ucp_datatype_t datatype, const void *buffer, size_t count,
     return 0;
 }
 
-static ucs_memory_type_t told_type(const ucp_worker_h worker, const ucp_request_param_t *param)
+static ucs_memory_type_t given_type(const ucp_worker_h worker, const ucp_request_param_t *param)
 {
     ucs_memory_type_t type = UCS_MEMORY_TYPE_UNKNOWN;
 
@@ -169,20 +169,20 @@ static ucs_memory_type_t told_type(const ucp_worker_h worker, const ucp_request_
 
 static ucs_status_t refuse_type(ucs_memory_type_t type)
 {
-    cw_error("memory of type %s cannot be used: no memory domain of this process copies it; give memory of the host, "
-             "or leave the type out where the processor can read and write it", name_of(type));
+    cw_error("cannot use memory of type %s: no memory domain of this process copies it; pass host memory, or omit the "
+             "memory type if the CPU can access the buffer", name_of(type));
     return UCS_ERR_UNSUPPORTED;
 }
 
 static ucs_status_t refuse_range(const void *ptr, size_t length, const char *type)
 {
-    cw_error("the %zu bytes at %p are not all memory of %s, as their beginning is, or others of the call, or as it "
-             "says", length, ptr, type);
+    cw_error("the %zu bytes at %p are not all memory of %s, which their first byte, another buffer of the call or the "
+             "given memory type requires", length, ptr, type);
     return UCS_ERR_INVALID_PARAM;
 }
 
 /* All ranges from the i-th on must be of that type. */
-static ucs_status_t check_ranges(ucs_memory_type_t type, int told, ucp_datatype_t datatype, const void *buffer,
+static ucs_status_t check_ranges(ucs_memory_type_t type, int is_given, ucp_datatype_t datatype, const void *buffer,
                                  size_t count, size_t i)
 {
     const struct cw_md *md = cw_md_of_type(type);
@@ -194,7 +194,7 @@ static ucs_status_t check_ranges(ucs_memory_type_t type, int told, ucp_datatype_
         return refuse_type(type);
     }
     md->query(md, &attr);
-    if (told && attr.trusts_types) {
+    if (is_given && attr.trusts_types) {
         return UCS_OK;
     }
     while (next_range(datatype, buffer, count, &i, &ptr, &length)) {
@@ -210,8 +210,8 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
                               size_t count, ucs_memory_type_t *type_p)
 {
     const ucp_datatype_t datatype = cw_dt_of_param(param);
-    ucs_memory_type_t type = told_type(worker, param);
-    const int told = type != UCS_MEMORY_TYPE_UNKNOWN;
+    ucs_memory_type_t type = given_type(worker, param);
+    const int is_given = type != UCS_MEMORY_TYPE_UNKNOWN;
     const void *ptr;
     size_t i = 0, length;
 
@@ -219,13 +219,13 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
     if (type == UCS_MEMORY_TYPE_HOST || (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC) {
         return UCS_OK; /* functions of a generic type access the memory; the library accesses their output only */
     }
-    if (told && !cw_context_knows(worker->context, type)) {
+    if (is_given && !cw_context_knows(worker->context, type)) {
         return refuse_type(type);
     }
     if (!next_range(datatype, buffer, count, &i, &ptr, &length)) {
         return UCS_OK;
     }
-    if (!told) {
+    if (!is_given) {
         type = cw_md_find(ptr, length);
         if (type == CW_MEMORY_MIXED) {
             return refuse_range(ptr, length, "a device");
@@ -235,10 +235,11 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
         }
     }
     *type_p = type;
-    if (type == UCS_MEMORY_TYPE_HOST && !told && cw_dt_is_contig(datatype)) {
+    if (type == UCS_MEMORY_TYPE_HOST && !is_given && cw_dt_is_contig(datatype)) {
         return UCS_OK; /* no other range */
     }
-    return (worker->looks == 0) ? UCS_OK : check_ranges(type, told, datatype, buffer, count, told ? 0 : i);
+    return (worker->checked_attr == 0) ? UCS_OK
+                                       : check_ranges(type, is_given, datatype, buffer, count, is_given ? 0 : i);
 }
 
 static inline bool is_noted(ucp_worker_h worker, const void *memory)
@@ -287,7 +288,7 @@ ucs_status_t cw_call_check_operand(const ucp_worker_h worker, const ucp_request_
     note_host(worker, buffer);
     status = cw_call_check_memory(worker, &plain, buffer, size);
     if (status == CW_CALL_DEVICE) {
-        cw_error("the operand and the reply buffer of an atomic operation must be memory of the host");
+        cw_error("the operand and the reply buffer of an atomic operation must be host memory");
         return UCS_ERR_UNSUPPORTED;
     }
     return status;
@@ -305,7 +306,7 @@ const ucp_request_param_t *cw_call_with_device(const ucp_request_param_t *param,
 /* ---- buffers ---- */
 
 /* These attributes state the memory type. */
-#define MEMORY_TOLD (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)
+#define MEMORY_GIVEN (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)
 
 static bool is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, const void *buffer, size_t count)
 {
@@ -345,7 +346,7 @@ static inline bool is_only_datatype(ucp_worker_h worker, const ucp_request_param
     const ucp_dt_iov_t *iov = buffer;
     size_t i;
 
-    if (((param->op_attr_mask | worker->looks) & CW_CALL_CHECKED) != UCP_OP_ATTR_FIELD_DATATYPE) {
+    if (((param->op_attr_mask | worker->checked_attr) & CW_CALL_CHECKED) != UCP_OP_ATTR_FIELD_DATATYPE) {
         return false;
     }
     if ((param->datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_IOV) {
@@ -374,7 +375,7 @@ static CW_NOINLINE ucs_status_t check_all(ucp_worker_h worker, const ucp_request
         cw_error("the memory handle does not cover the buffer");
         return UCS_ERR_INVALID_PARAM;
     }
-    if ((param->op_attr_mask | worker->looks) & MEMORY_TOLD) {
+    if ((param->op_attr_mask | worker->checked_attr) & MEMORY_GIVEN) {
         status = cw_call_check_memory(worker, param, buffer, count);
     }
     return (status == UCS_OK || status == CW_CALL_DEVICE) && !(ignored & CW_CALL_REMOTE) &&

@@ -100,7 +100,7 @@ static CW_INLINE bool cw_call_is_host(const struct ucp_worker *worker, const voi
 /* Whether no attribute needs a check, except a contiguous datatype. */
 static inline bool cw_call_has_little(ucp_worker_h worker, const ucp_request_param_t *param)
 {
-    const uint32_t checked = (param->op_attr_mask | worker->looks) & CW_CALL_CHECKED;
+    const uint32_t checked = (param->op_attr_mask | worker->checked_attr) & CW_CALL_CHECKED;
 
     return checked == 0 || (checked == UCP_OP_ATTR_FIELD_DATATYPE && cw_dt_is_contig(param->datatype));
 }

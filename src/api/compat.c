@@ -256,7 +256,7 @@ void ucp_ep_destroy(ucp_ep_h ep)
     }
     status = wait_for(worker, closing);
     if (status != UCS_OK) {
-        cw_diag("endpoint %p was destroyed, but not all that it had to send was delivered: %s", (void *)ep,
+        cw_diag("endpoint %p was destroyed before all its data was delivered: %s", (void *)ep,
                 ucs_status_string(status));
     }
 }

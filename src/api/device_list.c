@@ -17,7 +17,7 @@
 
 static ucs_status_t refuse(const char *call, size_t entry, const char *what)
 {
-    cw_error("%s: entry %zu %s", call, entry, what);
+    cw_error("%s: element %zu %s", call, entry, what);
     return UCS_ERR_INVALID_PARAM;
 }
 
@@ -27,13 +27,14 @@ static ucs_status_t check_params(const ucp_device_mem_list_params_t *params, uin
     CW_CALL_RETURN_IF_NULL(params, "list", UCS_ERR_INVALID_PARAM);
     if ((params->field_mask & needed) != needed || params->elements == NULL || params->num_elements == 0 ||
         ((needed & UCP_DEVICE_MEM_LIST_PARAMS_FIELD_WORKER) && params->worker == NULL)) {
-        cw_error("%s needs entries, their number and their size%s", call,
+        cw_error("%s needs elements, their count and their size%s", call,
                  (needed & UCP_DEVICE_MEM_LIST_PARAMS_FIELD_WORKER) ? ", and a worker" : "");
         return UCS_ERR_INVALID_PARAM;
     }
     if (params->element_size < sizeof(uint64_t) || params->element_size % _Alignof(ucp_device_mem_list_elem_t) != 0 ||
         params->num_elements > UINT32_MAX || params->num_elements > PTRDIFF_MAX / params->element_size) {
-        cw_error("%s cannot take %zu entries of %zu bytes: sizes are multiples of %zu, and numbers have 32 bits", call,
+        cw_error("%s: invalid list of %zu elements of %zu bytes: the size must be a multiple of %zu, the count fit 32 "
+                 "bits", call,
                  params->num_elements, params->element_size, _Alignof(ucp_device_mem_list_elem_t));
         return UCS_ERR_INVALID_PARAM;
     }
@@ -87,7 +88,7 @@ static ucs_status_t connected(ucp_ep_h ep)
 
 static ucs_status_t no_device(const char *call)
 {
-    cw_error("%s: no device of this process can start operations by itself; let the host put and get", call);
+    cw_error("%s: no device of this process supports device-initiated operations; use puts and gets of the host", call);
     return UCS_ERR_UNSUPPORTED;
 }
 
@@ -127,7 +128,7 @@ ucs_status_t ucp_device_remote_mem_list_create(const ucp_device_mem_list_params_
         return status;
     }
     if (used == 0) {
-        cw_error("%s: all %zu entries are gaps", __func__, params->num_elements);
+        cw_error("%s: all %zu elements are empty", __func__, params->num_elements);
         return UCS_ERR_INVALID_PARAM;
     }
     for (i = 0; i < params->num_elements; i++) { /* for all of them, so that all start to connect */
@@ -145,7 +146,7 @@ uint32_t ucp_device_get_mem_list_length(const void *mem_list_h)
 
 void ucp_device_mem_list_release(void *mem_list_h)
 {
-    cw_error("%s: %p is no list of this library", __func__, mem_list_h);
+    cw_error("%s: %p is not a memory list of this library", __func__, mem_list_h);
 }
 
 /* ---- counters ---- */

@@ -110,7 +110,7 @@ static CW_NOINLINE void handle(struct ucp_ep *ep, uint8_t id, const void *data, 
     }
 }
 
-static int is_further(const struct ucp_ep *ep, const struct cw_conn *conn)
+static bool is_further(const struct ucp_ep *ep, const struct cw_conn *conn)
 {
     return conn != ep->conn && conn != ep->loop_conn;
 }

@@ -13,14 +13,14 @@
 #include "core/lanes.h"
 #include "proto/info.h"
 
-static int is_known_mode(const ucp_ep_params_t *params)
+static bool is_known_mode(const ucp_ep_params_t *params)
 {
     if ((params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) &&
         (unsigned)params->err_mode > UCP_ERR_HANDLING_MODE_FAILOVER) {
-        cw_error("cannot create an endpoint: there is no error handling mode %u", (unsigned)params->err_mode);
-        return 0;
+        cw_error("cannot create an endpoint: unknown error handling mode %u", (unsigned)params->err_mode);
+        return false;
     }
-    return 1;
+    return true;
 }
 
 /* Whether the parameters name a peer. */
@@ -35,7 +35,7 @@ static bool names_peer(const ucp_ep_params_t *params, unsigned flags)
     }
     if (params->field_mask & UCP_EP_PARAM_FIELD_CONN_REQUEST) {
         if (params->conn_request == NULL) {
-            cw_error("the connection request of an endpoint is NULL");
+            cw_error("cannot create an endpoint: the connection request is NULL");
             return false;
         }
         return true;

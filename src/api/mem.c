@@ -19,7 +19,7 @@ ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *para
 ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh)
 {
     if (memh == NULL) {
-        cw_error("memory cannot be unmapped: there is no handle of it (memh is NULL)");
+        cw_error("cannot unmap memory: memh is NULL");
         return UCS_ERR_INVALID_PARAM;
     }
     return cw_mem_unmap(context, memh);
@@ -62,7 +62,7 @@ ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params,
     CW_CALL_RETURN_IF_NULL(memh, "memory handle", UCS_ERR_INVALID_PARAM);
     bytes = malloc(CW_MEM_EXPORT_MAX);
     if (bytes == NULL) {
-        cw_error("there is no memory for the %u bytes of a packed memory handle", CW_MEM_EXPORT_MAX);
+        cw_error("out of memory for a packed memory handle of %u bytes", CW_MEM_EXPORT_MAX);
         return UCS_ERR_NO_MEMORY;
     }
     status = pack_memh(memh, (flags & UCP_MEMH_PACK_FLAG_EXPORT) != 0, bytes, &length);
@@ -98,7 +98,7 @@ ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h
     status = cw_rkey_unpack(ep->worker->context, rkey_buffer,
                             ep->worker->mt || ep->worker->context->mt_workers_shared, rkey_p);
     if (status == UCS_ERR_INVALID_PARAM) {
-        cw_error("cannot unpack a remote key: the bytes are no key of this library");
+        cw_error("cannot unpack a remote key: not a key of this library");
     } else if (status != UCS_OK) {
         cw_error("cannot unpack a remote key: %s", ucs_status_string(status));
     } else if ((*rkey_p)->local != NULL) {
@@ -122,7 +122,7 @@ ucs_status_t ucp_rkey_compare(ucp_worker_h worker CW_UNUSED, ucp_rkey_h rkey1, u
     CW_CALL_RETURN_IF_NULL(rkey1, "remote key", UCS_ERR_INVALID_PARAM);
     CW_CALL_RETURN_IF_NULL(rkey2, "remote key", UCS_ERR_INVALID_PARAM);
     if (params->field_mask != 0 || result == NULL) {
-        cw_error("ucp_rkey_compare takes no optional fields and needs a place for its result");
+        cw_error("ucp_rkey_compare takes no optional fields and needs a result");
         return UCS_ERR_INVALID_PARAM;
     }
     *result = cw_rkey_compare(rkey1, rkey2);

@@ -22,13 +22,13 @@ static ucs_status_t measure(const void *buffer, size_t count, ucp_datatype_t dat
         return UCS_OK;
     }
     if ((datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC) {
-        cw_error("%s takes contiguous data and ucp_dt_iov_t only", call);
+        cw_error("%s supports contiguous and IOV datatypes only", call);
         return UCS_ERR_UNSUPPORTED;
     }
     *length_p = 0;
     for (i = 0; (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV && iov != NULL && i < count; i++) {
         if (iov[i].length > 0 && iov[i].buffer == NULL) {
-            cw_error("entry %zu given to %s has %zu bytes at NULL", i, call, iov[i].length);
+            cw_error("entry %zu of %s is a NULL buffer of %zu bytes", i, call, iov[i].length);
             return UCS_ERR_INVALID_PARAM;
         }
         if (__builtin_add_overflow(*length_p, iov[i].length, length_p)) {
@@ -41,14 +41,14 @@ static ucs_status_t measure(const void *buffer, size_t count, ucp_datatype_t dat
 
 static ucs_status_t out_of_range(const struct ucp_rkey *rkey, uint64_t address, size_t length, const char *call)
 {
-    cw_error("%s of %zu bytes at 0x%llx leaves the memory of the key: %llu bytes at 0x%llx", call, length,
+    cw_error("%s of %zu bytes at 0x%llx is outside the memory of the key: %llu bytes at 0x%llx", call, length,
              (unsigned long long)address, (unsigned long long)rkey->key.length, (unsigned long long)rkey->key.address);
     return UCS_ERR_INVALID_ADDR;
 }
 
 static ucs_status_t no_right(enum direction direction, const char *call)
 {
-    cw_error("%s: the owner of the memory did not allow others to %s it", call, (direction == PUT) ? "write" : "read");
+    cw_error("%s: the memory was not mapped for remote %s", call, (direction == PUT) ? "write" : "read");
     return UCS_ERR_INVALID_PARAM;
 }
 
@@ -74,7 +74,7 @@ static CW_INLINE ucs_status_t check(ucp_worker_h worker, const void *buffer, siz
         return status;
     }
     if (cw_unlikely(buffer == NULL && *length_p > 0)) {
-        cw_error("%s got NULL for %zu bytes", call, *length_p);
+        cw_error("%s: NULL buffer of %zu bytes", call, *length_p);
         return UCS_ERR_INVALID_PARAM;
     }
     if (cw_unlikely(buffer == NULL || *length_p == 0)) {
@@ -129,8 +129,8 @@ static CW_NOINLINE ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count,
 }
 
 /* Whether the key permits it, and the memory is accessible by loads and stores. */
-static CW_INLINE int is_reached(const struct ucp_rkey *rkey, uint64_t address, uint64_t length,
-                                enum direction direction)
+static CW_INLINE bool is_reached(const struct ucp_rkey *rkey, uint64_t address, uint64_t length,
+                                 enum direction direction)
 {
     const uint64_t reach = (direction == PUT) ? rkey->writable : rkey->readable;
 
@@ -139,8 +139,8 @@ static CW_INLINE int is_reached(const struct ucp_rkey *rkey, uint64_t address, u
 
 /* Whether contiguous bytes can be copied inside the call: no request is returned, and the worker is entered only if it
  * has a lock. */
-static CW_INLINE int is_fast(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
-                             const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
+static CW_INLINE bool is_fast(ucp_ep_h ep, uint64_t fast_features, const void *buffer, size_t count, uint64_t address,
+                              const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
     const uint32_t closer = CW_CALL_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
 

@@ -10,7 +10,7 @@
 
 static ucs_status_t refuse(const char *call, const char *why)
 {
-    cw_error("%s of many pieces: %s", call, why);
+    cw_error("%s of a scatter-gather list: %s", call, why);
     return UCS_ERR_INVALID_PARAM;
 }
 
@@ -21,15 +21,15 @@ static ucs_status_t check_call(const ucp_request_param_t *param, size_t count, u
     const uint32_t mask = param->op_attr_mask;
 
     if (address != UCP_REMOTE_ADDR_INVALID || rkey != UCP_RKEY_INVALID) {
-        return refuse(call, "address and key stand in the list of the remote side; give UCP_REMOTE_ADDR_INVALID and "
-                            "UCP_RKEY_INVALID in their place");
+        return refuse(call, "address and key are in the remote list; pass UCP_REMOTE_ADDR_INVALID and "
+                            "UCP_RKEY_INVALID");
     }
     if (!(mask & UCP_OP_ATTR_FIELD_REMOTE_DATATYPE) ||
         (param->remote_datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_SGL) {
         return refuse(call, "remote_datatype must be ucp_dt_make_sgl()");
     }
     if (!(mask & UCP_OP_ATTR_FIELD_REMOTE) || param->remote == NULL) {
-        return refuse(call, "the list of the remote side is missing");
+        return refuse(call, "the remote list is missing");
     }
     if ((mask & UCP_OP_ATTR_FIELD_REMOTE_COUNT) && param->remote_count != count) {
         return refuse(call, "both sides must have the same number of elements");
@@ -51,7 +51,7 @@ static ucs_status_t read_lists(const ucp_dt_local_sgl_t *local, const ucp_dt_rem
     }
     if ((remote->field_mask & there) != there || remote->remote_addrs == NULL || remote->lengths == NULL ||
         remote->rkeys == NULL) {
-        return refuse(call, "the list of the remote side needs addresses, lengths and keys");
+        return refuse(call, "the remote list needs addresses, lengths and keys");
     }
     sgl->blocks = (local->field_mask & UCP_DT_LOCAL_SGL_FIELD_COUNTS) ? local->counts : NULL;
     sgl->strides = (local->field_mask & UCP_DT_LOCAL_SGL_FIELD_STRIDES) ? local->strides : NULL;
@@ -59,7 +59,7 @@ static ucs_status_t read_lists(const ucp_dt_local_sgl_t *local, const ucp_dt_rem
     if ((has_memhs && *memhs_p == NULL) ||
         ((local->field_mask & UCP_DT_LOCAL_SGL_FIELD_COUNTS) && sgl->blocks == NULL) ||
         ((local->field_mask & UCP_DT_LOCAL_SGL_FIELD_STRIDES) && sgl->strides == NULL)) {
-        return refuse(call, "an array that the mask of the local list names is NULL");
+        return refuse(call, "an array in the mask of the local list is NULL");
     }
     sgl->buffers = local->buffers;
     sgl->lengths = local->lengths;
@@ -81,10 +81,10 @@ static ucs_status_t measure(const struct cw_sgl *sgl, size_t i, size_t remote_le
     const size_t num = (sgl->blocks == NULL) ? 1 : sgl->blocks[i];
 
     if (sgl->lengths[i] != remote_length) {
-        return refuse_element(call, i, "its length, that of one block, must be equal on both sides");
+        return refuse_element(call, i, "the block lengths of both sides differ");
     }
     if (num > 1 && sgl->strides == NULL) {
-        return refuse_element(call, i, "it has several blocks, and no strides say where they are");
+        return refuse_element(call, i, "it has several blocks but no strides");
     }
     *span_p = 0;
     if (num == 0 || sgl->lengths[i] == 0) {
@@ -121,7 +121,7 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
         status = UCS_OK;
     }
     if (status == UCS_OK && !is_first && type != sgl->memory_type) {
-        return refuse_element(call, i, "its memory is of another type than that of others");
+        return refuse_element(call, i, "its memory type differs from that of other elements");
     }
     sgl->memory_type = type;
     return status;
@@ -153,7 +153,7 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
     const uint8_t right = is_get ? CW_KEY_READ : CW_KEY_WRITE;
     ucp_worker_h worker = ep->worker;
     const int is_fast = memhs == NULL && !((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) |
-                                           (worker->looks & CW_CALL_CHECKED)); /* local memory needs no check */
+                                           (worker->checked_attr & CW_CALL_CHECKED)); /* local memory needs no check */
     ucs_status_t status = UCS_OK;
     bool is_first;
     size_t i, span = 0;
@@ -179,11 +179,11 @@ static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_pa
             return refuse_element(call, i, "its buffer is NULL");
         }
         if (!cw_rkey_holds(sgl->rkeys[i], sgl->addresses[i], span)) {
-            cw_error("element %zu of %s leaves the memory of its key", i, call);
+            cw_error("element %zu of %s is outside the memory of its key", i, call);
             return UCS_ERR_INVALID_ADDR;
         }
         if (!(sgl->rkeys[i]->key.rights & right)) {
-            return refuse_element(call, i, "the owner of the memory did not allow that");
+            return refuse_element(call, i, "the memory was not mapped for this access");
         }
         if (!is_fast || !cw_call_is_host(worker, sgl->buffers[i])) {
             status = check_local(worker, param, sgl, i, (memhs == NULL) ? NULL : memhs[i], is_first, span, call);

@@ -20,7 +20,7 @@ static CW_NOINLINE ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer
     }
     status = cw_call_check(worker, &param, buffer, count, &device);
     if (status == UCS_OK && (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && param->flags != 0) {
-        cw_error("ucp_stream_send_nbx knows no flags, but 0x%x was given", (unsigned)param->flags);
+        cw_error("ucp_stream_send_nbx: unknown flags 0x%x", (unsigned)param->flags);
         status = UCS_ERR_INVALID_PARAM;
     }
     if (cw_unlikely(status != UCS_OK)) {

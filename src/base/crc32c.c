@@ -12,6 +12,7 @@
 #elif defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#include <stdbool.h>
 #endif
 
 typedef uint32_t (*crc_fn)(uint32_t state, const uint8_t *bytes, size_t length);
@@ -62,7 +63,7 @@ static uint32_t crc_by_table(uint32_t state, const uint8_t *bytes, size_t length
 #if defined(__x86_64__)
 /* The compiler's builtin would detect it in a constructor, several times, and each time costs a virtual machine tens of
  * microseconds. */
-static int has_instruction(void)
+static bool has_instruction(void)
 {
     const unsigned needed = bit_SSE4_2 | bit_PCLMUL;
     unsigned a, b, c = 0, d;
@@ -129,7 +130,7 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t crc_by_instruction(uint
 #elif defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define HWCAP_HAS_CRC32 (1u << 7) /* HWCAP_CRC32 of Linux */
 
-static int has_instruction(void)
+static bool has_instruction(void)
 {
     return (getauxval(AT_HWCAP) & HWCAP_HAS_CRC32) != 0;
 }
@@ -148,9 +149,9 @@ static uint32_t crc_by_instruction(uint32_t state, const uint8_t *bytes, size_t 
     return state;
 }
 #else
-static int has_instruction(void)
+static bool has_instruction(void)
 {
-    return 0;
+    return false;
 }
 
 #define crc_by_instruction crc_by_table

@@ -35,7 +35,7 @@ static void log_invalid(const struct cw_setting *setting, const char *name, cons
 
     cw_value_syntax(&setting->spec, &syntax);
     if (variable != NULL) {
-        cw_config_variable_place(variable, "; it stands in ", "", &syntax);
+        cw_config_variable_place(variable, "; set in ", "", &syntax);
     }
     cw_error("invalid value for %s: '%.200s', expected: %s", name, value, cw_text_get(&syntax));
     cw_text_free(&syntax);
@@ -73,19 +73,19 @@ static bool is_at_default(const struct cw_config *config, const struct cw_settin
 static void warn_retained(const struct cw_config *config, const struct cw_setting *setting,
                           const struct cw_config_sources *sources, const char *variable)
 {
-    static atomic_bool told;
+    static atomic_bool logged;
     const struct cw_config_variable *ignored;
     struct cw_text place = {0};
     enum cw_config_source source;
 
     ignored = cw_config_sources_find(sources, variable, NULL, &source);
     if (ignored == NULL || source != CW_SOURCE_FILE || !cw_string_equal_nocase(ignored->value, nothing_for(setting)) ||
-        is_at_default(config, setting) || atomic_exchange(&told, true)) {
+        is_at_default(config, setting) || atomic_exchange(&logged, true)) {
         return;
     }
     cw_config_variable_place(ignored, " in ", "", &place);
-    cw_warn("%s=%s%s is ignored: no configuration file switches off protection that is set elsewhere; the environment "
-            "can do that", variable, ignored->value, cw_text_get(&place));
+    cw_warn("%s=%s%s is ignored: a configuration file cannot disable protection that another source enables; use the "
+            "environment", variable, ignored->value, cw_text_get(&place));
     cw_text_free(&place);
 }
 
@@ -164,10 +164,10 @@ static ucs_status_t apply_all(struct cw_config *config, const struct cw_config_s
 /* Once per process and name. */
 static void warn_retired(const struct cw_setting_retired *retired, const char *variable)
 {
-    static _Atomic uint64_t told;
+    static _Atomic uint64_t logged;
     uint64_t bit = UINT64_C(1) << ((retired - cw_setting_retired_names) % 64);
 
-    if (cw_config_global_warns_unused() && (atomic_fetch_or(&told, bit) & bit) == 0) {
+    if (cw_config_global_warns_unused() && (atomic_fetch_or(&logged, bit) & bit) == 0) {
         cw_warn("%s is deprecated (set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning). It has no effect.",
                 variable);
     }
@@ -370,14 +370,14 @@ static ucs_status_t modify_option(struct cw_config *config, const struct cw_sett
 
 /* Whether a name passed to ucp_config_modify selects this setting: a pattern selects all names that match, a key every
  * transport's setting that has it. */
-static int is_meant(const struct cw_setting *setting, const char *name)
+static bool is_meant(const struct cw_setting *setting, const char *name)
 {
     return cw_name_is_pattern(name) ? fnmatch(name, setting->name, 0) == 0 :
            setting->group != CW_GROUP_CONTEXT && cw_setting_has_key(setting, name);
 }
 
 /* The settings of the process that a pattern selects. */
-static int is_meant_global(const struct cw_setting *setting, const char *name)
+static bool is_meant_global(const struct cw_setting *setting, const char *name)
 {
     return cw_name_is_pattern(name) && !(setting->flags & CW_SETTING_READ_ONLY) &&
            fnmatch(name, setting->name, 0) == 0;
@@ -424,10 +424,10 @@ static ucs_status_t refuse_name(const char *name)
     const char *guess = cw_setting_guess(name);
 
     if (global != NULL) {
-        cw_error("cannot modify the configuration: UCX_%s is read once, when the library is used first; set it in the "
+        cw_error("cannot modify the configuration: UCX_%s is read once, at the first use of the library; set it in the "
                  "environment", global->name);
     } else {
-        cw_error("cannot modify the configuration: no setting is called '%.200s'%s%s%s", name,
+        cw_error("cannot modify the configuration: unknown setting '%.200s'%s%s%s", name,
                  (guess == NULL) ? "" : " (maybe: ", (guess == NULL) ? "" : guess, (guess == NULL) ? "" : "?)");
     }
     return UCS_ERR_INVALID_PARAM;
@@ -518,7 +518,7 @@ static ucs_status_t refuse(const struct cw_config *config, enum cw_setting_id id
     struct cw_text value = {0}, place = {0};
 
     if (found != NULL) {
-        cw_config_variable_place(found, "; it stands in ", "", &place);
+        cw_config_variable_place(found, "; set in ", "", &place);
     }
     cw_value_print(&setting->spec, const_member_of(config, setting), &value);
     cw_error("invalid value for UCX_%s: '%s', expected: %s%s", setting->name, cw_text_get(&value), expected,
@@ -528,14 +528,14 @@ static ucs_status_t refuse(const struct cw_config *config, enum cw_setting_id id
     return UCS_ERR_INVALID_PARAM;
 }
 
-static int is_allocation_method(const char *name)
+static bool is_allocation_method(const char *name)
 {
     static const char *const methods[] = {"thp", "huge", "mmap", "heap"};
     size_t i;
 
     for (i = 0; i < sizeof(methods) / sizeof(methods[0]); ++i) {
         if (strcmp(name, methods[i]) == 0) {
-            return 1;
+            return true;
         }
     }
     return cw_string_starts(name, "md:") && name[3] != '\0';

@@ -178,7 +178,7 @@ static ucs_status_t add_variable(struct cw_config_variables *variables, const ch
     return UCS_OK;
 }
 
-static int is_blank(char letter)
+static bool is_blank(char letter)
 {
     return letter == ' ' || letter == '\t' || letter == '\r';
 }
@@ -369,7 +369,7 @@ static ucs_status_t parse_file(const char *path, unsigned other, struct cw_confi
     free(text);
     if (bad.number != 0 && bad.status == UCS_ERR_EXCEEDS_LIMIT) {
         add_problem(problems, "configuration file", path, "");
-        cw_text_addf(problems, " at line %u: no more than %u names with * or ? are read", bad.number,
+        cw_text_addf(problems, " at line %u: only the first %u names with * or ? are read", bad.number,
                      CW_CONFIG_PATTERNS_MAX);
     } else if (bad.number != 0) {
         add_problem(problems, "cannot parse configuration file", path, "");

@@ -19,7 +19,7 @@ struct printer {
     struct cw_text text; /* of the current value */
 };
 
-static int is_wanted(const struct printer *printer, const char *name)
+static bool is_wanted(const struct printer *printer, const char *name)
 {
     char full[128];
 

@@ -74,7 +74,7 @@ const struct cw_config_variable *cw_config_sources_find(const struct cw_config_s
 }
 
 /* With the prefix TCP, UCX_TCP_MAX_IOV is the setting TCP_MAX_IOV and no other. */
-static int is_setting(const char *name)
+static bool is_setting(const char *name)
 {
     return cw_setting_find(name) != NULL || cw_setting_find_global(name) != NULL;
 }

@@ -93,7 +93,7 @@ static void add_unused(const char *name, const struct cw_config_variable *variab
 }
 
 /* Patterns have a meaning in files only. */
-static int is_read(const struct cw_config_variable *variable, const char *name)
+static bool is_read(const struct cw_config_variable *variable, const char *name)
 {
     return cw_setting_is_known(name) || (variable->path[0] != '\0' && cw_setting_fits(name));
 }

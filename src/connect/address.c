@@ -27,8 +27,8 @@ static void log_left_out(const struct ucp_worker *worker, struct cw_iface *iface
 {
     if (!iface->left_out) {
         iface->left_out = 1;
-        cw_warn("the address of worker %s has no room for %s/%s: peers will not use it; UCX_NET_DEVICES can leave out "
-                "devices that matter less", worker->name, cw_iface_name(iface), cw_iface_device(iface));
+        cw_warn("worker address of %s is full: %s/%s is left out and peers will not use it; exclude less important "
+                "devices by UCX_NET_DEVICES", worker->name, cw_iface_name(iface), cw_iface_device(iface));
     }
 }
 

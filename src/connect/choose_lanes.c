@@ -6,9 +6,11 @@
  */
 #include "connect/choose_lanes.h"
 
-static int is_eligible(const struct cw_plan_path *path, double least_bps)
+#include <stdbool.h>
+
+static bool is_eligible(const struct cw_plan_path *path, double least_bps)
 {
-    return path->carries_bulk && path->ways > 0 && path->bandwidth_bps >= least_bps;
+    return path->carries_bulk && path->num_paths > 0 && path->bandwidth_bps >= least_bps;
 }
 
 static double best_bandwidth(const struct cw_plan_path *paths, unsigned count)
@@ -35,7 +37,7 @@ static double load_of(const struct cw_plan_path *paths, const struct cw_plan_pat
         other = &paths[lanes[i].path];
         users += ours ? other->iface == path->iface : other->entry == path->entry;
     }
-    return (double)users / path->ways;
+    return (double)users / path->num_paths;
 }
 
 /* The number of chosen lanes on this very path. */
@@ -50,8 +52,8 @@ static unsigned lanes_of(const struct cw_plan_lane *lanes, unsigned count, unsig
 }
 
 /* Whether path `a` should have the next lane rather than `b`. */
-static int is_better(const struct cw_plan_path *paths, unsigned a, unsigned b, const struct cw_plan_lane *lanes,
-                     unsigned count)
+static bool is_better(const struct cw_plan_path *paths, unsigned a, unsigned b, const struct cw_plan_lane *lanes,
+                      unsigned count)
 {
     double load_a, load_b;
     int ours;
@@ -68,13 +70,13 @@ static int is_better(const struct cw_plan_path *paths, unsigned a, unsigned b, c
 
 static const char *reason(const struct cw_plan_path *path, unsigned users, unsigned count)
 {
-    if (users >= path->ways) {
-        return "no other way is left, and one more connection";
+    if (users >= path->num_paths) {
+        return "one more connection, as all paths are in use";
     }
     if (users > 0) {
         return "another pair of addresses";
     }
-    return (count == 0) ? "the best path" : "an interface that has fewer lanes";
+    return (count == 0) ? "the best path" : "the interface with fewer lanes";
 }
 
 unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, const struct cw_plan_lane_limits *limits,
@@ -87,7 +89,7 @@ unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, const s
     for (chosen = 0; chosen < limits->wanted; chosen++) {
         best = count;
         for (i = 0; i < count; i++) {
-            share = (lanes_of(lanes, chosen, i) < paths[i].ways) ? 1 : limits->path_ratio;
+            share = (lanes_of(lanes, chosen, i) < paths[i].num_paths) ? 1 : limits->path_ratio;
             if (is_eligible(&paths[i], least_bps) && paths[i].bandwidth_bps * share >= least_bps &&
                 (best == count || is_better(paths, i, best, lanes, chosen))) {
                 best = i;
@@ -98,7 +100,7 @@ unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, const s
         }
         users = lanes_of(lanes, chosen, best);
         lanes[chosen] = (struct cw_plan_lane){
-            .path = best, .way = users % paths[best].ways, .why = reason(&paths[best], users, chosen)};
+            .path = best, .way = users % paths[best].num_paths, .why = reason(&paths[best], users, chosen)};
     }
     return chosen;
 }

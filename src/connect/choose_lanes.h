@@ -13,7 +13,7 @@ struct cw_plan_path {
     double bandwidth_bps;
     unsigned iface;       /* which of ours, */
     unsigned entry;       /* and which of the peer's */
-    unsigned ways;        /* number of connections that are faster together than one of them; 0: further connections
+    unsigned num_paths;   /* number of connections that are faster together than one of them; 0: further connections
                              gain nothing */
     uint8_t carries_bulk; /* places payloads in order with other packets */
 };

@@ -38,12 +38,12 @@ ucs_status_t cw_cm_address(const ucs_sock_addr_t *given, const char *whose, stru
     const size_t size = cw_net_sockaddr_size(given->addr, given->addrlen);
 
     if (size == 0) {
-        cw_error("the socket address of %s is none of IPv4 or IPv6, or its addrlen, %u, is wrong", whose,
+        cw_error("invalid socket address of %s: not IPv4 or IPv6, or addrlen %u is wrong", whose,
                  (unsigned)given->addrlen);
         return UCS_ERR_INVALID_PARAM;
     }
     if (given->addrlen < size) {
-        cw_error("the socket address of %s has an addrlen of %u bytes, but one of its family has %zu", whose,
+        cw_error("invalid socket address of %s: addrlen is %u bytes, but its family needs %zu", whose,
                  (unsigned)given->addrlen, size);
         return UCS_ERR_INVALID_PARAM;
     }
@@ -68,7 +68,7 @@ ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucs_sock_addr_t *serv
         return status;
     }
     if (iface == NULL) {
-        cw_error("cannot connect to a socket address: servers are met by TCP, which this worker cannot open");
+        cw_error("cannot connect to a socket address: this needs TCP, which the worker could not open");
         return UCS_ERR_UNREACHABLE;
     }
     cw_cm_request_encode(&asked, bytes);
@@ -148,7 +148,7 @@ static void choose(struct ucp_ep *ep)
         return;
     }
     cw_net_format(&ep->cm->remote, text);
-    cw_error("the server at %s accepted, but no transport that both sides allow leads there; check UCX_TLS and "
+    cw_error("the server at %s accepted, but no transport enabled on both sides reaches it; check UCX_TLS and "
              "UCX_NET_DEVICES of both", text);
     cw_ep_fail(ep, UCS_ERR_UNREACHABLE);
 }

@@ -49,7 +49,7 @@ static void find_paths(const struct ucp_worker *worker, int by_access, const str
                     (struct cw_plan_path){.bandwidth_bps = iface->limits.bandwidth_bps,
                                           .iface = i,
                                           .entry = j,
-                                          .ways = cw_iface_paths(iface, entry.bytes, entry.length),
+                                          .num_paths = cw_iface_paths(iface, entry.bytes, entry.length),
                                           .carries_bulk = 1};
             }
         }
@@ -116,7 +116,7 @@ static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const str
     if (cw_lane_dial_path(iface, entry->bytes, entry->length, planned->way, bytes, sizeof(bytes), ep, &lane->conn) ==
         UCS_OK) {
         lane->state = CW_FURTHER_DIALING;
-        cw_debug("endpoint %p dials lane %u by %s/%s: %s", (void *)ep, hello.lane, cw_iface_name(iface),
+        cw_debug("endpoint %p: connecting lane %u over %s/%s: %s", (void *)ep, hello.lane, cw_iface_name(iface),
                  cw_iface_device(iface), planned->why);
     } else {
         lane->conn = NULL;
@@ -164,7 +164,7 @@ int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *ifa
 }
 
 unsigned cw_further_send(const struct ucp_worker *worker, const struct cw_address *address, int by_access,
-                         struct cw_further_message told[CW_MAX_LANES])
+                         struct cw_further_message messages[CW_MAX_LANES])
 {
     struct cw_plan_lane planned[CW_MAX_LANES];
     struct paths paths;
@@ -173,7 +173,7 @@ unsigned cw_further_send(const struct ucp_worker *worker, const struct cw_addres
     find_paths(worker, by_access, address, &paths);
     count = plan(worker, by_access, &paths, planned);
     for (i = 0; i < count; i++) {
-        told[i] = (struct cw_further_message){
+        messages[i] = (struct cw_further_message){
             .iface = worker->ifaces[paths.plan[planned[i].path].iface], .way = planned[i].way, .why = planned[i].why};
     }
     return count;
@@ -187,16 +187,16 @@ static const char *check(const struct ucp_ep *ep, const struct cw_conn *conn, co
 
     *is_strange = 0;
     if (ep == NULL || ep->state != CW_EP_OPEN || ep->lanes == NULL || ep->conn->dialled) {
-        return "the endpoint that it names takes no further lanes"; /* it may have been closed just now */
+        return "its endpoint takes no further lanes"; /* it may have been closed just now */
     }
     if (!cw_lane_token_equal(ep->lanes->token, hello->token)) {
         *is_strange = 1;
-        return "it does not know the token";
+        return "wrong token";
     }
     lane = &ep->lanes->further[hello->lane - 1];
     if (hello->lane > ep->lanes->max || lane->state != CW_FURTHER_NONE || lane->generation != hello->generation ||
         !cw_lanes_suit(conn->iface, cw_lanes_access(ep))) {
-        return "there is no such lane to be opened";
+        return "no such lane to open";
     }
     return NULL;
 }
@@ -205,7 +205,7 @@ ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, 
                                void *reply, size_t *reply_length)
 {
     static struct cw_log_limit limit;
-    const char *wrong = "its first bytes are no handshake of this protocol";
+    const char *wrong = "not a handshake of this protocol";
     int is_strange = 1;
     struct cw_lane_hello hello;
     struct ucp_ep *ep = NULL;
@@ -216,7 +216,7 @@ ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, 
     }
     if (wrong != NULL) {
         cw_log_ratelimited(&limit, is_strange ? CW_LOG_WARN : CW_LOG_DIAG,
-                           "refused a connection by %s that wants to be a further lane: %s", cw_lane_name(conn), wrong);
+                           "refused a further lane over %s: %s", cw_lane_name(conn), wrong);
         cw_hello_reply_encode(CW_HELLO_REFUSED, reply);
         *reply_length = CW_HELLO_REPLY_LENGTH;
         return UCS_ERR_REJECTED;
@@ -241,7 +241,7 @@ void cw_further_opened(struct cw_conn *conn, ucs_status_t status, const void *re
         answer == CW_HELLO_ACCEPTED) {
         cw_lanes_opened(ep, lane, conn);
     } else {
-        cw_debug("lane %u of endpoint %p cannot be had: %s", cw_lane_index(ep->lanes, lane), (void *)ep,
+        cw_debug("cannot open lane %u of endpoint %p: %s", cw_lane_index(ep->lanes, lane), (void *)ep,
                  ucs_status_string(status));
         cw_lanes_dial_failed(ep, lane);
     }
@@ -272,6 +272,6 @@ void cw_further_closed(struct cw_conn *conn, ucs_status_t status)
     if (lane != NULL && status == UCS_ERR_IO_ERROR && conn->iface->domain == NULL) {
         cw_ep_fail(ep, status);
     } else if (lane != NULL) {
-        cw_lanes_lost(ep->lanes, lane, (conn->end != NULL) ? conn->end : "its connection has ended");
+        cw_lanes_lost(ep->lanes, lane, (conn->end != NULL) ? conn->end : "its connection ended");
     }
 }

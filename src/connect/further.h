@@ -25,7 +25,7 @@ struct cw_further_message {
     const char *why;
 };
 unsigned cw_further_send(const struct ucp_worker *worker, const struct cw_address *address, int by_access,
-                         struct cw_further_message told[CW_MAX_LANES]);
+                         struct cw_further_message messages[CW_MAX_LANES]);
 
 /* Handles the hello of a further lane that arrived on `conn`. Returns the answer of the upcall `accept`. */
 ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, const void *bytes, size_t length,

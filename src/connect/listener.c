@@ -47,7 +47,7 @@ ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_pa
         return status;
     }
     if (iface == NULL) {
-        cw_error("cannot listen: clients are met by TCP, which this worker cannot open");
+        cw_error("cannot listen: this needs TCP, which the worker could not open");
         return UCS_ERR_UNSUPPORTED;
     }
     listener = calloc(1, sizeof(*listener));
@@ -87,8 +87,8 @@ void cw_listener_destroy(struct ucp_listener *listener)
     }
     cw_lock_leave(&context->requests_lock);
     if (waiting > 0) {
-        cw_warn("a listener is destroyed while %u of its connection requests were neither accepted nor rejected; the "
-                "end of its worker rejects them", waiting);
+        cw_warn("listener destroyed with %u connection requests neither accepted nor rejected; they are rejected when "
+                "its worker is destroyed", waiting);
     }
     free(listener);
 }
@@ -152,11 +152,11 @@ static ucs_status_t ep_new(struct ucp_worker *worker, const struct client *clien
     struct ucp_ep *ep;
 
     if (cw_worker_cm_iface(worker) == NULL) {
-        cw_error("this worker cannot accept clients: they are met by TCP, which it cannot open");
+        cw_error("cannot accept clients: this needs TCP, which the worker could not open");
         return UCS_ERR_UNREACHABLE;
     }
     if (cw_ep_find(worker, client->asked.number, 1) != NULL) {
-        cw_error("cannot accept a client: it gave a number that another one has");
+        cw_error("cannot accept a client: its connection number is already in use");
         return UCS_ERR_REJECTED;
     }
     ep = cw_cm_ep_new(worker, &client->asked, true);
@@ -189,7 +189,7 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
     struct ucp_ep *ep;
 
     if (!take(request, &client)) {
-        cw_error("cannot accept a client: it was refused when the worker of its listener ended");
+        cw_error("cannot accept a client: it was rejected when the worker of its listener was destroyed");
         return UCS_ERR_NOT_CONNECTED;
     }
     if (err_mode != NULL && *err_mode != client.asked.err_mode) {

@@ -18,13 +18,13 @@ static struct cw_plan_candidate candidate(const struct cw_iface *iface)
 }
 
 /* Whether the path (iface a, number a) comes before the path (iface b, number b). */
-static int is_before(const struct cw_iface *iface_a, uint32_t number_a, const struct cw_iface *iface_b,
-                     uint32_t number_b)
+static bool is_before(const struct cw_iface *iface_a, uint32_t number_a, const struct cw_iface *iface_b,
+                      uint32_t number_b)
 {
     const struct cw_plan_candidate a = candidate(iface_a), b = candidate(iface_b);
 
     if (!cw_plan_is_better(&a, &b, NULL)) {
-        return 0;
+        return false;
     }
     return !cw_plan_is_better(&b, &a, NULL) || number_a < number_b;
 }

@@ -37,7 +37,7 @@ ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address 
                      cw_iface_name(worker->ifaces[i]), cw_iface_device(worker->ifaces[i]), why);
         }
     }
-    cw_error("no transport reaches worker %016llx; check that UCX_TLS allows one that both sides have",
+    cw_error("no transport reaches worker %016llx; enable one that both sides have by UCX_TLS",
              (unsigned long long)address->uid);
     return UCS_ERR_UNREACHABLE;
 }
@@ -54,12 +54,12 @@ ucs_status_t cw_wireup_create(struct ucp_worker *worker, const void *blob, uint8
             cw_error("cannot create an endpoint: the worker address given was made by %s; all processes of a job have "
                      "to load the same libucp.so.0 (LD_LIBRARY_PATH, ldd)", maker);
         } else {
-            cw_error("cannot create an endpoint: the bytes given are no worker address of this library");
+            cw_error("cannot create an endpoint: not a worker address of this library");
         }
         return status;
     }
     if (status != UCS_OK) {
-        cw_error("cannot create an endpoint: the bytes given are a worker address that was cut or changed on its way");
+        cw_error("cannot create an endpoint: the worker address is truncated or corrupt");
         return status;
     }
     status = cw_wireup_check(worker, &address);
@@ -114,7 +114,8 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
             cw_count(worker, CW_COUNT_DIALS, 1);
             return UCS_OK;
         }
-        cw_diag("cannot dial worker %016llx by %s/%s: %s", (unsigned long long)address.uid, cw_iface_name(path.iface),
+        cw_diag("cannot connect to worker %016llx over %s/%s: "
+                "%s", (unsigned long long)address.uid, cw_iface_name(path.iface),
                 cw_iface_device(path.iface), ucs_status_string(status));
         status = dial_status(status);
     }
@@ -131,7 +132,7 @@ static int our_dial_wins(const struct ucp_ep *ep, const struct cw_hello *hello)
 
 /* Whether our dial has not reached the peer although the peer's dial has reached us: a firewall can block one
  * direction. */
-static int dial_is_unseen(const struct ucp_ep *ep)
+static bool dial_is_unseen(const struct ucp_ep *ep)
 {
     return ep->conn != NULL && cw_lane_is_unseen(ep->conn);
 }
@@ -208,7 +209,7 @@ static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn
     peer = cw_peer_get(worker, hello->source_uid, NULL, 0);
     ep = (peer == NULL) ? NULL : cw_ep_new_of_peer(worker, peer, number);
     if (ep == NULL) {
-        cw_error("no memory for the endpoint that worker %016llx wants to connect to",
+        cw_error("out of memory for the endpoint that worker %016llx connects to",
                  (unsigned long long)hello->source_uid);
         return CW_HELLO_REFUSED;
     }
@@ -224,12 +225,12 @@ static void log_refused(const struct cw_iface *iface, const void *bytes, size_t 
 
     if (foreign != 0) {
         cw_log_ratelimited(&limit, CW_LOG_WARN,
-                           "dropped a connection by %s: the peer's library greets by version %u of the protocol, which "
-                           "this release does not speak; let both programs use the same release",
+                           "dropped a connection over %s: the peer speaks version %u of the protocol, which this "
+                           "release does not; use the same release on both sides",
                            cw_iface_name(iface), foreign);
     } else {
         cw_log_ratelimited(&limit, CW_LOG_WARN,
-                           "dropped a connection by %s: its first %zu bytes are no handshake of this protocol",
+                           "dropped a connection over %s: its first %zu bytes are not a handshake of this protocol",
                            cw_iface_name(iface), length);
     }
 }

@@ -21,7 +21,7 @@
 #define REST_MOST  4096u
 
 /* Polls of memory between two polls of descriptors and clock, which are system calls. */
-#define LOOKS 32u
+#define SPINS 32u
 
 /* `except`: an interface that is not to be armed, or NULL. */
 static ucs_status_t prepare(struct ucp_worker *worker, const struct cw_iface *except)
@@ -42,7 +42,7 @@ static ucs_status_t prepare(struct ucp_worker *worker, const struct cw_iface *ex
     return cw_poller_check(worker->poller) ? UCS_ERR_BUSY : UCS_OK;
 }
 
-static int is_short(const struct cw_sleeps *sleeps, uint64_t now_ns)
+static bool is_short(const struct cw_sleeps *sleeps, uint64_t now_ns)
 {
     return now_ns - sleeps->armed_ns < SHORT_NS;
 }
@@ -60,7 +60,7 @@ static void note(struct cw_sleeps *sleeps, uint64_t now_ns)
     sleeps->rest -= sleeps->rest > 0;
 }
 
-static void looked(struct cw_sleeps *sleeps, int found)
+static void note_spin(struct cw_sleeps *sleeps, int found)
 {
     if (found) {
         sleeps->next_rest = REST_LEAST;
@@ -71,12 +71,12 @@ static void looked(struct cw_sleeps *sleeps, int found)
 }
 
 /* Whether a packet arrived, or the descriptor became readable. */
-static int look(const struct cw_poller *poller, struct cw_rx *inbox, uint64_t end_ns)
+static int spin(const struct cw_poller *poller, struct cw_rx *inbox, uint64_t end_ns)
 {
     unsigned i;
 
     do {
-        for (i = 0; inbox != NULL && i < LOOKS; i++) {
+        for (i = 0; inbox != NULL && i < SPINS; i++) {
             if (cw_rx_is_packet(cw_rx_poll(inbox))) {
                 return 1;
             }
@@ -102,10 +102,10 @@ static ucs_status_t poll_first(struct ucp_worker *worker, uint64_t now_ns)
         return status;
     }
     cw_worker_leave(worker);
-    found = look(worker->poller, inbox, now_ns + ((spin_ns < SPIN_MOST_NS) ? spin_ns : SPIN_MOST_NS));
+    found = spin(worker->poller, inbox, now_ns + ((spin_ns < SPIN_MOST_NS) ? spin_ns : SPIN_MOST_NS));
     cw_worker_enter(worker);
     note(&worker->sleeps, now_ns);
-    looked(&worker->sleeps, found);
+    note_spin(&worker->sleeps, found);
     if (found && ((inbox != NULL && cw_rx_is_packet(cw_rx_poll(inbox))) || cw_poller_check(worker->poller))) {
         return UCS_ERR_BUSY; /* cw_poller_check consumed a signal */
     }

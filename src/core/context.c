@@ -25,19 +25,19 @@ struct found {
     unsigned count;
 };
 
-static int tls_allows(const struct cw_allow_list *tls, const char *transport)
+static bool tls_allows(const struct cw_allow_list *tls, const char *transport)
 {
     unsigned i;
 
     if (tls->mode == CW_LIST_ALL) {
-        return 1;
+        return true;
     }
     for (i = 0; i < tls->list.count; i++) {
         if (tls->mode == CW_LIST_ALLOW && cw_plan_tls_selects(tls->list.names[i], transport)) {
-            return 1;
+            return true;
         }
         if (tls->mode == CW_LIST_EXCEPT && cw_plan_tls_excludes(tls->list.names[i], transport)) {
-            return 0;
+            return false;
         }
     }
     return tls->mode == CW_LIST_EXCEPT;
@@ -85,17 +85,17 @@ static struct names_text names_of_class(const struct found *found, enum cw_devic
     return names;
 }
 
-static int is_found(const struct found *found, enum cw_device_class class_id, const char *entry)
+static bool is_found(const struct found *found, enum cw_device_class class_id, const char *entry)
 {
     unsigned i;
 
     for (i = 0; i < found->count; i++) {
         if (found->list[i].transport->device_class == class_id &&
             cw_device_entry_names(entry, found->list[i].device.name)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Logs why transports have no devices: those that `entry` of UCX_TLS names, or all (NULL); of one device, or all. */
@@ -230,7 +230,7 @@ static void warn_datagrams(const struct cw_config *config, const struct found *f
         }
     }
     if (other != NULL) {
-        cw_warn("transport '%s': messages by RDMA take connections (rc), the only kind that there is", other);
+        cw_warn("transport '%s': RDMA messages use reliable connections (rc), the only kind supported", other);
     }
 }
 
@@ -247,7 +247,7 @@ static void warn_unavailable(const struct cw_config *config, const struct found 
     warn_transports(config, found);
     warn_datagrams(config, found);
     if (rule != NULL) {
-        cw_warn("UCX_TUNING names '%s', which is no rule of this library; docs/reference/tuning.md lists them", rule);
+        cw_warn("unknown rule '%s' in UCX_TUNING; docs/reference/tuning.md lists the rules", rule);
     }
 }
 
@@ -327,8 +327,7 @@ static ucs_status_t find_resources(struct ucp_context *context)
     if ((config->tls.mode == CW_LIST_ALLOW && config->tls.list.count == 0) ||
         (config->net_devices.count == 0 && config->shm_devices.count == 0 && config->acc_devices.count == 0 &&
          config->self_devices.count == 0)) {
-        cw_error("the list of transports or all lists of devices are empty; set UCX_TLS and UCX_NET_DEVICES or leave "
-                 "them alone");
+        cw_error("the list of transports or all lists of devices are empty; set or unset UCX_TLS and UCX_NET_DEVICES");
         return UCS_ERR_NO_ELEM;
     }
     status = find_devices(config, &found);
@@ -389,8 +388,7 @@ static void set_params(struct ucp_context *context, const ucp_params_t *params)
         cw_warn("the context is created with an empty set of features; no communication will be possible");
     }
     if (context->features & UCP_FEATURE_DEVICE) {
-        cw_debug("context %s: no lanes are made for operations that a device starts; lists of memory for them will be "
-                 "refused",
+        cw_debug("context %s: device-initiated operations are not supported; creating memory lists for them will fail",
                  context->name);
     }
 }
@@ -484,7 +482,7 @@ void cw_context_end(struct ucp_context *context)
     const unsigned workers = __atomic_load_n(&context->references, __ATOMIC_RELAXED) - 1;
 
     if (workers > 0) {
-        cw_warn("context %s was cleaned up before %u of its workers, with the last of which it will end; call "
+        cw_warn("context %s was cleaned up before %u of its workers and is freed with the last of them; call "
                 "ucp_worker_destroy first",
                 context->name, workers);
     }

@@ -126,7 +126,7 @@ static void keep_events(const struct ucp_worker *worker)
     fd = create_file(path, sizeof(path), pattern);
     failed = fd < 0 || cw_file_write_all(fd, worker->page, worker->page_length) != 0;
     if (failed) {
-        cw_warn("the events of worker %s cannot be written to '%s': %s; check UCX_TRACE_FILE", worker->name, path,
+        cw_warn("cannot write the trace of worker %s to '%s': %s; check UCX_TRACE_FILE", worker->name, path,
                 strerror(errno));
     }
     if (fd >= 0) {

@@ -26,49 +26,49 @@
  */
 #define CW_COUNTERS(CW_COUNTER)                                                                                       \
     CW_COUNTER(TAG_SENT, "tag_sent", C, "tag messages sent")                                                          \
-    CW_COUNTER(TAG_RECEIVED, "tag_received", C, "tag messages given to a receive")                                    \
+    CW_COUNTER(TAG_RECEIVED, "tag_received", C, "tag messages matched with a receive")                                \
     CW_COUNTER(TAG_SENT_BYTES, "tag_sent_bytes", C, "bytes of tag messages sent")                                     \
-    CW_COUNTER(TAG_RECEIVED_BYTES, "tag_received_bytes", C, "bytes of tag messages given to a receive")               \
+    CW_COUNTER(TAG_RECEIVED_BYTES, "tag_received_bytes", C, "bytes of tag messages matched with a receive")           \
     CW_COUNTER(AM_SENT, "am_sent", C, "active messages sent")                                                         \
-    CW_COUNTER(AM_RECEIVED, "am_received", C, "active messages given to a handler")                                   \
+    CW_COUNTER(AM_RECEIVED, "am_received", C, "active messages passed to a handler")                                  \
     CW_COUNTER(AM_SENT_BYTES, "am_sent_bytes", C, "bytes of active messages sent")                                    \
-    CW_COUNTER(AM_RECEIVED_BYTES, "am_received_bytes", C, "bytes of active messages given to a handler")              \
-    CW_COUNTER(STREAM_SENT, "stream_sent", C, "sends to streams")                                                     \
-    CW_COUNTER(STREAM_RECEIVED, "stream_received", C, "pieces of streams that arrived")                               \
-    CW_COUNTER(STREAM_SENT_BYTES, "stream_sent_bytes", C, "bytes sent to streams")                                    \
-    CW_COUNTER(STREAM_RECEIVED_BYTES, "stream_received_bytes", C, "bytes of streams that arrived")                    \
-    CW_COUNTER(PUT_SENT, "put_sent", C, "puts made")                                                                  \
-    CW_COUNTER(PUT_RECEIVED, "put_received", C, "puts of peers carried out here")                                     \
-    CW_COUNTER(PUT_SENT_BYTES, "put_sent_bytes", C, "bytes of puts made")                                             \
-    CW_COUNTER(PUT_RECEIVED_BYTES, "put_received_bytes", C, "bytes of puts of peers carried out here")                \
-    CW_COUNTER(GET_SENT, "get_sent", C, "gets answered for peers")                                                    \
-    CW_COUNTER(GET_RECEIVED, "get_received", C, "gets made")                                                          \
-    CW_COUNTER(GET_SENT_BYTES, "get_sent_bytes", C, "bytes of gets answered for peers")                               \
-    CW_COUNTER(GET_RECEIVED_BYTES, "get_received_bytes", C, "bytes of gets made")                                     \
-    CW_COUNTER(AMO_SENT, "amo_sent", C, "atomics made")                                                               \
-    CW_COUNTER(AMO_RECEIVED, "amo_received", C, "atomics of peers carried out here")                                  \
-    CW_COUNTER(AMO_SENT_BYTES, "amo_sent_bytes", C, "bytes of atomics made")                                          \
-    CW_COUNTER(AMO_RECEIVED_BYTES, "amo_received_bytes", C, "bytes of atomics of peers carried out here")             \
-    CW_COUNTER(EPS, "endpoints", G, "endpoints, with those that only a peer has made")                                \
+    CW_COUNTER(AM_RECEIVED_BYTES, "am_received_bytes", C, "bytes of active messages passed to a handler")             \
+    CW_COUNTER(STREAM_SENT, "stream_sent", C, "stream sends")                                                         \
+    CW_COUNTER(STREAM_RECEIVED, "stream_received", C, "stream fragments received")                                    \
+    CW_COUNTER(STREAM_SENT_BYTES, "stream_sent_bytes", C, "stream bytes sent")                                        \
+    CW_COUNTER(STREAM_RECEIVED_BYTES, "stream_received_bytes", C, "stream bytes received")                            \
+    CW_COUNTER(PUT_SENT, "put_sent", C, "puts issued")                                                                \
+    CW_COUNTER(PUT_RECEIVED, "put_received", C, "puts of peers executed here")                                        \
+    CW_COUNTER(PUT_SENT_BYTES, "put_sent_bytes", C, "bytes of puts issued")                                           \
+    CW_COUNTER(PUT_RECEIVED_BYTES, "put_received_bytes", C, "bytes of puts of peers executed here")                   \
+    CW_COUNTER(GET_SENT, "get_sent", C, "gets served to peers")                                                       \
+    CW_COUNTER(GET_RECEIVED, "get_received", C, "gets issued")                                                        \
+    CW_COUNTER(GET_SENT_BYTES, "get_sent_bytes", C, "bytes of gets served to peers")                                  \
+    CW_COUNTER(GET_RECEIVED_BYTES, "get_received_bytes", C, "bytes of gets issued")                                   \
+    CW_COUNTER(AMO_SENT, "amo_sent", C, "atomics issued")                                                             \
+    CW_COUNTER(AMO_RECEIVED, "amo_received", C, "atomics of peers executed here")                                     \
+    CW_COUNTER(AMO_SENT_BYTES, "amo_sent_bytes", C, "bytes of atomics issued")                                        \
+    CW_COUNTER(AMO_RECEIVED_BYTES, "amo_received_bytes", C, "bytes of atomics of peers executed here")                \
+    CW_COUNTER(EPS, "endpoints", G, "endpoints, including those created by a peer only")                              \
     CW_COUNTER(EPS_FAILED, "endpoints_failed", C, "endpoints that failed")                                            \
-    CW_COUNTER(DIALS, "dials", C, "attempts to connect")                                                              \
-    CW_COUNTER(REDIALS, "redials", C, "attempts to connect after one that failed or stayed without answer")           \
-    CW_COUNTER(CONN_REQUESTS, "connection_requests", C, "clients that came to a listener")                            \
-    CW_COUNTER(POSTED, "posted", G, "tag receives that wait for a message")                                           \
-    CW_COUNTER(UNEXPECTED, "unexpected", G, "tag messages that wait for a receive")                                   \
-    CW_COUNTER(UNEXPECTED_BYTES, "unexpected_bytes", G, "bytes of those, with what is only announced")                \
-    CW_COUNTER(WAITING, "waiting", G, "operations that wait for connection, room, credit or to leave together")        \
-    CW_COUNTER(WAITED, "waited", C, "operations that had to wait for one of these")                                   \
-    CW_COUNTER(RETRIES, "retries", C, "attempts of waiting operations that found no room")                            \
-    CW_COUNTER(REQUESTS, "requests", G, "requests of the library's own memory that the program has not given back")   \
+    CW_COUNTER(DIALS, "dials", C, "connection attempts")                                                              \
+    CW_COUNTER(REDIALS, "redials", C, "connection attempts repeated after a failure or timeout")                      \
+    CW_COUNTER(CONN_REQUESTS, "connection_requests", C, "clients that connected to a listener")                       \
+    CW_COUNTER(POSTED, "posted", G, "tag receives waiting for a message")                                             \
+    CW_COUNTER(UNEXPECTED, "unexpected", G, "tag messages waiting for a receive")                                     \
+    CW_COUNTER(UNEXPECTED_BYTES, "unexpected_bytes", G, "bytes of those, announced ones included")                    \
+    CW_COUNTER(WAITING, "waiting", G, "operations blocked on connection, buffer space, credits or batching")          \
+    CW_COUNTER(WAITED, "waited", C, "operations that were blocked")                                                   \
+    CW_COUNTER(RETRIES, "retries", C, "retries of blocked operations that found no space")                            \
+    CW_COUNTER(REQUESTS, "requests", G, "requests of the library's own memory not yet freed by the program")          \
     CW_COUNTER(RNDV_SENT, "rendezvous_sent", C, "messages announced to a peer")                                       \
     CW_COUNTER(RNDV_RECEIVED, "rendezvous_received", C, "announced messages that were fetched")                       \
-    CW_COUNTER(BUSY, "busy_rounds", C, "calls of progress that found something to do")                                \
-    CW_COUNTER(POLLS, "polls", C, "looks at descriptors, once in many calls of progress")                             \
-    CW_COUNTER(ARMS, "arms", C, "times that the worker was made ready to be slept on")                                \
-    CW_COUNTER(ARMS_BUSY, "arms_busy", C, "times that it was not, because something was there already")               \
-    CW_COUNTER(BAD_PACKETS, "bad_packets", C, "packets that broke the protocol or found no memory")       \
-    CW_COUNTER(RECEIVES_DRY, "receives_dry", C, "times that a device had no receive left for a peer's packet")
+    CW_COUNTER(BUSY, "busy_rounds", C, "progress calls that found work")                                              \
+    CW_COUNTER(POLLS, "polls", C, "polls of descriptors, once in many progress calls")                                \
+    CW_COUNTER(ARMS, "arms", C, "times the worker was armed for sleep")                                               \
+    CW_COUNTER(ARMS_BUSY, "arms_busy", C, "times arming failed because an event was pending")                         \
+    CW_COUNTER(BAD_PACKETS, "bad_packets", C, "packets that broke the protocol or found no memory")                   \
+    CW_COUNTER(RECEIVES_DRY, "receives_dry", C, "times a device had no receive posted for a packet of a peer")
 
 /* Offset from a counter of messages to that of their bytes. */
 #define CW_COUNT_BYTES 2u

@@ -49,8 +49,8 @@ const char *cw_domain_keeping(const struct ucp_context *context, const struct cw
         return "for one message each (UCX_RCACHE_ENABLE)";
     }
     return domain->attr.on_demand
-               ? "kept, as the device pages memory on demand"
-               : "kept while the program reports what it unmaps (ucm_set_external_event), else for one message each";
+               ? "cached: the device pages memory on demand"
+               : "cached if the program reports unmaps (ucm_set_external_event), else for one message each";
 }
 
 /* 0: the resource is not usable. */
@@ -61,7 +61,7 @@ static int open_domain(struct ucp_context *context, struct cw_resource *resource
     ucs_status_t status;
 
     if (domain == NULL && context->num_domains == CW_DOMAIN_MAX) {
-        cw_info("%s/%s carries packets only: a context reaches remote memory by %u devices at most",
+        cw_info("%s/%s carries packets only: a context accesses remote memory by at most %u devices",
                 resource->transport->name, resource->device.name, CW_DOMAIN_MAX);
         return 1;
     }

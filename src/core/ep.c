@@ -137,8 +137,8 @@ static void log_unwatched(const struct ucp_ep *ep)
 {
     if (ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER &&
         ep->worker->context->config->keepalive_interval_ns == CW_TIME_INF) {
-        cw_diag("endpoint %p in mode FAILOVER notices a lane that falls silent only while something is sent: "
-                "UCX_KEEPALIVE_INTERVAL is inf", (const void *)ep);
+        cw_diag("endpoint %p in mode FAILOVER detects a dead lane only while it sends: UCX_KEEPALIVE_INTERVAL is "
+                "inf", (const void *)ep);
     }
 }
 
@@ -201,7 +201,7 @@ static ucs_status_t number_address(const struct ucp_worker *worker, struct cw_pe
     place = other_place(worker, peer);
     if (place == NULL) {
         free(other);
-        cw_error("cannot create an endpoint: endpoints to worker %016llx use %u addresses that differ",
+        cw_error("cannot create an endpoint: endpoints to worker %016llx already use %u different addresses",
                  (unsigned long long)peer->link.key, 1u + peer->num_others);
         return UCS_ERR_EXCEEDS_LIMIT;
     }
@@ -452,7 +452,7 @@ void cw_ep_release_blocked_later(struct ucp_ep *ep)
     cw_ep_reap_later(ep);
 }
 
-static int is_connecting(const struct ucp_ep *ep)
+static bool is_connecting(const struct ucp_ep *ep)
 {
     return ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING;
 }
@@ -625,15 +625,14 @@ static const char *advice(const struct ucp_ep *ep)
 {
     switch (ep->status) {
     case UCS_ERR_CONNECTION_RESET:
-        return "; what the peer's process wrote last may tell why it ended";
+        return "; see the last output of the peer's process";
     case UCS_ERR_ENDPOINT_TIMEOUT:
-        return "; see whether its process and its machine are up, and whether the network between carries packets of "
-               "every size";
+        return "; check that its process and machine are up and that the network passes packets of every size (MTU)";
     case UCS_ERR_UNREACHABLE:
     case UCS_ERR_NOT_CONNECTED:
-        return (ep->end != NULL) ? "" : "; UCX_LOG_LEVEL=diag may tell more";
+        return (ep->end != NULL) ? "" : "; set UCX_LOG_LEVEL=diag for details";
     default:
-        return "; the lines before this one may tell more";
+        return "; see the preceding log lines";
     }
 }
 
@@ -675,7 +674,7 @@ static void report_failure(struct ucp_ep *ep)
 }
 
 /* The program holds no handle, and nothing that the peer can send would be visible to the program. */
-static int is_done(const struct ucp_ep *ep)
+static bool is_done(const struct ucp_ep *ep)
 {
     return !cw_ep_has_user(ep) && !ep->unread && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) &&
            cw_list_empty(&ep->blocked) && !is_expecting(ep) &&
@@ -716,7 +715,7 @@ static void ep_free(struct ucp_ep *ep)
 }
 
 /* A connection of the failed endpoint waits for its device, which may take a while. */
-static int is_stopping(struct ucp_ep *ep)
+static bool is_stopping(struct ucp_ep *ep)
 {
     const int first = ep->conn != NULL && cw_lane_stopping(ep->conn);
 
@@ -760,7 +759,7 @@ static unsigned reap(struct ucp_ep *ep)
 
 /* Only a connection shows whether the peer lives, so an endpoint with error handling connects before the first send. An
  * endpoint whose peer has dialled meanwhile is connected already. */
-static int should_dial(const struct ucp_ep *ep)
+static bool should_dial(const struct ucp_ep *ep)
 {
     return ep->state == CW_EP_IDLE && cw_ep_has_user(ep) && cw_ep_mode_watches(ep->err_mode);
 }

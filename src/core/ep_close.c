@@ -197,12 +197,12 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
 }
 
 /* No operation of the endpoint is in flight, so no request is needed to find that out. */
-static CW_INLINE int is_unused(const struct ucp_ep *ep)
+static CW_INLINE bool is_unused(const struct ucp_ep *ep)
 {
     return cw_list_empty(&ep->pending) && cw_list_empty(&ep->blocked) && !ep->busy;
 }
 
-static CW_INLINE int is_idle(const struct ucp_ep *ep)
+static CW_INLINE bool is_idle(const struct ucp_ep *ep)
 {
     return is_unused(ep) && (ep->state != CW_EP_OPEN ||
                              (cw_lane_flush(ep->conn, NULL) == UCS_OK &&
@@ -361,7 +361,7 @@ static void note_status(struct cw_request *request, const struct ucp_ep *ep, ucs
     struct worker_flush_state *state = cw_request_state(request);
 
     if (status != UCS_OK) {
-        cw_diag("flush of one endpoint ended with: %s", ucs_status_string(status));
+        cw_diag("flush of an endpoint failed: %s", ucs_status_string(status));
         state->status = (ep->state == CW_EP_FAILED) ? state->status : status;
     }
 }
@@ -377,12 +377,12 @@ static void ep_flushed(void *handle, ucs_status_t status, void *user_data)
 static void ask_transports(struct ucp_worker *worker)
 {
     struct ucp_ep *ep;
-    int owes = 0;
+    int has_unsent = 0;
 
     for (unsigned i = 0; i < worker->num_ifaces; i++) {
-        owes |= cw_iface_owes(worker->ifaces[i]);
+        has_unsent |= cw_iface_has_unsent(worker->ifaces[i]);
     }
-    if (owes) {
+    if (has_unsent) {
         cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
             cw_ep_add_flush(ep);
         }

@@ -94,12 +94,13 @@ static void send_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t
     static struct cw_log_limit limit;
 
     if (!cw_ep_keep(ep, CW_RETAINED_ONE)) {
-        cw_log_ratelimited(&limit, CW_LOG_ERROR, "worker %016llx does not read what it is answered: UCX_PEER_MEMORY is "
-                           "used up, and its connection is closed", (unsigned long long)cw_ep_peer_uid(ep));
+        cw_log_ratelimited(&limit, CW_LOG_ERROR, "closing the connection to worker %016llx: it does not read its "
+                                                 "replies, which exceed "
+                                                 "UCX_PEER_MEMORY", (unsigned long long)cw_ep_peer_uid(ep));
         cw_ep_fail(ep, UCS_ERR_EXCEEDS_LIMIT);
     } else if (cw_ep_control_later(ep, id, packet, length, let_go) != UCS_OK) {
         cw_ep_let_go(ep, CW_RETAINED_ONE);
-        cw_error("no memory to answer the peer of endpoint %p; the endpoint is given up", (void *)ep);
+        cw_error("out of memory for a reply to the peer of endpoint %p, which fails", (void *)ep);
         cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
     }
 }

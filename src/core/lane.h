@@ -115,9 +115,9 @@ static inline ucs_status_t cw_lane_flush(struct cw_conn *lane, struct cw_complet
 }
 
 /* Whether a lane of the interface may still have unsent bytes or incomplete operations. */
-static inline int cw_iface_owes(const struct cw_iface *iface)
+static inline int cw_iface_has_unsent(const struct cw_iface *iface)
 {
-    return iface->packets->flush != NULL && (iface->packets->owes == NULL || iface->packets->owes(iface));
+    return iface->packets->flush != NULL && (iface->packets->has_unsent == NULL || iface->packets->has_unsent(iface));
 }
 
 /* Inside the upcall for this packet: retains the bytes in place until cw_iface_give_back, with limits.keep_space bytes
@@ -144,7 +144,7 @@ static inline unsigned cw_iface_paths(struct cw_iface *iface, const void *addres
 {
     const struct cw_transport_connect *connect = iface->transport->connect;
 
-    return (connect->ways == NULL) ? 1 : connect->ways(iface, address, address_length);
+    return (connect->num_paths == NULL) ? 1 : connect->num_paths(iface, address, address_length);
 }
 
 static inline ucs_status_t cw_lane_dial_path(struct cw_iface *iface, const void *address, size_t address_length,

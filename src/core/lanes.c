@@ -28,7 +28,7 @@ struct cw_lanes_flush {
     uint64_t left;
 };
 
-static unsigned look(struct cw_alarm *alarm);
+static unsigned check(struct cw_alarm *alarm);
 
 unsigned cw_lanes_wanted(const struct ucp_worker *worker)
 {
@@ -57,7 +57,7 @@ struct cw_lanes *cw_lanes_new(struct ucp_ep *ep, unsigned max)
     }
     lanes->ep = ep;
     lanes->max = (uint8_t)((max < CW_MAX_LANES) ? max : CW_MAX_LANES);
-    lanes->watch = (struct cw_alarm){.fire = look};
+    lanes->watch = (struct cw_alarm){.fire = check};
     cw_list_init(&lanes->lost);
     cw_list_init(&lanes->flushes);
     for (i = 0; i < CW_MAX_LANES; i++) {
@@ -107,7 +107,7 @@ static void offer(struct ucp_ep *ep)
 }
 
 /* Whether the endpoint may use further lanes for long messages at all. */
-static int may_have_lanes(const struct ucp_ep *ep)
+static bool may_have_lanes(const struct ucp_ep *ep)
 {
     const int is_own =
         cw_ep_peer_uid(ep) == ep->worker->uid || (ep->cm != NULL && ep->cm->server_uid == ep->worker->uid);
@@ -139,7 +139,8 @@ void cw_lanes_opened(struct ucp_ep *ep, struct cw_further_lane *lane, struct cw_
     lane->full = 0;
     cw_counters_opened(ep->worker, conn);
     cw_ep_watch(ep, conn);
-    cw_debug("endpoint %p to worker %016llx has lane %u, by %s/%s", (void *)ep, (unsigned long long)cw_ep_peer_uid(ep),
+    cw_debug("endpoint %p to worker %016llx opened lane %u over "
+             "%s/%s", (void *)ep, (unsigned long long)cw_ep_peer_uid(ep),
              cw_lane_index(ep->lanes, lane), cw_lane_name(conn), cw_iface_device(conn->iface));
     cw_ep_release_blocked_later(ep);
 }
@@ -203,7 +204,7 @@ static void is_silent(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     if (lane->state == CW_FURTHER_OPEN && !cw_list_empty(&lane->retained) && lane->probes > 0 &&
         ++lane->probes >= 2 * MAX_PROBES) {
-        cw_lanes_lost(lanes, lane, "nothing comes through any more");
+        cw_lanes_lost(lanes, lane, "no packets arrive");
     }
 }
 
@@ -215,7 +216,7 @@ static void on_probe(struct cw_lanes *lanes, struct cw_further_lane *lane)
                                   .generation = htole16(lane->generation),
                                   .taken = htole64(lane->taken)};
 
-    lane->told = lane->taken;
+    lane->reported = lane->taken;
     cw_ep_send_control(lanes->ep, CW_PACKET_LANE, &answer, sizeof(answer));
 }
 
@@ -289,7 +290,7 @@ static void probe(struct cw_lanes *lanes, struct cw_further_lane *lane, uint64_t
     cw_ep_send_control(lanes->ep, CW_PACKET_LANE, &packet, sizeof(packet));
 }
 
-static unsigned look(struct cw_alarm *alarm)
+static unsigned check(struct cw_alarm *alarm)
 {
     struct cw_lanes *lanes = cw_container_of(alarm, struct cw_lanes, watch);
     const uint64_t now_ns = cw_clock_ns();
@@ -387,9 +388,9 @@ void cw_lanes_space(struct ucp_ep *ep)
 {
     struct cw_lanes *lanes = ep->lanes;
 
-    if (lanes->untold) {
+    if (lanes->unreported) {
         cw_lanes_announce(lanes);
-        if (!lanes->untold) {
+        if (!lanes->unreported) {
             cw_ep_reap_later(ep); /* a closed endpoint was waiting for that */
         }
     }

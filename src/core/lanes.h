@@ -29,7 +29,7 @@ struct cw_further_lane {
     uint64_t sent;         /* bytes of placed packets that were sent */
     uint64_t confirmed;    /* of these the bytes that the peer has confirmed */
     uint64_t taken;        /* bytes of placed packets that arrived complete */
-    uint64_t told;         /* of these the bytes confirmed to the peer */
+    uint64_t reported;     /* of these the bytes confirmed to the peer */
     uint64_t peer_sent;    /* the numbers of the peer's END */
     uint64_t peer_taken;
     uint64_t moved_ns;     /* when the peer last confirmed something */
@@ -39,7 +39,7 @@ struct cw_further_lane {
     uint16_t generation;
     uint8_t state;
     uint8_t full; /* the transport has no tx space, or the lane is about to end */
-    uint8_t told_end;
+    uint8_t reported_end;
     uint8_t heard_end;
     uint8_t probes; /* probes and answers since the peer last confirmed something; odd: an answer is missing */
 };
@@ -55,7 +55,7 @@ struct cw_lanes {
     uint64_t rounds;       /* of redials since the last lane was lost, UCX_RECOVERY_RETRIES at most */
     uint8_t token[CW_LANE_TOKEN];
     uint8_t max;                                  /* lanes that both sides allow */
-    uint8_t untold;                               /* a confirmation could not be sent for lack of tx space */
+    uint8_t unreported;                           /* a confirmation could not be sent for lack of tx space */
     struct cw_further_lane further[CW_MAX_LANES]; /* lane 1 is the first */
 };
 
@@ -142,7 +142,7 @@ ucs_status_t cw_lanes_on_packet(struct ucp_ep *ep, const void *data, size_t leng
 /* Whether both sides know that every packet of further lanes arrived. The endpoint must be open. */
 static inline int cw_lanes_are_settled(const struct ucp_ep *ep)
 {
-    return ep->lanes == NULL || (ep->lanes->num_retained == 0 && !ep->lanes->untold);
+    return ep->lanes == NULL || (ep->lanes->num_retained == 0 && !ep->lanes->unreported);
 }
 /* A lane has tx space again, or was added or removed. */
 void cw_lanes_space(struct ucp_ep *ep);

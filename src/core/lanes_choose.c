@@ -113,16 +113,16 @@ static struct cw_conn *choose(struct cw_lanes *lanes, size_t left, unsigned rail
     return (best == NULL || best->full) ? NULL : best->conn;
 }
 
-static int has_open(const struct cw_lanes *lanes)
+static bool has_open(const struct cw_lanes *lanes)
 {
     unsigned i;
 
     for (i = 0; i < lanes->max; i++) {
         if (lanes->further[i].state == CW_FURTHER_OPEN) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void cw_lanes_search(struct cw_lanes *lanes)
@@ -134,8 +134,8 @@ void cw_lanes_search(struct cw_lanes *lanes)
     }
     lanes->next_dial_ns = 0;
     if (lanes->rounds >= ep->worker->context->config->recovery_retries) {
-        cw_diag("endpoint %p to worker %016llx gives up the lanes that it has lost: they could not be opened again in "
-                "%llu rounds (UCX_RECOVERY_RETRIES)", (void *)ep, (unsigned long long)cw_ep_peer_uid(ep),
+        cw_diag("endpoint %p to worker %016llx stops reopening its failed lanes after %llu rounds "
+                "(UCX_RECOVERY_RETRIES)", (void *)ep, (unsigned long long)cw_ep_peer_uid(ep),
                 (unsigned long long)lanes->rounds);
         return;
     }

@@ -52,17 +52,17 @@ static int tell(struct cw_lanes *lanes, struct cw_further_lane *lane, enum cw_wi
                                   .taken = htole64(lane->taken)};
 
     if (!cw_ep_control_passing(lanes->ep, CW_PACKET_LANE, &packet, sizeof(packet))) {
-        lanes->untold = 1;
+        lanes->unreported = 1;
         return 0;
     }
-    lane->told = lane->taken;
+    lane->reported = lane->taken;
     return 1;
 }
 
 static void tell_end(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
-    if (!lane->told_end && tell(lanes, lane, CW_WIRE_LANE_END)) {
-        lane->told_end = 1;
+    if (!lane->reported_end && tell(lanes, lane, CW_WIRE_LANE_END)) {
+        lane->reported_end = 1;
     }
 }
 
@@ -79,23 +79,23 @@ static int settle(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     struct ucp_ep *ep = lanes->ep;
 
-    if (!lane->told_end || !lane->heard_end) {
+    if (!lane->reported_end || !lane->heard_end) {
         return 1;
     }
     if (lane->peer_taken < lane->confirmed || lane->peer_taken > lane->sent || lane->taken > lane->peer_sent) {
         return 0;
     }
-    cw_diag("lane %u of endpoint %p to worker %016llx has ended, and the endpoint goes on without it (%llu bytes are "
-            "sent again, %llu will come again)",
+    cw_diag("lane %u of endpoint %p to worker %016llx ended, the endpoint continues without it (%llu bytes are resent, "
+            "%llu received again)",
             cw_lane_index(lanes, lane), (void *)ep, (unsigned long long)cw_ep_peer_uid(ep),
             (unsigned long long)(lane->sent - lane->peer_taken), (unsigned long long)(lane->peer_sent - lane->taken));
     if (lane->peer_taken > lane->confirmed && !cw_lanes_confirmed(lanes, lane, lane->peer_taken)) {
         return 0;
     }
     lose(lanes, lane);
-    lane->sent = lane->confirmed = lane->taken = lane->told = 0;
+    lane->sent = lane->confirmed = lane->taken = lane->reported = 0;
     lane->window_ns = lane->window_bytes = 0;
-    lane->told_end = lane->heard_end = lane->full = lane->probes = 0;
+    lane->reported_end = lane->heard_end = lane->full = lane->probes = 0;
     lane->state = CW_FURTHER_NONE;
     lane->retry_ns = cw_clock_ns() + RETRY_NS;
     lanes->next_dial_ns = lane->retry_ns;
@@ -140,8 +140,8 @@ static void impossible(struct cw_lanes *lanes, const struct cw_further_lane *lan
     static struct cw_log_limit limit;
 
     cw_log_ratelimited(&limit, CW_LOG_WARN,
-                       "closing endpoint %p to worker %016llx: what it tells of lane %u, which has "
-                       "ended, cannot be (%llu of %llu bytes arrived there, %llu of %llu here)",
+                       "closing endpoint %p to worker %016llx: invalid byte counts of lane %u, which ended (%llu of "
+                       "%llu bytes arrived there, %llu of %llu here)",
                        (void *)lanes->ep, (unsigned long long)cw_ep_peer_uid(lanes->ep), cw_lane_index(lanes, lane),
                        (unsigned long long)lane->peer_taken, (unsigned long long)lane->sent,
                        (unsigned long long)lane->taken, (unsigned long long)lane->peer_sent);
@@ -155,7 +155,7 @@ void cw_lanes_lost(struct cw_lanes *lanes, struct cw_further_lane *lane, const c
         return;
     }
     if (ep->closes == 0) {
-        cw_diag("lane %u of endpoint %p to worker %016llx, by %s/%s, is lost: %s", cw_lane_index(lanes, lane),
+        cw_diag("lane %u of endpoint %p to worker %016llx over %s/%s failed: %s", cw_lane_index(lanes, lane),
                 (void *)ep, (unsigned long long)cw_ep_peer_uid(ep), cw_lane_name(lane->conn),
                 cw_iface_device(lane->conn->iface), why);
     }
@@ -260,7 +260,7 @@ void cw_lanes_announce(struct cw_lanes *lanes)
     struct cw_further_lane *lane;
     unsigned i;
 
-    lanes->untold = 0;
+    lanes->unreported = 0;
     for (i = 0; i < CW_MAX_LANES && lanes->ep->state == CW_EP_OPEN; i++) {
         lane = &lanes->further[i];
         if (lane->state == CW_FURTHER_ENDED) {
@@ -269,7 +269,7 @@ void cw_lanes_announce(struct cw_lanes *lanes)
                 impossible(lanes, lane);
                 cw_ep_fail(lanes->ep, UCS_ERR_IO_ERROR);
             }
-        } else if (lane->taken != lane->told) {
+        } else if (lane->taken != lane->reported) {
             (void)tell(lanes, lane, CW_WIRE_LANE_TAKEN);
         }
     }

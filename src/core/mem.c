@@ -220,7 +220,7 @@ ucs_status_t cw_mem_query(const struct ucp_mem *mem, ucp_mem_attr_t *attr)
 
 /* ---- accesses ---- */
 
-static int holds(const struct ucp_mem *mem, uint64_t address, uint64_t length)
+static bool holds(const struct ucp_mem *mem, uint64_t address, uint64_t length)
 {
     return address >= mem->key.address && length <= mem->key.length &&
            address - mem->key.address <= mem->key.length - length;

@@ -124,7 +124,7 @@ void cw_mapping_free_all(struct cw_mem_table *table)
 }
 
 /* Whether the keys are equal in all fields, including the location of the memory. */
-static int is_same_key(const struct cw_key *first, const struct cw_key *second)
+static bool is_same_key(const struct cw_key *first, const struct cw_key *second)
 {
     return names_the_same(first, second) && first->validity == second->validity && first->flags == second->flags &&
            first->system == second->system && first->pid == second->pid && first->fd == second->fd;

@@ -47,7 +47,7 @@ static void register_with(struct ucp_mem *mem, struct cw_domain *domain)
             cw_cache_reg_apart(mem->context->caches[at], domain, address, mem->key.length, wanted_rights(mem), &memh);
     }
     if (status != UCS_OK) {
-        cw_debug("domain %u (%s) does not register %llu bytes at %p: %s", domain->number, domain->kind->name,
+        cw_debug("domain %u (%s) cannot register %llu bytes at %p: %s", domain->number, domain->kind->name,
                  (unsigned long long)mem->key.length, address, ucs_status_string(status));
         return;
     }

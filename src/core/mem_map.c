@@ -63,7 +63,7 @@ static ucs_status_t allocate_device(const struct cw_memory_wish *wish, struct uc
     if (wish->fixed || mem->md->allocate(mem->md, wish, &mem->memory) != UCS_OK) {
         mem->memory.ptr = NULL;
         cw_error("cannot allocate %zu bytes of memory domain %s: %s", wish->length, mem->md->name,
-                 wish->fixed ? "it chooses the addresses itself, without UCP_MEM_MAP_FIXED" : "it has no more");
+                 wish->fixed ? "it chooses the address itself, without UCP_MEM_MAP_FIXED" : "out of memory");
         return UCS_ERR_NO_MEMORY;
     }
     mem->method = mem->md->name;
@@ -84,10 +84,10 @@ static ucs_status_t allocate(const struct ucp_context *context, struct cw_memory
     }
     mem->memory.ptr = NULL;
     if (wish->fixed) {
-        cw_error("cannot allocate %zu bytes at %p: the system does not give this range of addresses", wish->length,
+        cw_error("cannot allocate %zu bytes at %p: the kernel refused this address range", wish->length,
                  wish->address);
     } else {
-        cw_error("cannot allocate %zu bytes: no method of UCX_ALLOC_PRIO gives them; ask for less or allow more "
+        cw_error("cannot allocate %zu bytes: all methods of UCX_ALLOC_PRIO failed; request less or allow more "
                  "methods", wish->length);
     }
     return UCS_ERR_NO_MEMORY;
@@ -166,10 +166,10 @@ static ucs_status_t check(const struct ucp_context *context, const struct order 
         return refuse("the fixed address is not the start of a page");
     }
     if (order->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
-        return refuse("the memory type does not exist");
+        return refuse("unknown memory type");
     }
     if (domain_of(context, order) == NULL) {
-        cw_error("cannot map memory of type %s: no memory domain of this process copies it; map memory of the host",
+        cw_error("cannot map memory of type %s: no memory domain of this process copies it; use host memory",
                  (order->memory_type < CW_MEMORY_TYPE_COUNT) ? cw_words_memory_type[order->memory_type] : "unknown");
         return allocates ? UCS_ERR_NO_MEMORY : UCS_ERR_UNSUPPORTED;
     }
@@ -183,7 +183,7 @@ static ucs_status_t check(const struct ucp_context *context, const struct order 
         return refuse("the range of addresses wraps around");
     }
     return (order->flags & UCP_MEM_MAP_LOCK) && (order->flags & UCP_MEM_MAP_NONBLOCK) ?
-           refuse("UCP_MEM_MAP_LOCK promises what UCP_MEM_MAP_NONBLOCK puts off; give one of them") : UCS_OK;
+           refuse("UCP_MEM_MAP_LOCK and UCP_MEM_MAP_NONBLOCK are mutually exclusive") : UCS_OK;
 }
 
 static ucs_status_t import(struct ucp_context *context, const void *exported, struct ucp_mem *mem)
@@ -192,11 +192,11 @@ static ucs_status_t import(struct ucp_context *context, const void *exported, st
 
     if (memcmp(exported, export_magic, sizeof(export_magic)) != 0 ||
         cw_key_decode((const uint8_t *)exported + sizeof(export_magic), &key, NULL) != UCS_OK) {
-        return refuse("the bytes are no exported handle of this library");
+        return refuse("not an exported handle of this library");
     }
     if (cw_mapping_get(context, &key, &mem->mapping) != UCS_OK) {
-        cw_error("cannot import memory of process %" PRIu32 ": it is gone, on another machine, not ours to open, one "
-                 "of both sees no /proc, or UCX_TLS or UCX_POSIX_USE_PROC_LINK forbids it", key.pid);
+        cw_error("cannot import memory of process %" PRIu32 ": it ended, is on another machine or of another user, "
+                 "one of both sees no /proc, or UCX_TLS or UCX_POSIX_USE_PROC_LINK forbids it", key.pid);
         return UCS_ERR_UNREACHABLE;
     }
     mem->method = "imported";
@@ -234,7 +234,7 @@ static ucs_status_t obtain(struct ucp_context *context, const struct order *orde
     mem->key.length = order->length;
     status = mem->md->reg(mem->md, order->address, order->length);
     if (status != UCS_OK) {
-        cw_error("cannot map %zu bytes at %p: they are not memory of domain %s", order->length, order->address,
+        cw_error("cannot map %zu bytes at %p: not memory of domain %s", order->length, order->address,
                  mem->md->name);
     }
     return status;
@@ -256,7 +256,7 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
     }
     mem = calloc(1, sizeof(*mem));
     if (mem == NULL) {
-        cw_error("there is no memory for another registration");
+        cw_error("out of memory for another registration");
         return UCS_ERR_NO_MEMORY;
     }
     mem->context = context;
@@ -276,7 +276,7 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
             status = cw_mem_register(context->memory, mem);
         }
         if (status != UCS_OK) {
-            cw_error("there is no memory for another registration");
+            cw_error("out of memory for another registration");
             cw_mem_dispose(context->memory, mem);
             return status;
         }
@@ -311,17 +311,17 @@ ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *p
                             UCP_MEM_ADVISE_PARAM_FIELD_ADVICE;
 
     if ((params->field_mask & needed) != needed) {
-        cw_error("advice about memory needs address, length and advice");
+        cw_error("ucp_mem_advise needs address, length and advice");
         return UCS_ERR_INVALID_PARAM;
     }
     if (!cw_mem_covers(mem, params->address, params->length) ||
         (uintptr_t)params->address - mem->key.address > mem->key.length) {
-        cw_error("advice about %zu bytes at %p, which are not within the registered memory", params->length,
+        cw_error("ucp_mem_advise: %zu bytes at %p are outside the registered memory", params->length,
                  params->address);
         return UCS_ERR_INVALID_PARAM;
     }
     if (params->advice != UCP_MADV_NORMAL && params->advice != UCP_MADV_WILLNEED) {
-        cw_error("%d is no advice about memory", (int)params->advice);
+        cw_error("ucp_mem_advise: unknown advice %d", (int)params->advice);
         return UCS_ERR_INVALID_PARAM;
     }
     if (params->advice == UCP_MADV_WILLNEED && params->length > 0) {
@@ -365,7 +365,7 @@ void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream)
     unsigned i;
 
     if (!read_spec(spec, &params.length, &params.memory_type)) {
-        cw_error("'%s' is no size of memory; write a size, and behind a comma a type if need be: 1m or 4096,host",
+        cw_error("invalid memory size '%s'; expected SIZE[,TYPE], such as 1m or 4096,host",
                  spec);
         return;
     }

@@ -54,10 +54,10 @@ void cw_queues_poll(struct ucp_worker *worker)
     const uint64_t now_ns = cw_clock_ns();
 
     worker->moment = (uint32_t)(now_ns >> CW_MOMENT_SHIFT);
-    if (worker->moment - worker->queues_looked < POLL_MOMENTS || worker->handlers->worker_queues == NULL) {
+    if (worker->moment - worker->queues_polled < POLL_MOMENTS || worker->handlers->worker_queues == NULL) {
         return;
     }
-    worker->queues_looked = worker->moment;
+    worker->queues_polled = worker->moment;
     if (!cw_shm_is_locked(worker->page_fd)) {
         hide(worker);
     } else if (worker->queues == NULL || now_ns - worker->queues->written_ns > ANSWER_LASTS) {

@@ -11,7 +11,7 @@
 
 /* UCX packs zeros for memory that none of its devices can access: all of the peer's memory, by packets without a token.
  * Open MPI 4.1 unpacks zeros for the last byte of a region of a dynamic window. */
-static int is_zeros(const uint8_t *bytes)
+static bool is_zeros(const uint8_t *bytes)
 {
     unsigned i;
 

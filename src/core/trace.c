@@ -206,7 +206,7 @@ void cw_trace_open(struct ucp_worker *worker, void *memory, uint64_t num_events)
     struct cw_trace *trace = calloc(1, sizeof(*trace));
 
     if (trace == NULL) {
-        cw_warn("no memory to keep the events of worker %s in (UCX_TRACE)", worker->name);
+        cw_warn("out of memory for the trace of worker %s (UCX_TRACE)", worker->name);
         return;
     }
     trace->ring = memory;
@@ -240,7 +240,8 @@ void cw_trace_iface(struct ucp_worker *worker, struct cw_iface *iface)
     struct traced *traced = calloc(1, sizeof(*traced));
 
     if (traced == NULL) {
-        cw_warn("no memory to keep the packets of %s by worker %s (UCX_TRACE)", cw_iface_name(iface), worker->name);
+        cw_warn("out of memory for the packet trace of %s in worker %s "
+                "(UCX_TRACE)", cw_iface_name(iface), worker->name);
         return;
     }
     traced->next = worker->trace->ifaces;

@@ -43,25 +43,25 @@ _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter
     (UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX)
 
 /* A processor needs no alignment beyond a page, and each message of a peer would need memory for it. */
-static int is_alignment(size_t bytes)
+static bool is_alignment(size_t bytes)
 {
     if (bytes == 0 || (bytes & (bytes - 1)) != 0 || bytes > cw_memory_page()) {
-        cw_error("cannot create a worker: am_alignment is %zu, and has to be a power of two up to the size of a page, "
+        cw_error("cannot create a worker: am_alignment %zu is not a power of two up to the page size, "
                  "%zu", bytes, cw_memory_page());
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 /* A program that passes its own event descriptor would wait there for events that never come. */
-static int is_event_fd(const ucp_worker_params_t *params)
+static bool is_event_fd(const ucp_worker_params_t *params)
 {
     if ((params->field_mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) && params->event_fd < 0) {
-        cw_error("cannot create a worker: its event_fd is %d, which is no descriptor; name one of epoll_create, or "
-                 "leave out UCP_WORKER_PARAM_FIELD_EVENT_FD and ask ucp_worker_get_efd", params->event_fd);
-        return 0;
+        cw_error("cannot create a worker: event_fd %d is not a descriptor; pass one of epoll_create, or omit "
+                 "UCP_WORKER_PARAM_FIELD_EVENT_FD and call ucp_worker_get_efd", params->event_fd);
+        return false;
     }
-    return 1;
+    return true;
 }
 
 static ucs_status_t set_params(struct ucp_worker *worker, const ucp_worker_params_t *params)
@@ -70,7 +70,7 @@ static ucs_status_t set_params(struct ucp_worker *worker, const ucp_worker_param
 
     worker->thread_mode = (mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE) ? params->thread_mode : UCS_THREAD_MODE_SINGLE;
     if ((unsigned)worker->thread_mode >= UCS_THREAD_MODE_LAST) {
-        cw_error("thread mode %d does not exist", (int)worker->thread_mode);
+        cw_error("unknown thread mode %d", (int)worker->thread_mode);
         return UCS_ERR_INVALID_PARAM;
     }
     worker->mt = (worker->thread_mode == UCS_THREAD_MODE_MULTI);
@@ -347,12 +347,12 @@ bool cw_worker_check_loaded(struct ucp_worker *worker)
 {
     const uint64_t loaded = cw_library_number();
 
-    if (worker->looks != 0) {
+    if (worker->checked_attr != 0) {
         return false;
     }
     if (loaded != __atomic_load_n(&worker->loaded, __ATOMIC_RELAXED)) {
         if (cw_context_memory_types(worker->context) != CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) {
-            __atomic_store_n(&worker->looks, UCP_OP_ATTR_FIELD_MEMORY_TYPE, __ATOMIC_RELAXED);
+            __atomic_store_n(&worker->checked_attr, UCP_OP_ATTR_FIELD_MEMORY_TYPE, __ATOMIC_RELAXED);
             __atomic_store_n(&worker->fast_features, 0, __ATOMIC_RELAXED);
             __atomic_store_n(&worker->fast_features_locked, 0, __ATOMIC_RELAXED);
             return false;

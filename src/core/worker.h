@@ -137,7 +137,7 @@ struct ucp_worker {
     unsigned todo;                      /* not 0 while any of these lists has work for progress */
     uint64_t fast_features_locked;      /* features eligible for the fast path once the lock is taken; 0: none */
     int mt;                             /* API calls take the lock */
-    uint32_t looks;                     /* attributes that API calls assume for each call: 0, or the memory type's once
+    uint32_t checked_attr;              /* attributes that API calls assume for each call: 0, or the memory type's once
                                            device memory may come (cw_worker_check_loaded) */
     _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* in its own cache line, because other threads read it */
 
@@ -164,14 +164,14 @@ struct ucp_worker {
     struct cw_queues *queues;           /* core/queues.h; NULL: no process requests them */
     size_t queues_length;
     int queues_fd;
-    uint32_t queues_looked;             /* the moment when the worker last checked for such a process */
+    uint32_t queues_polled;             /* the moment when the worker last checked for such a process */
     struct cw_trace *trace;             /* NULL: off */
     struct cw_sleeps sleeps;
     struct cw_yield_policy yield_policy;
     struct cw_failover_iface **failover; /* core/failover/lane.c: an entry for each of `ifaces`; NULL: not needed */
     size_t page_length;
     int page_fd;
-    uint64_t loaded;                    /* atomic: what the process had loaded when `looks` was last decided */
+    uint64_t loaded;                    /* atomic: what the process had loaded when `checked_attr` was set */
     uintptr_t host[CW_WORKER_GRANULES]; /* atomic: granules of the host's memory; cw_call_is_host */
     struct cw_counters counts;
 };

@@ -304,25 +304,25 @@ static void log_refused(struct cw_domain *domain, size_t length, ucs_status_t st
     const size_t limit = domain->attr.pins ? cw_memory_lock_limit() : SIZE_MAX;
     const char *why = atomic_load_explicit(&domain->why, memory_order_relaxed);
 
-    if (atomic_exchange_explicit(&domain->told, 1, memory_order_relaxed)) {
+    if (atomic_exchange_explicit(&domain->logged, 1, memory_order_relaxed)) {
         return;
     }
     if (status == UCS_ERR_INVALID_ADDR) {
         why = (why != NULL) ? why
-                            : "the system does not let a device use this memory (read-only, of a file or a device, or "
-                              "not mapped)";
-        cw_warn("%s cannot register %zu bytes of the program: %s; messages from and to it are copied", domain->device,
+                            : "the kernel refuses device access to it (read-only, a file or device mapping, or not "
+                              "mapped)";
+        cw_warn("%s cannot register %zu bytes of the program: %s; messages in it are copied", domain->device,
                 length, why);
         return;
     }
-    why = (why != NULL) ? why : "the device or the system has no room for them";
+    why = (why != NULL) ? why : "the device or the kernel is out of resources";
     if (limit == SIZE_MAX) {
         cw_warn("%s cannot register %zu bytes of the program: %s; such messages are copied; UCX_RCACHE_MAX_SIZE and "
-                "UCX_RCACHE_MAX_REGIONS bound what is kept",
+                "UCX_RCACHE_MAX_REGIONS limit the cache",
                 domain->device, length, why);
     } else {
-        cw_warn("%s cannot register %zu bytes of the program: %s; such messages are copied; this process may lock %zu "
-                "KiB of memory: raise that (ulimit -l, memlock in limits.conf)",
+        cw_warn("%s cannot register %zu bytes of the program: %s; such messages are copied; raise the limit of locked "
+                "memory, now %zu KiB (ulimit -l, memlock in limits.conf)",
                 domain->device, length, why, limit / 1024);
     }
 }

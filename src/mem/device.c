@@ -27,21 +27,21 @@ struct cw_device_regs {
 /* ---- the log ---- */
 
 static const char device_helps[] =
-    "the device or its driver in the kernel takes no dma-buf: a driver that does, or the "
-    "kernel module nvidia_peermem where it exists, would help";
+    "the device or its kernel driver does not support dma-buf; use a driver that does, or load the kernel module "
+    "nvidia_peermem";
 
 /* Logs each reason once. */
 static void tell(const struct cw_domain *domain, const char *what, const char *why)
 {
-    static const char *told[MOST_REASONS]; /* atomic: reasons already logged */
+    static const char *logged[MOST_REASONS]; /* atomic: reasons already logged */
     const char *expected;
     unsigned i;
 
     for (i = 0; i < MOST_REASONS; i++) {
         expected = NULL;
-        if (__atomic_compare_exchange_n(&told[i], &expected, why, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-            cw_warn("%s does not reach memory of a GPU (%s): long messages from and to it go through memory of the "
-                    "host, which is several times slower; %s",
+        if (__atomic_compare_exchange_n(&logged[i], &expected, why, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            cw_warn("%s cannot access GPU memory (%s): long messages from and to it are staged through host memory, "
+                    "which is several times slower; %s",
                     domain->kind->name, what, why);
             return;
         }
@@ -129,8 +129,8 @@ static ucs_status_t reg(struct cw_device_regs *regs, const struct order *order, 
 }
 
 /* Finds the domain of that memory, and the allocation. 0: fabric devices cannot reach it. */
-static int look(const struct cw_device_regs *regs, ucs_memory_type_t type, const void *memory, size_t length,
-                struct order *order, struct cw_md_span *span)
+static int search(const struct cw_device_regs *regs, ucs_memory_type_t type, const void *memory, size_t length,
+                  struct order *order, struct cw_md_span *span)
 {
     *order = (struct order){.span = span, .address = (uintptr_t)memory, .length = length, .type = type};
     if (regs == NULL || !cw_device_regs_take(regs->domain, type)) {
@@ -146,7 +146,7 @@ ucs_status_t cw_device_regs_apart(struct cw_device_regs *regs, ucs_memory_type_t
     struct cw_md_span span;
     struct order order;
 
-    if (!look(regs, type, memory, length, &order, &span)) {
+    if (!search(regs, type, memory, length, &order, &span)) {
         return UCS_ERR_UNSUPPORTED;
     }
     order.rights = rights;
@@ -283,7 +283,7 @@ ucs_status_t cw_device_regs_get(struct cw_device_regs *regs, ucs_memory_type_t t
     struct cw_md_span span;
     struct order order;
 
-    if (!look(regs, type, memory, length, &order, &span)) {
+    if (!search(regs, type, memory, length, &order, &span)) {
         return UCS_ERR_UNSUPPORTED;
     }
     order.address = span.start;

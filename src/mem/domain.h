@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory domain of a device: registration of memory for access by the device, and the keys for access by the
- * devices of peers (docs/reference/contract.md, "Memory of a device"). How memory of each type is allocated and copied is in
- * mem/md.h.
+ * devices of peers (docs/reference/contract.md, "Memory of a device"). How memory of each type is allocated and copied
+ * is in mem/md.h.
  *
  * The context opens one domain for each device of a transport with the group `access` (transport/access.h), which names
  * the kind, and gives it a number. The interfaces of all workers of the context on that device share the domain. Any
@@ -104,7 +104,7 @@ struct cw_domain {
     const struct cw_domain_kind *kind;
     struct cw_domain_attr attr;
     const char *device; /* set by the core, for log lines */
-    _Atomic int told;   /* a refused registration has been logged */
+    _Atomic int logged; /* a refused registration has been logged */
     const char *_Atomic why; /* reason of the last refusal of `reg`, from the device's library, constant text; NULL: the
                                 status suffices */
     uint8_t number;     /* set by the core, from 1 */

@@ -84,7 +84,7 @@ static ucs_status_t host_attach(const struct cw_md *md CW_UNUSED, const struct c
         return status;
     }
     if (!confirms(memory, label)) {
-        cw_debug("memory of process %u is not the one that the key names", part->pid);
+        cw_debug("memory of process %u does not match its key", part->pid);
         cw_memory_release(memory);
         return UCS_ERR_UNREACHABLE;
     }

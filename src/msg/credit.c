@@ -8,10 +8,11 @@
 
 void cw_credit_send(struct ucp_ep *ep)
 {
-    const struct cw_wire_credit packet = {.consumed = htole64(cw_op_ep(ep)->credit.told + cw_op_ep(ep)->credit.untold)};
+    const struct cw_wire_credit packet = {.consumed =
+                                              htole64(cw_op_ep(ep)->credit.reported + cw_op_ep(ep)->credit.unreported)};
 
-    cw_op_ep(ep)->credit.told += cw_op_ep(ep)->credit.untold;
-    cw_op_ep(ep)->credit.untold = 0;
+    cw_op_ep(ep)->credit.reported += cw_op_ep(ep)->credit.unreported;
+    cw_op_ep(ep)->credit.unreported = 0;
     cw_ep_send_control(ep, CW_PACKET_CREDIT, &packet, sizeof(packet));
 }
 

@@ -41,12 +41,12 @@ void cw_credit_send(struct ucp_ep *ep);
  * Returns 0, and counts nothing, if a CREDIT packet is due. */
 static inline int cw_credit_passes(struct ucp_ep *ep, uint64_t length)
 {
-    const uint64_t untold = cw_op_ep(ep)->credit.untold + length + CW_CREDIT_MESSAGE;
+    const uint64_t unreported = cw_op_ep(ep)->credit.unreported + length + CW_CREDIT_MESSAGE;
 
-    if (cw_unlikely(untold >= CW_CREDIT_WINDOW / 4)) {
+    if (cw_unlikely(unreported >= CW_CREDIT_WINDOW / 4)) {
         return 0;
     }
-    cw_op_ep(ep)->credit.untold = untold;
+    cw_op_ep(ep)->credit.unreported = unreported;
     return 1;
 }
 
@@ -54,7 +54,7 @@ static inline int cw_credit_passes(struct ucp_ep *ep, uint64_t length)
 static inline void cw_credit_passed(struct ucp_ep *ep, uint64_t length)
 {
     if (cw_unlikely(!cw_credit_passes(ep, length))) {
-        cw_op_ep(ep)->credit.untold += length + CW_CREDIT_MESSAGE;
+        cw_op_ep(ep)->credit.unreported += length + CW_CREDIT_MESSAGE;
         cw_credit_send(ep);
     }
 }

@@ -8,6 +8,7 @@
 #include "msg/datatype.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +126,7 @@ ucs_memory_type_t cw_dt_memory_type(const struct cw_dt_cursor *cursor)
             cursor->class_id == CLASS_DONE_DEVICE) ? (ucs_memory_type_t)cursor->memory_type : UCS_MEMORY_TYPE_HOST;
 }
 
-static int has_entries(const struct cw_dt_cursor *cursor)
+static bool has_entries(const struct cw_dt_cursor *cursor)
 {
     return cursor->class_id == UCP_DATATYPE_IOV ||
            (cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_IOV);

@@ -27,8 +27,8 @@ int cw_op_leave(struct ucp_worker *worker, uint64_t bytes)
     struct cw_msg_state *state = worker->msg;
 
     if (state->left + bytes > cw_retained_limit(worker)) {
-        cw_log_ratelimited(&limit, CW_LOG_WARN, "worker %s: peers that are gone have left more messages than "
-                           "UCX_PEER_MEMORY; further ones are dropped", worker->name);
+        cw_log_ratelimited(&limit, CW_LOG_WARN, "worker %s: unreceived messages of closed peers exceed "
+                                                "UCX_PEER_MEMORY; further ones are dropped", worker->name);
         return 0;
     }
     state->left += bytes;
@@ -44,11 +44,11 @@ CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_sta
         return;
     }
     cw_log_ratelimited(&limit, CW_LOG_ERROR,
-                       "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is closed",
+                       "cannot handle a packet (id %u, %zu bytes) of worker %016llx: %s; its connection is closed",
                        id, length, (unsigned long long)cw_ep_peer_uid(ep),
-                       (status == UCS_ERR_NO_MEMORY)     ? "no memory" :
-                       (status == UCS_ERR_EXCEEDS_LIMIT) ? "it makes us keep more than UCX_PEER_MEMORY" :
-                                                           "it breaks the protocol");
+                       (status == UCS_ERR_NO_MEMORY)     ? "out of memory" :
+                       (status == UCS_ERR_EXCEEDS_LIMIT) ? "the peer exceeds UCX_PEER_MEMORY" :
+                                                           "protocol violation");
     cw_count(ep->worker, CW_COUNT_BAD_PACKETS, 1);
     cw_ep_fail(ep, status);
 }

@@ -18,8 +18,8 @@ struct cw_op_credit {
     uint64_t acked;             /* released by the peer, total */
     uint64_t short_round;       /* worker->round + 1 when credit ran out; 0: credit arrived since */
     uint64_t unread;            /* arrived and stored */
-    uint64_t told;              /* released here and sent to the peer as credit; ... */
-    uint64_t untold;            /* ... and released, but not sent yet */
+    uint64_t reported;          /* released here and sent to the peer as credit; ... */
+    uint64_t unreported;        /* ... and released, but not sent yet */
 };
 
 /* Objects that the endpoint and its peer have not finished (msg/reassembly.h). */

@@ -161,7 +161,7 @@ static const struct cw_protocol *chosen(const struct ucp_ep *ep, const struct cw
     return (send->kind->credited && !protocol->announces && !cw_credit_has(ep, send->cursor.length)) ? NULL : protocol;
 }
 
-static int is_announced(const struct ucp_ep *ep, const struct cw_send *send)
+static bool is_announced(const struct ucp_ep *ep, const struct cw_send *send)
 {
     const struct cw_protocol *protocol = chosen(ep, send);
 
@@ -283,12 +283,12 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
 }
 
 /* Whether the whole message can be sent now. */
-static int is_immediate(const struct ucp_ep *ep, const struct cw_send *send)
+static bool is_immediate(const struct ucp_ep *ep, const struct cw_send *send)
 {
     const struct cw_protocol *protocol;
 
     if (!cw_ep_ready(ep) || send->kind->acknowledged) {
-        return 0;
+        return false;
     }
     protocol = chosen(ep, send);
     return protocol != NULL && protocol->at_once;
@@ -323,7 +323,7 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
 }
 
 /* Whether the message may be batched (cw_ep_collects) and complete in progress. */
-static int may_wait(const struct cw_send *send, uint32_t attr_mask)
+static bool may_wait(const struct cw_send *send, uint32_t attr_mask)
 {
     return !send->kind->acknowledged && !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
 }
@@ -401,7 +401,7 @@ ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
 }
 
 /* Whether the request is a send, in any phase. A put is one only once it is announced. */
-static int is_send(const struct cw_request *request)
+static bool is_send(const struct cw_request *request)
 {
     const struct cw_send *send = (const void *)(request + 1);
 

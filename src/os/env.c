@@ -338,12 +338,12 @@ ucs_status_t cw_file_read_trusted(const char *path, size_t max, unsigned other, 
     } else if (fd < 0 || fstat(fd, &info) != 0) {
         (void)snprintf(why, size, "it cannot be read: %s", strerror((fd < 0) ? error : errno));
     } else if (!S_ISREG(info.st_mode)) {
-        (void)snprintf(why, size, "%s", "it is no regular file");
+        (void)snprintf(why, size, "%s", "it is not a regular file");
     } else if (!is_trusted(info.st_uid, other)) {
         (void)snprintf(why, size, "it belongs to user %u; it must belong to this user (%u) or to root",
                        (unsigned)info.st_uid, (unsigned)geteuid());
     } else if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        (void)snprintf(why, size, "%s", "others than its owner may write it; take that away with chmod go-w");
+        (void)snprintf(why, size, "%s", "other users can write it; fix with chmod go-w");
     } else {
         status = read_file(fd, &info, max, text_p, length_p);
         if (status == UCS_ERR_EXCEEDS_LIMIT) {

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -87,12 +88,12 @@ uint64_t cw_host_netns_id(void)
 }
 
 static const char without_here[] =
-    "this process sees no /proc, by which processes of one machine know each other: mount it here";
-static const char without_there[] = "it is on this machine but sees no /proc, by which processes of one machine know "
-                                    "each other: mount it there";
+    "this process sees no /proc, which identifies processes of one machine: mount it here";
+static const char without_there[] = "it is on this machine but sees no /proc, which identifies processes of one "
+                                    "machine: mount it there";
 
 /* Whether the number stands for all namespaces, because the kernel does not distinguish them. */
-static int is_vague(uint64_t id)
+static bool is_vague(uint64_t id)
 {
     static const struct stat all = {.st_ino = 0};
 
@@ -102,10 +103,10 @@ static int is_vague(uint64_t id)
 /* Without this line the consequence looks like a fault of the network, or is merely slow. */
 static const char *logged_once(const char *why)
 {
-    static _Atomic int told[2];
+    static _Atomic int logged[2];
 
-    if (atomic_exchange(&told[why == without_there], 1) == 0) {
-        cw_warn("shared memory and loopback are not used with a peer: %s", why);
+    if (atomic_exchange(&logged[why == without_there], 1) == 0) {
+        cw_warn("shared memory and loopback are disabled for a peer: %s", why);
     }
     return why;
 }

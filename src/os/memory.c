@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +104,7 @@ static ucs_status_t map_data(const struct cw_memory_wish *wish, struct cw_memory
 
 /* Without this check the kernel would accept a length that no machine has, and would kill the process when it touches
  * the pages. */
-static int machine_has(size_t length)
+static bool machine_has(size_t length)
 {
     struct sysinfo info;
 
@@ -148,7 +149,7 @@ static ucs_status_t allocate_shareable(const struct cw_memory_wish *wish, struct
 
     memory->fd = make_file(memory, wish->huge);
     if (memory->fd < 0) {
-        cw_debug("no shareable memory of %zu bytes: %m", memory->length);
+        cw_debug("cannot create shareable memory of %zu bytes: %m", memory->length);
         return UCS_ERR_NO_MEMORY;
     }
     if (map_data(wish, memory) != UCS_OK) {
@@ -158,7 +159,7 @@ static ucs_status_t allocate_shareable(const struct cw_memory_wish *wish, struct
     trailer = map_anywhere(memory->page, memory->fd, memory->length); /* mapped after the data, whose addresses may be
                                                                          fixed */
     if (trailer == MAP_FAILED) {
-        cw_debug("cannot map the page behind %zu bytes of shareable memory: %m", memory->length);
+        cw_debug("cannot map the page after %zu bytes of shareable memory: %m", memory->length);
         cw_memory_release(memory);
         return UCS_ERR_NO_MEMORY;
     }
@@ -201,10 +202,10 @@ static long mount_of(int fd)
 
 /* Whether the file lies where the kernel keeps such memory, of small pages or of reserved huge pages. The file system
  * itself is not queried: a peer may provide it (FUSE) and delay its answers without limit. */
-static int lies_with_memory(int looked)
+static int lies_with_memory(int path_fd)
 {
     const unsigned flags[] = {MFD_CLOEXEC, MFD_CLOEXEC | MFD_HUGETLB};
-    const long mount = mount_of(looked);
+    const long mount = mount_of(path_fd);
     int fd, same = 0;
     unsigned i;
 
@@ -222,45 +223,45 @@ static int lies_with_memory(int looked)
  * Opens a descriptor that only names the file (O_PATH): this does nothing to the file, and the name still refers to
  * this file when it is opened for use. -1: it is not memory of this library.
  */
-static int look_at(uint32_t pid, uint32_t fd)
+static int open_path(uint32_t pid, uint32_t fd)
 {
     char path[64], name[sizeof(NAME_PATH) - 1];
-    int looked;
+    int path_fd;
 
     if (pid == cw_memory_process()) {
         snprintf(path, sizeof(path), "/proc/self/fd/%u", fd);
     } else {
         snprintf(path, sizeof(path), "/proc/%u/fd/%u", pid, fd);
     }
-    looked = open(path, O_PATH | O_CLOEXEC);
-    if (looked < 0) {
-        cw_debug("cannot look at %s: %m", path);
+    path_fd = open(path, O_PATH | O_CLOEXEC);
+    if (path_fd < 0) {
+        cw_debug("cannot open %s: %m", path);
         return -1;
     }
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", looked);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
     if (readlink(path, name, sizeof(name)) != (ssize_t)sizeof(name) || memcmp(name, NAME_PATH, sizeof(name)) != 0 ||
-        !lies_with_memory(looked)) {
-        cw_debug("descriptor %u of process %u is no memory of this library", fd, pid);
-        close(looked);
+        !lies_with_memory(path_fd)) {
+        cw_debug("descriptor %u of process %u is not memory of this library", fd, pid);
+        close(path_fd);
         return -1;
     }
-    return looked;
+    return path_fd;
 }
 
 static int open_file(uint32_t pid, uint32_t fd)
 {
     char path[64];
-    int looked = look_at(pid, fd), opened;
+    int path_fd = open_path(pid, fd), opened;
 
-    if (looked < 0) {
+    if (path_fd < 0) {
         return -1;
     }
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", looked);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
     opened = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (opened < 0) {
         cw_debug("cannot open the memory of process %u: %m", pid);
     }
-    close(looked);
+    close(path_fd);
     return opened;
 }
 
@@ -278,7 +279,7 @@ ucs_status_t cw_memory_open_fd(int fd, uint64_t length, struct cw_memory *memory
     page = ((uint64_t)st.st_size - length == HUGE_PAGE) ? HUGE_PAGE : cw_memory_page();
     if (length == 0 || !machine_has(length) || length % page != 0 || length > INT64_MAX ||
         (uint64_t)st.st_size != length + page) {
-        cw_debug("memory of another process has not the length that its key tells");
+        cw_debug("memory of another process does not have the length in its key");
         return UCS_ERR_UNREACHABLE;
     }
     trailer = map_anywhere(page, fd, length);

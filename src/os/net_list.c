@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <linux/ethtool.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -57,7 +58,7 @@ static void look_up(struct listing *listing, int index)
     }
 }
 
-static int is_link_local(const uint8_t *address)
+static bool is_link_local(const uint8_t *address)
 {
     return address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
 }

@@ -4,6 +4,7 @@
  */
 #include "os/pattern.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -13,7 +14,7 @@
 #include "os/memory.h"
 
 /* A write beyond this limit would end the process with SIGXFSZ. */
-static int is_beyond_limit(size_t length)
+static bool is_beyond_limit(size_t length)
 {
     struct rlimit limit;
 
@@ -34,7 +35,7 @@ static int extend(struct cw_pattern *pattern, const void *page, size_t length)
     }
     while (pattern->fd >= 0 && pattern->length < length) {
         if (pwrite(pattern->fd, page, size, (off_t)pattern->length) != (ssize_t)size) {
-            cw_debug("pages of %zu bytes cannot be given back to the system: %m", length);
+            cw_debug("cannot return pages of %zu bytes to the kernel: %m", length);
             return 0;
         }
         pattern->length += size;

@@ -7,6 +7,7 @@
 #include "os/peer_memory.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static ucs_status_t refused(const struct cw_peer_process *peer, const char *what
     if (done < 0) {
         cw_debug("memory of process %d cannot be %s directly: %m", peer->pid, what);
     } else {
-        cw_debug("memory of process %d cannot be %s directly: it is another process by now, or nothing is there",
+        cw_debug("memory of process %d cannot be %s directly: the pid was reused, or nothing is mapped there",
                  peer->pid, what);
     }
     return UCS_ERR_IO_ERROR;
@@ -96,7 +97,7 @@ static ucs_status_t read_into(const struct cw_peer_process *peer, const struct i
 }
 
 /* Whether the peer is still the same process; else what was rejected is logged. */
-static int is_same(const struct cw_peer_process *peer)
+static bool is_same(const struct cw_peer_process *peer)
 {
     struct iovec theirs = {address_of(peer->probe_address), sizeof(uint64_t)};
     uint64_t probe = ~peer->probe;
@@ -105,9 +106,9 @@ static int is_same(const struct cw_peer_process *peer)
 
     if (done != (ssize_t)sizeof(probe) || probe != peer->probe) {
         (void)refused(peer, "written", done);
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 static ucs_status_t write_from(const struct cw_peer_process *peer, const struct iovec *from, unsigned count,
@@ -135,7 +136,7 @@ static ucs_status_t write_from(const struct cw_peer_process *peer, const struct 
 }
 
 /* Whether the kernel would copy one of these entries slowly. */
-static int lies_badly(const struct iovec *iov, unsigned count, uint64_t address, int reads)
+static bool lies_badly(const struct iovec *iov, unsigned count, uint64_t address, int reads)
 {
     uint64_t ours;
     unsigned i;
@@ -144,11 +145,11 @@ static int lies_badly(const struct iovec *iov, unsigned count, uint64_t address,
         ours = (uintptr_t)iov[i].iov_base;
         if (cw_unlikely(iov[i].iov_len >= DETOUR_MIN &&
                         (reads ? cw_bytes_are_near(ours, address) : cw_bytes_are_near(address, ours)))) {
-            return 1;
+            return true;
         }
         address += iov[i].iov_len;
     }
-    return 0;
+    return false;
 }
 
 /* Between our entries and contiguous memory, at most `max` bytes; returns the number copied. */

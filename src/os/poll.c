@@ -146,7 +146,7 @@ void cw_poller_modify(struct cw_poller *poller, struct cw_poll_item *item, unsig
     }
     item->events = events;
     if (epoll_ctl(poller->epoll_fd, EPOLL_CTL_MOD, item->fd, &event) < 0) {
-        cw_error("cannot change what descriptor %d is watched for: %m", item->fd);
+        cw_error("cannot change the events of descriptor %d: %m", item->fd);
     }
 }
 

@@ -22,12 +22,12 @@ static int open_private(const char *setting, const char *path)
     if (fd < 0 || fstat(fd, &st) < 0) {
         cw_error("%s=%s cannot be read: %m", setting, path);
     } else if (!S_ISREG(st.st_mode)) {
-        cw_error("%s=%s is no ordinary file", setting, path);
+        cw_error("%s=%s is not a regular file", setting, path);
     } else if (st.st_uid != geteuid() && st.st_uid != 0) {
-        cw_error("%s=%s belongs to user %u; it must be this user's own (%u) or root's", setting, path,
+        cw_error("%s=%s belongs to user %u; it must belong to this user (%u) or to root", setting, path,
                  (unsigned)st.st_uid, (unsigned)geteuid());
     } else if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        cw_error("%s=%s holds a secret and others than its owner have rights to it; take them away: chmod 600 %s",
+        cw_error("%s=%s holds a secret but other users can access it; fix with chmod 600 %s",
                  setting, path, path);
     } else {
         return fd;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -31,7 +32,7 @@ static ucs_status_t map(int fd, size_t size, void **ptr_p)
 }
 
 /* Without this check the kernel would kill the process with SIGXFSZ. */
-static int is_beyond_limit(size_t size)
+static bool is_beyond_limit(size_t size)
 {
     struct rlimit limit;
 
@@ -75,7 +76,7 @@ static ucs_status_t not_created(void)
         cw_error("cannot create shared memory: memfd_create: %m");
         return UCS_ERR_NO_MEMORY;
     default:
-        cw_error("cannot create shared memory: memfd_create: %m; let the process call it, or exclude shared memory by "
+        cw_error("cannot create shared memory: memfd_create: %m; allow this system call, or exclude shared memory by "
                  "UCX_TLS");
         return UCS_ERR_UNSUPPORTED;
     }
@@ -132,7 +133,7 @@ ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p)
             close(fd);
         }
         errno = error;
-        cw_debug("there is no memory for others to look into: %m");
+        cw_debug("cannot create memory that other processes can read: %m");
         return UCS_ERR_NO_MEMORY;
     }
     /* not every kernel knows the last seal; without it the mode of the file protects the memory */

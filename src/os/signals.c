@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -20,7 +21,7 @@ struct search {
     int is_found; /* the handler lies in it, or behind it */
 };
 
-static int holds(const struct dl_phdr_info *library, uintptr_t address)
+static bool holds(const struct dl_phdr_info *library, uintptr_t address)
 {
     size_t i;
 
@@ -28,13 +29,13 @@ static int holds(const struct dl_phdr_info *library, uintptr_t address)
         const ElfW(Phdr) *part = &library->dlpi_phdr[i];
 
         if (part->p_type == PT_LOAD && address - (library->dlpi_addr + part->p_vaddr) < part->p_memsz) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int look(struct dl_phdr_info *library, size_t size, void *arg)
+static int scan_library(struct dl_phdr_info *library, size_t size, void *arg)
 {
     struct search *search = arg;
 
@@ -54,7 +55,7 @@ static int is_theirs(const struct sigaction *action, const void *inside)
 {
     struct search search = {.inside = (uintptr_t)inside, .handler = handler_of(action)};
 
-    (void)dl_iterate_phdr(look, &search);
+    (void)dl_iterate_phdr(scan_library, &search);
     return search.is_found;
 }
 

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 #define NAME_PREFIX "causeway-"
 #define MAX_FDS     253 /* the kernel's limit per message; it closes descriptors that do not fit here */
 
-static int is_abstract(const char *directory)
+static bool is_abstract(const char *directory)
 {
     return directory == NULL || directory[0] == '\0';
 }
@@ -81,19 +82,19 @@ void cw_unix_unlink(const char *directory, uint64_t token)
 }
 
 /* Whether the process that connected or listens there belongs to our user. */
-static int is_our_user(int fd, const char *what)
+static bool is_our_user(int fd, const char *what)
 {
     static struct cw_log_limit limit;
     struct ucred peer = {0};
     socklen_t length = sizeof(peer);
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid()) {
-        return 1;
+        return true;
     }
     cw_log_ratelimited(&limit, CW_LOG_WARN,
-                       "dropped a connection over shared memory %s process %d of user %u: it is not our user", what,
+                       "dropped a connection over shared memory %s process %d of user %u: different user", what,
                        (int)peer.pid, (unsigned)peer.uid);
-    return 0;
+    return false;
 }
 
 ucs_status_t cw_unix_connect(const char *directory, uint64_t token, int *fd_p)
@@ -202,8 +203,9 @@ static ucs_status_t not_sent(int error)
         return UCS_ERR_CONNECTION_RESET;
     }
     cw_log_ratelimited(&limit, CW_LOG_WARN, "cannot send a message to a peer on this machine: %s%s", strerror(error),
-                       (error == ETOOMANYREFS) ? "; processes of this user have sent more descriptors than the limit "
-                       "of open files that nobody has received yet: end those, or raise the limit (ulimit -n)" : "");
+                       (error == ETOOMANYREFS) ? "; too many descriptors of this user are in flight in sockets: end "
+                                                 "processes that do not receive them, or raise the limit of open files "
+                                                 "(ulimit -n)" : "");
     return UCS_ERR_NO_RESOURCE;
 }
 

@@ -248,7 +248,7 @@ static void not_there(struct cw_watch *watch, int error)
     if (error == -ECONNREFUSED && watch->asked > 0) {
         tell(watch, UCS_ERR_CONNECTION_RESET, "the process ended");
     } else {
-        cw_debug("a peer's process cannot be watched by TCP: %s", strerror(-error));
+        cw_debug("cannot watch a peer's process by TCP: %s", strerror(-error));
         cw_watch_end(watch);
     }
 }
@@ -260,7 +260,7 @@ static void ask(struct cw_watch *watch)
 
     cw_watch_end(watch);
     if (watch->asked == MOST_ASKED) {
-        cw_debug("connections that watch a peer's process end again and again");
+        cw_debug("connections that watch a peer's process keep ending");
         return;
     }
     watch->asked++;
@@ -294,7 +294,7 @@ static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
         return 0;
     }
     if (result == -ETIMEDOUT || result == -EHOSTUNREACH || result == -ENETUNREACH) {
-        tell(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine does not answer any more");
+        tell(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine stopped responding");
     } else if (result <= 0) {
         ask(watch);
     } else {

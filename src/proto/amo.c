@@ -13,7 +13,7 @@ static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 {
     row->cost = CW_COST_MEMORY;
     row->fixed = 1;
-    row->way = "this processor";
+    row->way = "this CPU";
     row->why = "the memory is mapped here";
     return (ask->remote & CW_REMOTE_MAPPED) != 0;
 }
@@ -46,8 +46,8 @@ static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 {
     row->cost = cw_protocol_cost(ask->lanes, 2);
     row->fixed = 1;
-    row->way = "the owner's device";
-    row->why = "the key says that it carries them out";
+    row->way = "the target's device";
+    row->why = "the key offers its atomics";
     return (ask->remote & CW_REMOTE_ACCESS) != 0;
 }
 
@@ -155,8 +155,8 @@ const struct cw_protocol cw_proto_amo_access = {.query = access_query, .start = 
  */
 static int packet_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
 {
-    row->way = "packet to the owner";
-    row->why = "the owner's processor carries it out";
+    row->way = "packet to the target";
+    row->why = "the target's CPU executes it";
     return 1;
 }
 

@@ -20,7 +20,7 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
     }
     row->last = ask->lanes->plan->short_end - 1;
     row->way = "short";
-    row->why = "copied into the packet by the call itself";
+    row->why = "copied inline into the packet";
     return 1;
 }
 
@@ -83,7 +83,7 @@ int cw_proto_zcopy_row(const struct cw_protocol_ask *ask, size_t header, struct 
     row->fixed = 1;
     row->way = "eager zero copy";
     row->why =
-        (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its bookkeeping" : "ZCOPY_THRESH";
+        (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its completion" : "ZCOPY_THRESH";
     return 1;
 }
 
@@ -157,8 +157,8 @@ static int pieces_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 {
     const int rings = ask->used_in_place && ask->lanes->input.memory;
 
-    row->way = "eager pieces";
-    row->why = rings ? "one packet where rings are wide, else several" : "more than one packet takes";
+    row->way = "eager fragments";
+    row->why = rings ? "one packet if the ring is large, else several" : "exceeds one packet";
     return 1;
 }
 

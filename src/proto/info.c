@@ -19,10 +19,10 @@
 #define TITLE_SIZE 160
 #define LINE_SIZE  512
 
-static int is_wanted(const char *setting, const char *title)
+static bool is_wanted(const char *setting, const char *title)
 {
     if (strcasecmp(setting, "n") == 0 || strcasecmp(setting, "no") == 0 || strcmp(setting, "0") == 0) {
-        return 0;
+        return false;
     }
     return strcasecmp(setting, "y") == 0 || strcasecmp(setting, "yes") == 0 || strcmp(setting, "1") == 0 ||
            fnmatch(setting, title, 0) == 0;
@@ -117,14 +117,14 @@ unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *i
 }
 
 /* Whether the device of the interface reaches the peer's memory. */
-static int has_access(const struct cw_iface *iface, struct cw_conn *conn)
+static bool has_access(const struct cw_iface *iface, struct cw_conn *conn)
 {
     return (conn != NULL) ? cw_lane_peer_domain(conn) != 0 : iface->domain != NULL;
 }
 
 /* Whether that access to memory may occur on this interface or connection. */
-static int is_reached(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
-                      const struct cw_proto_table *table)
+static bool is_reached(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
+                       const struct cw_proto_table *table)
 {
     if (table->remote & CW_REMOTE_ACCESS) {
         return has_access(iface, conn) && (table->operation != CW_PROTO_PUT || iface->limits.access.max_put_bcopy > 0);
@@ -154,24 +154,24 @@ static void set_device_data(const struct ucp_worker *worker, const struct cw_ifa
 }
 
 /* Whether messages are printed for fast completion as well: where that makes a difference, and for tag messages. */
-static int is_fast_outlined(const struct cw_iface *iface, enum cw_proto_operation operation)
+static bool is_fast_outlined(const struct cw_iface *iface, enum cw_proto_operation operation)
 {
     return operation == CW_PROTO_TAG || ((operation == CW_PROTO_AM || operation == CW_PROTO_PUT) &&
                                          iface->plan->rndv_fast_min != iface->plan->rndv_min);
 }
 
-static int has_message_table(const struct cw_iface *iface, const struct cw_proto_table *table)
+static bool has_message_table(const struct cw_iface *iface, const struct cw_proto_table *table)
 {
     return !table->registered || (table->data == CW_DATA_CONTIG && !table->fast &&
                                   table->operation != CW_PROTO_STREAM && iface->limits.max_registered > 0);
 }
 
-static int has_access_table(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
-                            const struct cw_proto_table *table)
+static bool has_access_table(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
+                             const struct cw_proto_table *table)
 {
     if ((table->operation >= CW_PROTO_AMO_POST && table->data != CW_DATA_CONTIG) ||
-        (table->operation != CW_PROTO_PUT && table->on_device) || (table->on_device && worker->looks == 0)) {
-        return 0;
+        (table->operation != CW_PROTO_PUT && table->on_device) || (table->on_device && worker->checked_attr == 0)) {
+        return false;
     }
     if (table->operation == CW_PROTO_RNDV) {
         return has_access(iface, conn);
@@ -202,7 +202,7 @@ static int table_at(const struct ucp_worker *worker, const struct cw_iface *ifac
                                     .registered = place->registered,
                                     .on_device = place->on_device};
     if (place->name == NULL || !cw_worker_has(worker, operations[operation].features) ||
-        (fast && !is_fast_outlined(iface, operation)) || (kinds[kind].on_device && worker->looks == 0) ||
+        (fast && !is_fast_outlined(iface, operation)) || (kinds[kind].on_device && worker->checked_attr == 0) ||
         (kinds[kind].data == CW_DATA_PACKED && !kinds[kind].on_device && operation >= CW_PROTO_PUT)) {
         return 0;
     }
@@ -245,10 +245,10 @@ void cw_proto_info_print(const struct ucp_ep *ep)
     char title[TITLE_SIZE];
     unsigned n;
 
-    if (ep->conn->iface->told) {
+    if (ep->conn->iface->logged) {
         return;
     }
-    ep->conn->iface->told = 1;
+    ep->conn->iface->logged = 1;
     for (n = 0; n < NUM_TABLES; n++) {
         if (table_at(ep->worker, ep->conn->iface, ep->conn, n, &table, title)) {
             print_table(ep, &table, title);

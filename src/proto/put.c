@@ -51,7 +51,7 @@ static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 {
     row->fixed = 1;
     row->way = "write by the device";
-    row->why = "the device reaches the memory, whatever the owner does";
+    row->why = "the device accesses the memory without the target's CPU";
     return (ask->remote & CW_REMOTE_ACCESS) && ask->force != CW_FORCE_EAGER;
 }
 
@@ -102,7 +102,7 @@ static ucs_status_t access_go_on(struct cw_request *request)
     return cw_stripes_begun(access, status, access_repeat);
 }
 
-static int is_fast(const struct cw_send *send, const struct cw_conn *lane)
+static bool is_fast(const struct cw_send *send, const struct cw_conn *lane)
 {
     const struct cw_access_limits *limits = &lane->iface->limits.access;
 
@@ -155,7 +155,7 @@ int cw_proto_copies_query(const struct cw_protocol_ask *ask, struct cw_protocol_
     row->cost = CW_COST_SYSTEM;
     row->fixed = 1;
     row->way = "copy between processes";
-    row->why = "the system copies, whatever the owner does";
+    row->why = "the kernel copies without the target's CPU";
     return (ask->remote & CW_REMOTE_COPIES) != 0;
 }
 
@@ -182,7 +182,7 @@ static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
     row->cost = cw_protocol_cost((lane != NULL) ? lane : ask->lanes, 3);
     row->fixed = 1;
     row->way = "rendezvous";
-    row->why = "the owner's device may copy";
+    row->why = "the target's device may copy";
     if (ask->force == CW_FORCE_RNDV) {
         return 1;
     }
@@ -196,7 +196,7 @@ static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
     if (is_staged && (min == CW_PLAN_NEVER || row->first > CW_STAGING_LEAST)) {
         row->first = CW_STAGING_LEAST;
         row->way = "rendezvous, copied to the device";
-        row->why = "the owner copies while packets travel";
+        row->why = "the target copies while packets are in flight";
     }
     return is_staged || min != CW_PLAN_NEVER;
 }
@@ -258,7 +258,7 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
     row->last = (max - sizeof(uint64_t) < CW_PUT_SHORT) ? max - sizeof(uint64_t) : CW_PUT_SHORT;
     row->fixed = 1;
     row->way = "short";
-    row->why = "copied into the packet by the call itself";
+    row->why = "copied inline into the packet";
     return 1;
 }
 
@@ -329,8 +329,8 @@ const struct cw_protocol cw_proto_put_copy = {.query = copy_query, .start = copy
 
 static int pieces_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
 {
-    row->way = "eager pieces";
-    row->why = "more than one packet takes";
+    row->way = "eager fragments";
+    row->why = "exceeds one packet";
     return 1;
 }
 

@@ -13,14 +13,14 @@
  * An announced message; the receiver chooses how its bytes are moved (docs/change/long-messages.md, rndv/send.c).
  */
 
-static int is_forced(const struct cw_protocol_ask *ask)
+static bool is_forced(const struct cw_protocol_ask *ask)
 {
     return ask->lanes->plan->rndv_forced ||
            (ask->fast && ask->lanes->plan->rndv_fast_min != ask->lanes->plan->rndv_min);
 }
 
 /* Whether messages of CW_STAGING_LEAST bytes are announced because memory of a GPU is copied at both ends. */
-static int is_staged(const struct cw_protocol_ask *ask)
+static bool is_staged(const struct cw_protocol_ask *ask)
 {
     return ask->on_device && ask->force == CW_FORCE_NONE && !ask->lanes->plan->rndv_forced;
 }
@@ -44,7 +44,7 @@ static size_t least(const struct cw_protocol_ask *ask)
 static const char *why(const struct cw_protocol_ask *ask)
 {
     if (ask->force == CW_FORCE_RNDV) {
-        return "the program, or the receiver's window, asks for it";
+        return "requested by the program or the receiver's window";
     }
     if (is_forced(ask)) {
         return ask->lanes->plan->rndv_forced ? ask->lanes->input.rndv_setting : "RNDV_SEND_NBR_THRESH";
@@ -70,12 +70,12 @@ static int announce_query(const struct cw_protocol_ask *ask, struct cw_protocol_
     row->fixed = 1;
     row->way = input->memory             ? "rendezvous, copied from memory to memory by both sides"
                : (input->max_placed > 0) ? "rendezvous, received in place"
-                                         : "rendezvous, in pieces";
+                                         : "rendezvous, in fragments";
     row->why = why(ask);
     if (is_staged(ask) && row->first >= CW_STAGING_LEAST) {
         row->first = CW_STAGING_LEAST;
         row->way = "rendezvous, copied from and to the devices";
-        row->why = "both ends copy while packets travel";
+        row->why = "both ends copy while packets are in flight";
     }
     return 1;
 }
@@ -109,7 +109,7 @@ static int read_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
     row->cost = cw_protocol_cost(ask->lanes, 3);
     row->fixed = is_set;
     row->way = "read by the receiver's device";
-    row->why = is_set ? "RNDV_SCHEME" : "no processor copies a byte";
+    row->why = is_set ? "RNDV_SCHEME" : "no CPU copy";
     if (!ask->registered) {
         row->cost.fixed_ns += input->register_ns;
         row->cost.byte_ns += input->register_byte_ns;
@@ -173,7 +173,7 @@ static int write_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
     row->cost = cw_protocol_cost(ask->lanes, 5);
     row->fixed = is_set;
     row->way = "written by the sender's device";
-    row->why = is_set ? "RNDV_SCHEME" : "no processor copies a byte";
+    row->why = is_set ? "RNDV_SCHEME" : "no CPU copy";
     row->cost.fixed_ns += 2 * input->register_ns; /* on each side */
     row->cost.byte_ns += 2 * input->register_byte_ns;
     return ask->data == CW_DATA_CONTIG && input->access &&
@@ -205,7 +205,7 @@ static int packets_query(const struct cw_protocol_ask *ask, struct cw_protocol_r
 {
     row->cost = cw_protocol_cost(ask->lanes, 2);
     row->way = "in packets";
-    row->why = "copies cost less than to register the memory, or no device takes it";
+    row->why = "copies cost less than registration, or no device can register the memory";
     row->cost.byte_ns += 2 * CW_COST_COPY_BYTE_NS;
     return 1;
 }

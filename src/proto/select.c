@@ -120,7 +120,7 @@ static inline const struct cw_protocol *find(const struct rows *rows, size_t len
     return rows->protocols[i];
 }
 
-static inline int is_of(const struct key *a, const struct key *b)
+static inline bool is_of(const struct key *a, const struct key *b)
 {
     return a->iface == b->iface && a->kind == b->kind && a->max_piece == b->max_piece && a->max_whole == b->max_whole &&
            a->eager_end == b->eager_end && a->extra == b->extra && a->bits == b->bits;

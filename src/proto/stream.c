@@ -17,7 +17,7 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
     }
     row->last = ask->lanes->input.max_short;
     row->way = "short";
-    row->why = "copied into the packet by the call itself";
+    row->why = "copied inline into the packet";
     return 1;
 }
 
@@ -38,7 +38,7 @@ static int zcopy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
     row->first = input->max_bcopy - ask->header + 1;
     row->fixed = 1;
     row->way = "eager zero copy";
-    row->why = "more than one copied packet takes";
+    row->why = "exceeds one copied packet";
     return 1;
 }
 
@@ -74,8 +74,8 @@ const struct cw_protocol cw_proto_stream_copy = {.query = copy_query, .start = c
 
 static int pieces_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
 {
-    row->way = "eager pieces";
-    row->why = "more than one packet takes";
+    row->way = "eager fragments";
+    row->why = "exceeds one packet";
     return 1;
 }
 

@@ -20,7 +20,7 @@ _Static_assert(UCP_ATOMIC_OP_ADD == (int)CW_WIRE_AMO_ADD && UCP_ATOMIC_OP_SWAP =
                    UCP_ATOMIC_OP_CSWAP == (int)CW_WIRE_AMO_CSWAP && UCP_ATOMIC_OP_AND == (int)CW_WIRE_AMO_AND &&
                    UCP_ATOMIC_OP_OR == (int)CW_WIRE_AMO_OR && UCP_ATOMIC_OP_XOR == (int)CW_WIRE_AMO_XOR &&
                    UCP_ATOMIC_OP_LAST == (int)CW_WIRE_AMO_OPS,
-               "what the program says is what the wire says");
+               "the API and the wire use the same values");
 
 /* ---- by CPU, at the initiator and at the target ---- */
 
@@ -33,7 +33,7 @@ static inline uint64_t apply(void *word, enum cw_wire_amo_op op, unsigned size, 
     return cw_amo_apply64(word, op, operand, swap);
 }
 
-static int is_aligned(const void *word, unsigned size)
+static bool is_aligned(const void *word, unsigned size)
 {
     return ((uintptr_t)word & (size - 1)) == 0;
 }
@@ -291,15 +291,16 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length 
     struct cw_request *request;
     ucs_status_t status;
     struct cw_amo *amo;
-    int32_t told; /* ucs_status_t has only one byte */
+    int32_t wire_status; /* ucs_status_t has only one byte */
 
     memcpy(&packet, data, sizeof(packet));
-    told = (int32_t)le32toh((uint32_t)packet.status);
+    wire_status = (int32_t)le32toh((uint32_t)packet.status);
     request = cw_idmap_get(&ep->worker->ids, le64toh(packet.reply_id));
-    if (request == NULL || request->ep != ep || request->send != attempt || told > 0 || told <= UCS_ERR_LAST) {
+    if (request == NULL || request->ep != ep || request->send != attempt || wire_status > 0 ||
+        wire_status <= UCS_ERR_LAST) {
         return UCS_ERR_IO_ERROR;
     }
-    status = (ucs_status_t)told;
+    status = (ucs_status_t)wire_status;
     amo = cw_request_state(request);
     if (status == UCS_OK) {
         store(amo->reply, amo->packet.size, le64toh(packet.value));

@@ -134,7 +134,7 @@ static void line_release(struct cw_request *request)
     barrier_release(request);
 }
 
-static int is_under_way(const struct cw_rma *rma)
+static bool is_under_way(const struct cw_rma *rma)
 {
     return rma->async_puts > 0 || rma->replies > 0 || !cw_list_empty(&rma->queue) ||
            rma->sent_mark != rma->acked_mark;

@@ -90,16 +90,16 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     struct cw_wire_flushed packet;
     struct cw_request *request;
     ucs_status_t status;
-    int32_t told; /* ucs_status_t has only one byte */
+    int32_t wire_status; /* ucs_status_t has only one byte */
 
     memcpy(&packet, data, sizeof(packet));
-    told = (int32_t)le32toh((uint32_t)packet.status);
+    wire_status = (int32_t)le32toh((uint32_t)packet.status);
     request = cw_idmap_get(&ep->worker->ids, le64toh(packet.flush_id));
-    if (request == NULL || request->ep != ep || request->send != flush_op_send || told > 0 || told <= UCS_ERR_LAST ||
-        cw_op_ep(ep)->rma == NULL) {
+    if (request == NULL || request->ep != ep || request->send != flush_op_send || wire_status > 0 ||
+        wire_status <= UCS_ERR_LAST || cw_op_ep(ep)->rma == NULL) {
         return UCS_ERR_IO_ERROR;
     }
-    status = (ucs_status_t)told;
+    status = (ucs_status_t)wire_status;
     cw_op_ep(ep)->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
     if (status != UCS_OK) {
         cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; %s",

@@ -48,7 +48,7 @@ static void release(struct cw_request *request)
 }
 
 /* Whether nothing has to precede the get, and the protocol selection would choose a read by the device (rma/get.c). */
-static int is_open(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
+static bool is_open(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
 {
     const struct cw_rma *rma = (cw_ep_ready(ep) && !cw_ep_collects(ep)) ? cw_rma_get(ep) : NULL;
 

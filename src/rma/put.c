@@ -90,7 +90,7 @@ static ucs_status_t refuse(struct cw_request *request)
 static const struct cw_protocol refused = {.start = refuse};
 
 /* Whether the target's device may copy from the local device memory. */
-static int is_better_announced(const struct cw_send *send, struct ucp_ep *ep)
+static bool is_better_announced(const struct cw_send *send, struct ucp_ep *ep)
 {
     return cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) &&
            (cw_ipc_is_possible(ep, &send->cursor, send->cursor.length) ||
@@ -184,7 +184,7 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
 }
 
 /* Whether a packet may be sent now without a request. fits_short says whether the put fits one. */
-static int may_send(struct ucp_ep *ep, size_t length, uint64_t address)
+static bool may_send(struct ucp_ep *ep, size_t length, uint64_t address)
 {
     const struct cw_rma *rma = cw_ep_ready(ep) ? cw_rma_get(ep) : NULL;
 
@@ -193,7 +193,7 @@ static int may_send(struct ucp_ep *ep, size_t length, uint64_t address)
 }
 
 /* Whether one short send carries the put. */
-static int fits_short(const struct ucp_ep *ep, size_t length)
+static bool fits_short(const struct ucp_ep *ep, size_t length)
 {
     return length <= CW_PUT_SHORT && sizeof(uint64_t) + length <= ep->conn->iface->limits.max_short;
 }

@@ -253,8 +253,8 @@ CW_COLD ucs_status_t cw_rma_refuse_packets(const struct ucp_ep *ep, const struct
 {
     const int is_device = cursor->class_id == CW_DT_DEVICE || cursor->class_id == CW_DT_STAGED;
 
-    cw_error("a %s of %zu bytes between %s memory and memory of type host of worker %016llx is canceled: only packets "
-             "reach it, which UCX_PROTO_EMULATION_ENABLE=n forbids", what, cursor->length,
+    cw_error("canceled a %s of %zu bytes between %s memory and memory of type host of worker %016llx: it needs "
+             "packets, which UCX_PROTO_EMULATION_ENABLE=n forbids", what, cursor->length,
              cw_words_memory_type[is_device ? cursor->memory_type : UCS_MEMORY_TYPE_HOST],
              (unsigned long long)cw_ep_peer_uid(ep));
     return UCS_ERR_CANCELED;
@@ -345,8 +345,8 @@ ucs_status_t cw_rma_answer(struct ucp_ep *ep, uint8_t id, const void *packet, si
 
 const char *cw_rma_why_refused(ucs_status_t status)
 {
-    return (status == UCS_ERR_UNSUPPORTED) ? "memory of a GPU has no atomic operations, nor do processors carry them "
-                                             "out on words of another device; use memory of the host"
+    return (status == UCS_ERR_UNSUPPORTED) ? "GPU memory has no atomic operations, neither by its device nor by the "
+                                             "CPU; use host memory"
                                            : "the memory was unmapped, or the key does not allow it";
 }
 
@@ -361,7 +361,7 @@ void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_sta
     } else if (status == UCS_ERR_CONNECTION_RESET) {
         why = "the program has unmapped the memory; the endpoint to this peer fails";
     }
-    cw_log_ratelimited(&limit, CW_LOG_WARN, "refused worker %016llx an access to %llu bytes at 0x%llx: %s",
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "refused access of worker %016llx to %llu bytes at 0x%llx: %s",
                        (unsigned long long)cw_ep_peer_uid(ep), (unsigned long long)length, (unsigned long long)address,
                        why);
     if (rma == NULL || status == UCS_ERR_CONNECTION_RESET) {

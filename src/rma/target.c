@@ -227,7 +227,7 @@ static ucs_status_t send_part(struct cw_conn *conn, struct part *part, int whole
 }
 
 /* Whether the answer can be sent now, in one or a few packets that are copied. */
-static int fits_now(const struct ucp_ep *ep, const struct get *get)
+static bool fits_now(const struct ucp_ep *ep, const struct get *get)
 {
     const uint64_t max = ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
 
@@ -310,7 +310,7 @@ static const struct cw_send_kind get_named_kind = {
 };
 
 /* Whether this side may send the name of the memory, or use chunks. */
-static int may_tell(struct ucp_ep *ep, const struct cw_send *send, const struct get *get)
+static bool may_tell(struct ucp_ep *ep, const struct cw_send *send, const struct get *get)
 {
     return ((get->takes & CW_WIRE_GET_NAME) && cw_ipc_is_possible(ep, &send->cursor, (size_t)get->length)) ||
            ((get->takes & CW_WIRE_GET_CHUNKS) && cw_chunks_are_possible(ep, &send->cursor, (size_t)get->length));

@@ -109,7 +109,7 @@ static void use(struct cw_chunk *chunk, int is_lent)
     cw_lock_leave(&known.lock);
 }
 
-static int are_too_many(void)
+static bool are_too_many(void)
 {
     return __atomic_load_n(&known.bytes, __ATOMIC_RELAXED) > MOST_RETAINED;
 }
@@ -147,7 +147,7 @@ void cw_chunk_ep_lost(struct ucp_ep *ep)
 
 /* ---- the sender ---- */
 
-static int is_taken(const struct cw_chunk_table *table, unsigned place)
+static bool is_taken(const struct cw_chunk_table *table, unsigned place)
 {
     return place == CW_WIRE_CHUNKS || table->out[place] != NULL;
 }
@@ -275,14 +275,13 @@ static struct cw_chunk *find_here(uint64_t number)
 /* Later messages of the connection use packets from the start. */
 static void refuse(struct cw_chunk_table *table)
 {
-    static int told;
+    static int logged;
 
     table->is_refused = 1;
-    if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
+    if (!__atomic_exchange_n(&logged, 1, __ATOMIC_RELAXED)) {
         cw_warn(
-            "memory of another process cannot be mapped and pinned for transfers between GPUs: the processor copies "
-            "them, which is several times slower; raise the limits of locked memory and of descriptors (ulimit -l, "
-            "ulimit -n)");
+            "cannot map and pin memory of another process for GPU transfers: the CPU copies them, which is several "
+            "times slower; raise the limits of locked memory and of open files (ulimit -l, ulimit -n)");
     }
 }
 

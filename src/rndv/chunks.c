@@ -87,7 +87,7 @@ static void take_first(struct cw_chunks *chunks, ucs_status_t status)
     }
 }
 
-static int is_over(const struct cw_chunks *chunks)
+static bool is_over(const struct cw_chunks *chunks)
 {
     return chunks->count == 0 && (chunks->status != UCS_OK || chunks->begun == chunks->length);
 }

@@ -40,13 +40,13 @@ struct passed {
     uint32_t reserved;
 };
 
-static int is_of_a_device(const struct cw_dt_cursor *cursor)
+static bool is_of_a_device(const struct cw_dt_cursor *cursor)
 {
     return cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_CONTIG;
 }
 
 /* Whether the settings allow a copy by the receiver. */
-static int scheme_allows(const struct ucp_context *context)
+static bool scheme_allows(const struct ucp_context *context)
 {
     const int scheme = context->config->rndv_scheme;
 
@@ -91,7 +91,7 @@ static void take_fds(struct ucp_ep *ep, uint64_t number, unsigned count, struct 
     }
 }
 
-static int is_possible(const struct cw_md_name *name, size_t length)
+static bool is_possible(const struct cw_md_name *name, size_t length)
 {
     return name->form >= CW_MD_HERE && name->form <= CW_MD_PASSED && name->type < UCS_MEMORY_TYPE_LAST &&
            name->start <= UINT64_MAX - name->size && name->address >= name->start &&

@@ -344,7 +344,7 @@ static void moved(struct cw_rndv_recv *receive, ucs_status_t status)
     if (status == UCS_OK) {
         copied(receive);
     } else {
-        cw_debug("a device does not move %llu bytes (%s): they come in packets",
+        cw_debug("no device can transfer %llu bytes (%s): using packets",
                  (unsigned long long)receive->offer.length, ucs_status_string(status));
         ask_for_data(receive);
     }
@@ -377,7 +377,7 @@ static int begin_moving(struct cw_rndv_recv *receive)
     return 1;
 }
 
-static int can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const struct cw_dt_cursor *cursor)
+static bool can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const struct cw_dt_cursor *cursor)
 {
     int scheme = scheme_of(ep);
 
@@ -512,7 +512,7 @@ ucs_status_t cw_rndv_recv_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t s
 }
 
 /* Whether these bytes are valid now. Pieces that can be placed may arrive in any order, others only in sequence. */
-static int expects(const struct cw_rndv_recv *receive, uint64_t offset, uint64_t length)
+static bool expects(const struct cw_rndv_recv *receive, uint64_t offset, uint64_t length)
 {
     return receive != NULL && receive->phase == RECEIVING &&
            length <= receive->offer.length - receive->in.received - receive->reserved &&
@@ -670,7 +670,7 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
 }
 
 /* Whether this chunk is valid now. */
-static int expects_chunk(const struct cw_rndv_recv *receive, const struct cw_wire_rndv_chunk *chunk)
+static bool expects_chunk(const struct cw_rndv_recv *receive, const struct cw_wire_rndv_chunk *chunk)
 {
     return (receive->phase == NAMING || receive->phase == CHUNKS) && (receive->takes & CW_WIRE_GET_CHUNKS) &&
            chunk->send_id != 0 && (receive->offer.send_id == 0 || chunk->send_id == receive->offer.send_id);

@@ -199,7 +199,7 @@ ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
                                           .piece = htole32(CW_WIRE_LEAST_PIECE)};
     size_t length;
 
-    _Static_assert(sizeof(ready) + 1 + CW_DOMAIN_PART_MAX <= sizeof(packet), "one part has room");
+    _Static_assert(sizeof(ready) + 1 + CW_DOMAIN_PART_MAX <= sizeof(packet), "one part has space");
     if (rails > 1) {
         cw_lanes_expect(request->ep, receive->length, limits->max_put_zcopy);
         cw_stripes_begin(access, &part, CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_WRITE, rails);

@@ -39,7 +39,7 @@ void cw_send_device_end(struct cw_send *send)
 }
 
 /* Whether a receiver with the same settings would have its device read the message. */
-static int is_to_be_read(const struct cw_request *request, const struct cw_send *send)
+static bool is_to_be_read(const struct cw_request *request, const struct cw_send *send)
 {
     const struct ucp_ep *ep = request->ep;
     const int is_hosts = send->cursor.class_id == UCP_DATATYPE_CONTIG;

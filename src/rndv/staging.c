@@ -240,7 +240,7 @@ static void start(struct cw_staging *staging, struct slot *slot, enum state then
 }
 
 /* Returns how many copies are still in flight. */
-static unsigned look(struct cw_staging *staging, enum state then)
+static unsigned poll_chunks(struct cw_staging *staging, enum state then)
 {
     struct slot *slot;
     ucs_status_t status;
@@ -286,13 +286,13 @@ size_t cw_staging_complete(const struct cw_staging *staging)
 }
 
 /* Open staging: the peer dropped all chunks, and no other is available. */
-static int has_nothing(const struct cw_staging *staging)
+static bool has_nothing(const struct cw_staging *staging)
 {
     const struct slot *slot;
 
     for (slot = staging->slots; slot < staging->slots + OUT_CHUNKS; slot++) {
         if (slot->state != FREE) {
-            return 0;
+            return false;
         }
     }
     return !staging->waits;
@@ -401,7 +401,7 @@ int cw_staging_waits_for_peer(const struct cw_staging *staging)
 
 int cw_staging_is_quiet(struct cw_staging *staging)
 {
-    return look(staging, FULL) == 0;
+    return poll_chunks(staging, FULL) == 0;
 }
 
 void cw_staging_undo(struct cw_dt_cursor *cursor)
@@ -435,7 +435,7 @@ static struct slot *next_slot(struct cw_staging *staging, size_t number)
 {
     struct slot *slot;
 
-    (void)look(staging, FREE);
+    (void)poll_chunks(staging, FREE);
     slot = take_slot(staging, IN_CHUNKS, number);
     if (slot == NULL) {
         wait_for_one(staging);
@@ -463,7 +463,7 @@ static ucs_status_t staging_unpack(struct cw_staging *staging, size_t offset, co
 
 unsigned cw_staging_left(struct cw_staging *staging, ucs_status_t *status_p)
 {
-    const unsigned busy = look(staging, FREE);
+    const unsigned busy = poll_chunks(staging, FREE);
 
     *status_p = staging->status;
     return busy;

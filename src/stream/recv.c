@@ -234,7 +234,7 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
     }
     memcpy(&header, data, sizeof(header));
     length -= sizeof(header);
-    if (le64toh(header.offset) != stream->arrived || length > CW_STREAM_WINDOW - (stream->arrived - stream->told)) {
+    if (le64toh(header.offset) != stream->arrived || length > CW_STREAM_WINDOW - (stream->arrived - stream->reported)) {
         return UCS_ERR_IO_ERROR;
     }
     stream->arrived += length;
@@ -276,7 +276,7 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
         cw_likely(cw_ep_has_user(ep))) {
         memcpy(&header, data, sizeof(header));
         if (cw_likely(le64toh(header.offset) == stream->arrived &&
-                      stream->arrived - stream->told <= CW_STREAM_WINDOW - SHORT_BYTES &&
+                      stream->arrived - stream->reported <= CW_STREAM_WINDOW - SHORT_BYTES &&
                       stream->segments < CW_STREAM_SEGMENTS && cw_worker_has(worker, UCP_FEATURE_STREAM))) {
             segment = get_short_segment(stream);
             if (cw_likely(segment != NULL)) {

@@ -191,7 +191,7 @@ static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, u
 }
 
 /* Whether a send may be batched (cw_ep_collects) and complete in progress. */
-static int may_wait(uint32_t attr_mask)
+static bool may_wait(uint32_t attr_mask)
 {
     return !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
 }

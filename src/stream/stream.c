@@ -29,7 +29,7 @@ CW_COLD void cw_stream_send_credit(struct cw_stream *stream)
 {
     const struct cw_wire_stream_credit packet = {.consumed = htole64(stream->consumed)};
 
-    stream->told = stream->consumed;
+    stream->reported = stream->consumed;
     cw_ep_send_control(stream->ep, CW_PACKET_STREAM_CREDIT, &packet, sizeof(packet));
 }
 
@@ -123,7 +123,7 @@ static void drop_unread(struct cw_stream *stream)
 
 /* Whether the program can still read the unread bytes of a lost endpoint. Charges them to the worker, within its limit,
  * while the program has no handle. */
-static int is_left(struct cw_stream *stream)
+static bool is_left(struct cw_stream *stream)
 {
     const struct ucp_ep *ep = stream->ep;
     const uint64_t bytes = stream->unread + sizeof(*stream) + sizeof(*ep);
@@ -131,7 +131,7 @@ static int is_left(struct cw_stream *stream)
     if (!ep->unread || cw_ep_was_closed(ep) ||
         !((ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ||
           ((ep->closes & CW_CLOSE_CAME) && ep->cm != NULL))) {
-        return 0;
+        return false;
     }
     if (!cw_ep_has_user(ep) && stream->left == 0 && cw_op_leave(ep->worker, bytes)) {
         stream->left = bytes;

@@ -63,7 +63,7 @@ struct cw_stream {
     uint64_t credit_later;          /* newer value of `credited`, effective after blocked sends were retried; 0: none */
     uint64_t arrived;
     uint64_t consumed;
-    uint64_t told;                  /* `consumed` in the last credit sent to the peer */
+    uint64_t reported;              /* `consumed` in the last credit sent to the peer */
     struct cw_stream_segment *first;
     struct cw_stream_segment *last; /* the newest unread segment */
     size_t segments;                /* number of unread segments */
@@ -86,7 +86,7 @@ void cw_stream_send_credit(struct cw_stream *stream);
 static inline void cw_stream_consume(struct cw_stream *stream, size_t length)
 {
     stream->consumed += length;
-    if (cw_unlikely(stream->consumed - stream->told >= CW_STREAM_CREDIT_STEP)) {
+    if (cw_unlikely(stream->consumed - stream->reported >= CW_STREAM_CREDIT_STEP)) {
         cw_stream_send_credit(stream);
     }
 }

@@ -20,9 +20,9 @@
 
 #define MAX_UNMATCHED_WARNINGS 16
 
-#define PLAIN (CW_REQUEST_FAST | CW_REQUEST_CALLBACK)
+#define FAST_CALLED (CW_REQUEST_FAST | CW_REQUEST_CALLBACK)
 
-_Static_assert(CW_REQUEST_SHARED == 1 << 8, "the lower byte of the flags tells all that a plain receive must not be");
+_Static_assert(CW_REQUEST_SHARED == 1 << 8, "the lower byte of the flags excludes a fast receive");
 
 void cw_tag_begin(struct cw_request *request, ucp_tag_t tag, uint64_t total)
 {
@@ -328,7 +328,7 @@ static CW_NOINLINE void on_other_short(struct ucp_ep *ep, uint8_t id, const void
     enqueue(ep->worker, desc, le64toh(header.tag));
 }
 
-/* As cw_request_complete(request, UCS_OK), for a request with the flags PLAIN, CALLBACK and optionally SHARED. */
+/* As cw_request_complete(request, UCS_OK), for a request with the flags FAST_CALLED, CALLBACK and optionally SHARED. */
 static CW_INLINE void finish_fast(struct cw_request *request)
 {
     assert((request->flags | CW_REQUEST_SHARED) == (CW_REQUEST_FAST | CW_REQUEST_CALLBACK | CW_REQUEST_SHARED));
@@ -359,7 +359,7 @@ static CW_NOINLINE void on_longer(struct ucp_ep *ep, uint8_t id, const void *dat
         if (cw_likely(match != NULL)) {
             state = cw_container_of(match->recv, struct cw_tag_recv_state, match);
             request = cw_tag_request_of(match->recv);
-            if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
+            if (cw_likely((uint8_t)request->flags == FAST_CALLED) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
                 request->info = (ucp_tag_recv_info_t){.sender_tag = le64toh(header.tag), .length = payload};
                 cw_tag_matcher_take_first(&ep->worker->tag->matcher);
@@ -393,7 +393,7 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
             state = cw_request_state(request);
             request->info.sender_tag = le64toh(header.tag); /* here, so that no register has to hold the tag */
             request->info.length = payload;
-            if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
+            if (cw_likely((uint8_t)request->flags == FAST_CALLED) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
                 cw_tag_matcher_take_first(matcher);
                 cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);
@@ -457,7 +457,7 @@ unsigned cw_tag_finish_taken(void *owner)
         link = cw_list_pop_head(taken);
         request = cw_container_of(link, struct cw_request, link);
         count++;
-        if ((uint8_t)request->flags == PLAIN) {
+        if ((uint8_t)request->flags == FAST_CALLED) {
             finish_fast(request);
         } else {
             cw_request_complete(request, UCS_OK);

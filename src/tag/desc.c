@@ -15,7 +15,7 @@ struct revocable {
     struct ucp_recv_desc *desc;
 };
 
-_Static_assert(sizeof(struct revocable) + sizeof(uint64_t) - 1 <= CW_TAG_REVOCABLE, "there is room, aligned");
+_Static_assert(sizeof(struct revocable) + sizeof(uint64_t) - 1 <= CW_TAG_REVOCABLE, "there is space, aligned");
 
 struct ucp_recv_desc *cw_tag_desc_lend(struct ucp_ep *ep, const char *data)
 {

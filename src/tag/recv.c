@@ -33,7 +33,7 @@ static CW_NOINLINE ucs_status_t start_other(struct cw_request *request, ucp_data
     return status;
 }
 
-static inline uint16_t plain_flags(const struct ucp_worker *worker)
+static inline uint16_t fast_flags(const struct ucp_worker *worker)
 {
     return cw_likely(!worker->mt) ? CW_REQUEST_FAST : CW_REQUEST_FAST | CW_REQUEST_SHARED;
 }
@@ -53,7 +53,7 @@ static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void 
     state = cw_request_state(request);
     state->status = UCS_OK;
     state->since = worker->moment;
-    request->flags |= (cw_dt_is_contig(datatype) && worker->trace == NULL) ? plain_flags(worker) : 0;
+    request->flags |= (cw_dt_is_contig(datatype) && worker->trace == NULL) ? fast_flags(worker) : 0;
     request->info.sender_tag = 0;
     request->info.length = 0;
     cw_tag_recv_init(&state->match);
@@ -163,7 +163,7 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
 }
 
 /* Whether the call itself can copy the message to contiguous memory of that length: it is complete, and it fits. */
-static inline int is_here(const struct ucp_recv_desc *desc, size_t length, const ucp_request_param_t *param)
+static inline bool is_here(const struct ucp_recv_desc *desc, size_t length, const ucp_request_param_t *param)
 {
     return !(param->op_attr_mask & (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REQUEST)) && !desc->announced &&
            desc->in.received == desc->in.total && desc->in.total <= length;
@@ -212,7 +212,7 @@ static CW_NOINLINE ucs_status_ptr_t recv_fast_beside(struct ucp_worker *worker, 
     struct ucp_recv_desc *desc;
 
     if (cw_tag_matcher_becomes_idle(matcher) && !cw_request_pool_is_empty(&worker->requests)) {
-        return post_fast(worker, buffer, length, tag, mask, param, plain_flags(worker));
+        return post_fast(worker, buffer, length, tag, mask, param, fast_flags(worker));
     }
     message = cw_tag_matcher_probe(matcher, tag, mask, false);
     desc = (message == NULL) ? NULL : cw_container_of(message, struct ucp_recv_desc, match);

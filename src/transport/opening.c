@@ -19,7 +19,7 @@ unsigned cw_transport_devices(const struct cw_transport *transport, const struct
     return 1;
 }
 
-static ucs_status_t open_plain(const struct cw_transport *transport, struct cw_iface **iface_p)
+static ucs_status_t open_now(const struct cw_transport *transport, struct cw_iface **iface_p)
 {
     *iface_p = calloc(1, transport->iface_size);
     if (*iface_p == NULL) {
@@ -33,7 +33,7 @@ ucs_status_t cw_iface_open(const struct cw_transport *transport, const struct cw
                            struct cw_iface **iface_p)
 {
     const ucs_status_t status =
-        (transport->open != NULL) ? transport->open(params, iface_p) : open_plain(transport, iface_p);
+        (transport->open != NULL) ? transport->open(params, iface_p) : open_now(transport, iface_p);
 
     if (status == UCS_OK && (*iface_p)->upcalls == NULL) {
         (*iface_p)->transport = transport;

@@ -63,7 +63,7 @@ struct cw_transport_packets {
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
     /* Whether `flush` must be called at all: some connection may have unsent packets. NULL: always, if there is a
      * flush. */
-    int (*owes)(const struct cw_iface *iface);
+    int (*has_unsent)(const struct cw_iface *iface);
     /* Called inside the upcall `packet`, with its data: the transport lends these bytes, and limits.keep_space bytes
      * before them, to the core until the core passes the returned pointer to `give_back`, which it does before `close`.
      * Returns NULL if the transport is short of buffers; the core then copies the bytes. NULL as a slot: no buffers can

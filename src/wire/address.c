@@ -5,6 +5,7 @@
 #include "wire/address.h"
 
 #include <endian.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -123,7 +124,7 @@ ucs_status_t cw_address_decode(const void *blob, struct cw_address *address)
 #define UCX_V2_NAME 0x01u
 #define UCX_V2_UID  0x02u
 
-static int is_marker(const uint8_t *bytes)
+static bool is_marker(const uint8_t *bytes)
 {
     return bytes[0] == (MAGIC & 0xff) && bytes[1] == MAGIC >> 8;
 }

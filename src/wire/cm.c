@@ -74,13 +74,13 @@ size_t cw_cm_reply_encode(enum cw_cm_verdict answer, const void *address, size_t
 /* The blob contains its own length, at CW_ADDRESS_AT_LENGTH; no more than `length` may be read. */
 static ucs_status_t decode_address(const uint8_t *blob, size_t length, struct cw_address *address)
 {
-    uint16_t told;
+    uint16_t wire_length;
 
     if (length < CW_ADDRESS_HEADER) {
         return UCS_ERR_INVALID_PARAM;
     }
-    memcpy(&told, blob + CW_ADDRESS_AT_LENGTH, sizeof(told));
-    return (le16toh(told) == length) ? cw_address_decode(blob, address) : UCS_ERR_INVALID_PARAM;
+    memcpy(&wire_length, blob + CW_ADDRESS_AT_LENGTH, sizeof(wire_length));
+    return (le16toh(wire_length) == length) ? cw_address_decode(blob, address) : UCS_ERR_INVALID_PARAM;
 }
 
 ucs_status_t cw_cm_reply_decode(const void *bytes, size_t length, enum cw_cm_verdict *answer,

@@ -5,6 +5,7 @@
 #include "wire/key.h"
 
 #include <endian.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define VERSION    2
@@ -161,7 +162,7 @@ static int take_host(struct cw_key *key, struct cw_key_parts *parts)
     return 1;
 }
 
-static int holds(const struct cw_key *key, const struct cw_key_parts *parts)
+static bool holds(const struct cw_key *key, const struct cw_key_parts *parts)
 {
     size_t length;
 

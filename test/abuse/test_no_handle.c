@@ -48,8 +48,8 @@ static void body_ends(void *argument)
     IGNORES(ucp_request_free, NULL); /* what an operation returned that was complete */
     IGNORES(ucp_request_release, NULL);
     IGNORES(ucp_stream_data_release, party.ep, NULL);
-    SAYS(ucp_am_data_release(party.worker, NULL), "NULL is no active message data");
-    SAYS(cw_check(ucp_mem_unmap(party.context, NULL) == REFUSED), "unmapped");
+    SAYS(ucp_am_data_release(party.worker, NULL), "active message data is NULL");
+    SAYS(cw_check(ucp_mem_unmap(party.context, NULL) == REFUSED), "cannot unmap");
     ucp_config_release(NULL); /* as free(NULL), in these */
     ucp_worker_release_address(party.worker, NULL);
     ucp_rkey_buffer_release(NULL);

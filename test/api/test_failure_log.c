@@ -111,7 +111,7 @@ static void test_a_death_is_told_once(void **state)
         return;
     }
     assert_non_null(strstr(line, cw_test_tls_has("tcp") ? "TCP connection with " : "shared memory with process "));
-    assert_non_null(strstr(line, "may tell why it ended"));
+    assert_non_null(strstr(line, "see the last output of the peer's process"));
 }
 
 static void test_an_orderly_end_is_not(void **state)

@@ -241,7 +241,7 @@ static void ask_flush(const struct cw_end *end, const struct flush *flush)
     const struct cw_transport_packets *subject = cw_subject.transport->packets;
 
     if (subject->flush != NULL) {
-        cw_check(subject->owes == NULL || subject->owes(end->conn->iface) ||
+        cw_check(subject->has_unsent == NULL || subject->has_unsent(end->conn->iface) ||
                  subject->flush(end->conn, NULL) != UCS_INPROGRESS,
                  "a flush would wait, and the interface owes nothing");
         cw_check((flush->status == UCS_OK && !flush->calls) ||
@@ -291,7 +291,8 @@ static void test_flush(void **state)
     }
     cw_rig_settle(rig);
     cw_check(flush.calls <= 1 && second.calls <= 1, "the completion of a flush came twice");
-    cw_check(cw_subject.transport->packets->owes == NULL || !cw_subject.transport->packets->owes(one->conn->iface),
+    cw_check(cw_subject.transport->packets->has_unsent == NULL ||
+                 !cw_subject.transport->packets->has_unsent(one->conn->iface),
              "everything came, and the interface owes something");
     cw_check(seen.next == sent.next, "%llu packets were flushed, %llu came", (unsigned long long)sent.next,
              (unsigned long long)seen.next);

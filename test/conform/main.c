@@ -20,7 +20,7 @@ static const struct {
     {"close", cw_group_close},     {"wakeup", cw_group_wakeup},   {"process", cw_group_process},
     {"leak", cw_group_leak},       {"peer", cw_group_peer},       {"placed", cw_group_placed},
     {"batch", cw_group_batch},     {"access", cw_group_access},
-    {"kept", cw_group_kept},
+    {"retained", cw_group_retained},
 };
 
 static int wanted(const char *name, char **names, int count)

@@ -180,7 +180,7 @@ int cw_group_connect(void);
 int cw_group_data(void);
 int cw_group_placed(void);
 int cw_group_batch(void);
-int cw_group_kept(void);
+int cw_group_retained(void);
 int cw_group_close(void);
 int cw_group_wakeup(void);
 int cw_group_process(void);

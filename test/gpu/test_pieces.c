@@ -514,7 +514,7 @@ static void test_pieces_without_a_descriptor(void **state)
     cw_test_skip_over("tcp", "no names travel over tcp");
     ptr = reserve();
     map_all(ptr, 0);
-    says(message_in(ptr), "has no handle for other processes", "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
+    says(message_in(ptr), "has no IPC handle", "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
     unmap_all(ptr);
 }
 
@@ -528,7 +528,7 @@ static void test_uneven_pieces(void **state)
     ptr = reserve();
     map_at(ptr, STANDIN_GRAIN, 1);
     map_at(ptr + STANDIN_GRAIN, PIECES * PIECE - STANDIN_GRAIN, 1);
-    says(message_in(ptr), "has no handle for other processes", "mapped pieces of equal length");
+    says(message_in(ptr), "has no IPC handle", "mapped pieces of equal length");
     unmap_all(ptr);
 }
 
@@ -541,7 +541,7 @@ static void test_managed_memory(void **state)
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     ok(cuMemAllocManaged(&ptr, LENGTH, CUDA_MANAGED_GLOBAL));
-    says((char *)(uintptr_t)ptr, "has no handle for other processes", "managed memory is shared with no other process");
+    says((char *)(uintptr_t)ptr, "has no IPC handle", "managed memory cannot be shared with other processes");
     ok(cuMemFree_v2(ptr));
 }
 

@@ -66,16 +66,16 @@ unsigned cw_proto_ways(const char *words, enum cw_proto_operation operation)
     } rows[] = {{"short", CW_PROTO_NO_REQUEST},
                 {"eager copy", WAY(COPIED)},
                 {"eager zero copy", WAY(WITHOUT_COPY)},
-                {"eager pieces", WAY(PIECES)},
+                {"eager fragments", WAY(PIECES)},
                 {"rendezvous", WAY(ANNOUNCED)},
                 {"store", WAY(MAPPED)},
                 {"load", WAY(MAPPED)},
-                {"this processor", WAY(MAPPED)},
-                {"packet to the owner", WAY(COPIED)},
+                {"this CPU", WAY(MAPPED)},
+                {"packet to the target", WAY(COPIED)},
                 {"write by the device", WAY(DEVICE)},
                 {"read by the device", WAY(DEVICE)},
-                {"the owner's device", WAY(DEVICE)},
-                {"request to the owner", WAY(ASKED)},
+                {"the target's device", WAY(DEVICE)},
+                {"request to the target", WAY(ASKED)},
                 {"copy between processes", WAY(SYSTEM)}};
 
     if (operation >= CW_PROTO_PUT && strncmp(words, "short", 5) == 0) {

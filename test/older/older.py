@@ -169,7 +169,7 @@ def talk(program, libs, tls, first):
 def refuse(program, libs, tls, first):
     """The side that answers says why, and neither side takes harm."""
     (begun, told), (answered, said) = pair(program, libs, tls, first, True)
-    why = re.search(r"version \d+ of the protocol|no handshake of this protocol|another version", told + said)
+    why = re.search(r"version \d+ of the protocol|(no|not a) handshake of this protocol|another version", told + said)
     return begun == 0 and "REFUSED" in told and answered == 0 and "NOTHING CAME" in said and why is not None
 
 
@@ -187,7 +187,8 @@ def secret(program, libs, trees, first):
         (begun, told), (answered, said) = pair(program, libs, "tcp", first, True, settings)
     ours, theirs = (told, said) if first == "new" else (said, told)
     return (begun == 0 and "REFUSED" in told and answered == 0 and "NOTHING CAME" in said and
-            "it is of release 1.0" in ours and "protect connections otherwise" in theirs)
+            "it is of release 1.0" in ours and
+            re.search(r"protect connections otherwise|protection of connections differs", theirs) is not None)
 
 
 def main():

@@ -15,7 +15,7 @@
 #include "core/worker.h"
 #include "generic.h"
 #include "series.h"
-#include "town.h"
+#include "cluster.h"
 
 enum { MAX_MESSAGES = 400, MAX_RETAINED = 30, MAX_IOV = 3, PLAIN = 3, KEEPING = 60000, OLD = 255 };
 
@@ -49,7 +49,7 @@ struct fetch {
     int returned;
 };
 
-static struct cw_town *town;
+static struct cw_cluster *cluster;
 static struct message *messages[CW_MAX_WORKERS][CW_MAX_WORKERS][MAX_MESSAGES];
 static uint64_t posted[CW_MAX_WORKERS][CW_MAX_WORKERS], delivered[CW_MAX_WORKERS][CW_MAX_WORKERS];
 static struct retained retained[MAX_RETAINED];
@@ -74,23 +74,23 @@ static void check_bytes(const struct message *message, const uint8_t *bytes, siz
 {
     for (size_t i = 0; i < length; i++) {
         if (bytes[i] != byte_of(message, i + shift)) {
-            cw_town_fail(town, "byte %zu of %zu of message %llu from %u to %u is wrong", i, length,
-                         (unsigned long long)message->number, message->from, message->to);
+            cw_cluster_fail(cluster, "byte %zu of %zu of message %llu from %u to %u is wrong", i, length,
+                            (unsigned long long)message->number, message->from, message->to);
         }
     }
 }
 
 static size_t random_length(size_t most)
 {
-    switch (cw_town_random(town, 8)) {
+    switch (cw_cluster_random(cluster, 8)) {
     case 0:
         return 0;
     case 1:
-        return cw_town_random(town, most);
+        return cw_cluster_random(cluster, most);
     case 2:
-        return cw_town_random(town, 3000);
+        return cw_cluster_random(cluster, 3000);
     default:
-        return cw_town_random(town, 100);
+        return cw_cluster_random(cluster, 100);
     }
 }
 
@@ -100,23 +100,23 @@ static void fetched(struct fetch *fetch, ucs_status_t status, size_t length)
     size_t stored = 0;
 
     if (++fetch->calls > 1) {
-        cw_town_fail(town, "a fetch completes twice");
+        cw_cluster_fail(cluster, "a fetch completes twice");
     }
     if (status == UCS_OK) {
         stored = (fetch->space == 0) ? 0 : message->length;
         if (length != stored) {
-            cw_town_fail(town, "a fetch of %zu bytes ends with %zu", message->length, length);
+            cw_cluster_fail(cluster, "a fetch of %zu bytes ends with %zu", message->length, length);
         }
         check_bytes(message, fetch->buffer, stored, 0);
     } else if (!faulty && (status != UCS_ERR_MESSAGE_TRUNCATED || fetch->space >= message->length)) {
-        cw_town_fail(town, "a fetch ends with %s on a healthy network", ucs_status_string(status));
+        cw_cluster_fail(cluster, "a fetch ends with %s on a healthy network", ucs_status_string(status));
     }
     for (size_t i = stored; status == UCS_OK && i <= fetch->space; i++) {
         if (fetch->buffer[i] != 0xcc) {
-            cw_town_fail(town, "a fetch of %zu bytes wrote byte %zu", stored, i);
+            cw_cluster_fail(cluster, "a fetch of %zu bytes wrote byte %zu", stored, i);
         }
     }
-    town->num_done++;
+    cluster->num_done++;
     if (fetch->returned) {
         free(fetch->buffer);
         free(fetch);
@@ -144,15 +144,16 @@ static void start_fetch(struct message *message, void *data)
     ucs_status_ptr_t result;
 
     fetch->message = message;
-    fetch->space = (cw_town_random(town, 5) == 0) ? cw_town_random(town, message->length + 1) : message->length + 3;
+    fetch->space =
+        (cw_cluster_random(cluster, 5) == 0) ? cw_cluster_random(cluster, message->length + 1) : message->length + 3;
     fetch->buffer = malloc(fetch->space + 1);
     memset(fetch->buffer, 0xcc, fetch->space + 1);
     buffer = fetch->buffer;
     count = fetch->space;
-    if (cw_town_random(town, 4) == 0) {
+    if (cw_cluster_random(cluster, 4) == 0) {
         param.datatype = generic;
-    } else if (cw_town_random(town, 2) == 0 && fetch->space > 0) {
-        first = cw_town_random(town, fetch->space);
+    } else if (cw_cluster_random(cluster, 2) == 0 && fetch->space > 0) {
+        first = cw_cluster_random(cluster, fetch->space);
         fetch->iov[0] = (ucp_dt_iov_t){fetch->buffer, first};
         fetch->iov[1] = (ucp_dt_iov_t){NULL, 0};
         fetch->iov[2] = (ucp_dt_iov_t){fetch->buffer + first, fetch->space - first};
@@ -160,13 +161,13 @@ static void start_fetch(struct message *message, void *data)
         buffer = fetch->iov;
         count = MAX_IOV;
     }
-    if (cw_town_random(town, 4) == 0) {
+    if (cw_cluster_random(cluster, 4) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
-    town->num_ops++;
-    result = ucp_am_recv_data_nbx(town->people[message->to].worker, data, buffer, count, &param);
-    if (UCS_PTR_IS_PTR(result) && cw_town_random(town, 4) == 0 && fetch->calls == 0) {
-        ucp_request_cancel(town->people[message->to].worker, result); /* without effect (REQ-24) */
+    cluster->num_ops++;
+    result = ucp_am_recv_data_nbx(cluster->nodes[message->to].worker, data, buffer, count, &param);
+    if (UCS_PTR_IS_PTR(result) && cw_cluster_random(cluster, 4) == 0 && fetch->calls == 0) {
+        ucp_request_cancel(cluster->nodes[message->to].worker, result); /* without effect (REQ-24) */
     }
     if (!UCS_PTR_IS_PTR(result)) {
         fetched(fetch, UCS_PTR_STATUS(result), length);
@@ -183,12 +184,12 @@ static void let_go(unsigned i)
     struct retained one = retained[i];
 
     retained[i] = retained[--num_retained];
-    town->people[one.message->to].asleep = 0;
+    cluster->nodes[one.message->to].asleep = 0;
     if (!one.rndv) {
         check_bytes(one.message, one.data, one.message->length, 0);
     }
-    if (cw_town_random(town, 3) == 0) {
-        ucp_am_data_release(town->people[one.message->to].worker, one.data);
+    if (cw_cluster_random(cluster, 3) == 0) {
+        ucp_am_data_release(cluster->nodes[one.message->to].worker, one.data);
     } else {
         start_fetch(one.message, one.data);
     }
@@ -217,21 +218,22 @@ static struct message *arrived(unsigned from, unsigned to, unsigned id, const vo
     }
     if (delivered[from][to] == posted[from][to] || message->header_length != header_length ||
         message->length != length) {
-        cw_town_fail(town, "the handler gets a message of %zu and %zu bytes from %u to %u that is not the next one",
-                     header_length, length, from, to);
+        cw_cluster_fail(cluster,
+                        "the handler gets a message of %zu and %zu bytes from %u to %u that is not the next one",
+                        header_length, length, from, to);
     }
     check_bytes(message, header, header_length, 1000000);
     delivered[from][to]++;
-    town->num_done += !faulty;
+    cluster->num_done += !faulty;
     return message;
 }
 
 static void maybe_answer(const struct message *message, ucp_ep_h reply_ep)
 {
-    if (reply_ep != NULL && reply_ep != town->people[message->to].eps[message->from] && !faulty && !quiet) {
-        cw_town_fail(town, "reply_ep is not the endpoint of this worker");
+    if (reply_ep != NULL && reply_ep != cluster->nodes[message->to].eps[message->from] && !faulty && !quiet) {
+        cw_cluster_fail(cluster, "reply_ep is not the endpoint of this worker");
     }
-    if (reply_ep != NULL && !quiet && cw_town_random(town, 3) == 0) {
+    if (reply_ep != NULL && !quiet && cw_cluster_random(cluster, 3) == 0) {
         send_message(message->to, message->from, reply_ep);
     }
 }
@@ -239,9 +241,9 @@ static void maybe_answer(const struct message *message, ucp_ep_h reply_ep)
 /* An earlier message of the same worker, from within the handler of another (AMR-36). */
 static void maybe_let_go(unsigned to)
 {
-    unsigned i = (num_retained == 0) ? 0 : (unsigned)cw_town_random(town, num_retained);
+    unsigned i = (num_retained == 0) ? 0 : (unsigned)cw_cluster_random(cluster, num_retained);
 
-    if (num_retained > 0 && retained[i].message->to == to && cw_town_random(town, 3) == 0) {
+    if (num_retained > 0 && retained[i].message->to == to && cw_cluster_random(cluster, 3) == 0) {
         let_go(i);
     }
 }
@@ -249,7 +251,7 @@ static void maybe_let_go(unsigned to)
 /* What happens to data of a kind. */
 static ucs_status_t decide(struct message *message, void *data, int rndv, int may_keep)
 {
-    unsigned chance = (unsigned)cw_town_random(town, 4);
+    unsigned chance = (unsigned)cw_cluster_random(cluster, 4);
 
     message->answered = 1;
     message->expected = UCS_OK;
@@ -262,7 +264,7 @@ static ucs_status_t decide(struct message *message, void *data, int rndv, int ma
     }
     if (chance == 1) {
         start_fetch(message, data);
-        return (cw_town_random(town, 2) == 0) ? UCS_OK : UCS_INPROGRESS;
+        return (cw_cluster_random(cluster, 2) == 0) ? UCS_OK : UCS_INPROGRESS;
     }
     if (chance == 2) {
         message->expected = rndv ? UCS_ERR_NO_RESOURCE : UCS_OK;
@@ -283,13 +285,13 @@ static ucs_status_t handler(void *arg, const void *header, size_t header_length,
 
     if (id != message->id || (!rndv && !lent && id % 4096 == KEEPING % 4096) ||
         (rndv && (message->flags & UCP_AM_SEND_FLAG_EAGER)) || (!rndv && (message->flags & UCP_AM_SEND_FLAG_RNDV))) {
-        cw_town_fail(town, "a message comes in the wrong way");
+        cw_cluster_fail(cluster, "a message comes in the wrong way");
     }
-    if (lent && (uintptr_t)data % town->people[to].worker->am_alignment != 0) {
-        cw_town_fail(town, "data that is lent is not aligned"); /* AMR-20 */
+    if (lent && (uintptr_t)data % cluster->nodes[to].worker->am_alignment != 0) {
+        cw_cluster_fail(cluster, "data that is lent is not aligned"); /* AMR-20 */
     }
     if (((message->flags & UCP_AM_SEND_FLAG_REPLY) != 0) != (param->reply_ep != NULL)) {
-        cw_town_fail(town, "reply_ep is there although nobody asked, or is not");
+        cw_cluster_fail(cluster, "reply_ep is there although nobody asked, or is not");
     }
     maybe_answer(message, param->reply_ep);
     maybe_let_go(to);
@@ -314,9 +316,9 @@ static ucs_status_t old_handler(void *arg, void *data, size_t length, ucp_ep_h r
 
 static void set_handlers(unsigned to)
 {
-    for (unsigned from = 0; from < town->num_workers; from++) {
+    for (unsigned from = 0; from < cluster->num_workers; from++) {
         static const unsigned bases[] = {PLAIN, KEEPING};
-        ucp_worker_h worker = town->people[to].worker;
+        ucp_worker_h worker = cluster->nodes[to].worker;
 
         for (unsigned i = 0; i < 2; i++) {
             unsigned id = id_of(bases[i], from);
@@ -338,21 +340,21 @@ static void set_handlers(unsigned to)
 static void done(struct message *message, ucs_status_t status)
 {
     if (message->sent++ > 0) {
-        cw_town_fail(town, "a send completes twice");
+        cw_cluster_fail(cluster, "a send completes twice");
     }
     if (!faulty && status != UCS_OK && (!message->answered || status != message->expected)) {
-        cw_town_fail(town, "message %llu from %u to %u: the send ends with %s", (unsigned long long)message->number,
-                     message->from, message->to, ucs_status_string(status));
+        cw_cluster_fail(cluster, "message %llu from %u to %u: the send ends with %s",
+                        (unsigned long long)message->number, message->from, message->to, ucs_status_string(status));
     }
     if ((message->flags & UCP_AM_SEND_FLAG_RNDV) && status == UCS_OK &&
         (!message->answered || message->expected != UCS_OK)) {
-        cw_town_fail(town, "a send by rendezvous ends before the receiver said so");
+        cw_cluster_fail(cluster, "a send by rendezvous ends before the receiver said so");
     }
     memset(message->data, 0xee, message->length); /* ours again */
     if (message->header != NULL) {
         memset(message->header, 0xee, message->header_length);
     }
-    town->num_done++;
+    cluster->num_done++;
 }
 
 static void on_sent(void *request, ucs_status_t status, void *user_data)
@@ -366,7 +368,7 @@ static struct message *message_new(unsigned from, unsigned to)
     static const unsigned bases[] = {PLAIN, PLAIN, KEEPING, OLD};
     static const uint32_t ways[] = {0, 0, UCP_AM_SEND_FLAG_EAGER, UCP_AM_SEND_FLAG_RNDV};
     struct message *message = calloc(1, sizeof(*message));
-    unsigned base = bases[cw_town_random(town, 4)];
+    unsigned base = bases[cw_cluster_random(cluster, 4)];
 
     *message = (struct message){.from = from,
                               .to = to,
@@ -376,11 +378,11 @@ static struct message *message_new(unsigned from, unsigned to)
     if (base == OLD) {
         message->flags = UCP_AM_SEND_FLAG_EAGER;
     } else {
-        message->flags = ways[cw_town_random(town, 4)];
-        message->header_length = (cw_town_random(town, 2) == 0) ? 0 : cw_town_random(town, max_header + 1);
-        message->header_length = (cw_town_random(town, 8) == 0) ? max_header : message->header_length;
+        message->flags = ways[cw_cluster_random(cluster, 4)];
+        message->header_length = (cw_cluster_random(cluster, 2) == 0) ? 0 : cw_cluster_random(cluster, max_header + 1);
+        message->header_length = (cw_cluster_random(cluster, 8) == 0) ? max_header : message->header_length;
     }
-    message->flags |= (cw_town_random(town, 2) == 0) ? UCP_AM_SEND_FLAG_REPLY : 0;
+    message->flags |= (cw_cluster_random(cluster, 2) == 0) ? UCP_AM_SEND_FLAG_REPLY : 0;
     message->header = malloc(message->header_length + 1);
     message->data = malloc(message->length + 1);
     for (size_t i = 0; i < message->header_length; i++) {
@@ -408,22 +410,22 @@ static void send_message(unsigned from, unsigned to, ucp_ep_h ep)
     }
     message = message_new(from, to);
     messages[from][to][posted[from][to]++] = message;
-    town->people[from].asleep = 0;
-    town->num_ops += faulty ? 1 : 2; /* the send, and its arrival */
+    cluster->nodes[from].asleep = 0;
+    cluster->num_ops += faulty ? 1 : 2; /* the send, and its arrival */
     param.user_data = message;
     param.flags = message->flags;
     header = message->header;
-    if (cw_town_random(town, 3) == 0) {
+    if (cw_cluster_random(cluster, 3) == 0) {
         param.flags |= UCP_AM_SEND_FLAG_COPY_HEADER;
     }
-    if (cw_town_random(town, 5) == 0) {
+    if (cw_cluster_random(cluster, 5) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
-    if (cw_town_random(town, 4) == 0) {
+    if (cw_cluster_random(cluster, 4) == 0) {
         param.datatype = generic;
     }
-    if (param.datatype != generic && cw_town_random(town, 3) == 0) {
-        first = cw_town_random(town, message->length + 1);
+    if (param.datatype != generic && cw_cluster_random(cluster, 3) == 0) {
+        first = cw_cluster_random(cluster, message->length + 1);
         message->iov[0] = (ucp_dt_iov_t){message->data, first};
         message->iov[1] = (ucp_dt_iov_t){message->data + first, message->length - first};
         param.datatype = ucp_dt_make_iov();
@@ -438,29 +440,29 @@ static void send_message(unsigned from, unsigned to, ucp_ep_h ep)
     }
     if (!UCS_PTR_IS_PTR(result)) {
         done(message, UCS_PTR_STATUS(result));
-    } else if (message->sent == 0 && cw_town_random(town, 4) == 0) {
-        ucp_request_cancel(town->people[from].worker, result); /* without effect (REQ-24) */
+    } else if (message->sent == 0 && cw_cluster_random(cluster, 4) == 0) {
+        ucp_request_cancel(cluster->nodes[from].worker, result); /* without effect (REQ-24) */
     }
 }
 
 static void talk(unsigned num_messages)
 {
     while (num_messages > 0) {
-        unsigned from = (unsigned)cw_town_random(town, town->num_workers);
-        unsigned to = (unsigned)cw_town_random(town, town->num_workers);
+        unsigned from = (unsigned)cw_cluster_random(cluster, cluster->num_workers);
+        unsigned to = (unsigned)cw_cluster_random(cluster, cluster->num_workers);
 
-        switch (cw_town_random(town, 4)) {
+        switch (cw_cluster_random(cluster, 4)) {
         case 0:
-            send_message(from, to, town->people[from].eps[to]);
+            send_message(from, to, cluster->nodes[from].eps[to]);
             num_messages--;
             break;
         case 1:
             if (num_retained > 0) {
-                let_go((unsigned)cw_town_random(town, num_retained));
+                let_go((unsigned)cw_cluster_random(cluster, num_retained));
             }
             break;
         default:
-            cw_town_step(town);
+            cw_cluster_step(cluster);
         }
     }
 }
@@ -471,7 +473,7 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     struct cw_sim_knobs knobs;
 
     cw_sim_knobs_random(&knobs, seed);
-    town = cw_town_new(seed, &knobs, mode, sleepers);
+    cluster = cw_cluster_new(seed, &knobs, mode, sleepers);
     largest = largest_message;
     faulty = mode == UCP_ERR_HANDLING_MODE_PEER;
     quiet = 0;
@@ -479,12 +481,12 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     num_closes = 0;
     memset(posted, 0, sizeof(posted));
     memset(delivered, 0, sizeof(delivered));
-    assert_int_equal(ucp_worker_query(town->people[0].worker, &attr), UCS_OK);
+    assert_int_equal(ucp_worker_query(cluster->nodes[0].worker, &attr), UCS_OK);
     max_header = attr.max_am_header;
     generic = cw_generic_new();
-    for (unsigned i = 0; i < town->num_workers; i++) {
+    for (unsigned i = 0; i < cluster->num_workers; i++) {
         set_handlers(i);
-        town->people[i].worker->am_alignment = (size_t)1 << cw_town_random(town, 13);
+        cluster->nodes[i].worker->am_alignment = (size_t)1 << cw_cluster_random(cluster, 13);
     }
 }
 
@@ -493,24 +495,25 @@ static uint64_t end(void)
     uint64_t digest;
 
     quiet = 1;
-    for (unsigned i = 0; town->num_done < town->num_ops; i++) {
+    for (unsigned i = 0; cluster->num_done < cluster->num_ops; i++) {
         if (num_retained > 0) {
             let_go(0);
         }
-        town->waiting = num_retained == 0;
-        cw_town_step(town);
-        if (i == cw_town_rounds()) {
-            cw_town_fail(town, "%u of %u operations are not done", town->num_ops - town->num_done, town->num_ops);
+        cluster->waiting = num_retained == 0;
+        cw_cluster_step(cluster);
+        if (i == cw_cluster_rounds()) {
+            cw_cluster_fail(cluster, "%u of %u operations are not done", cluster->num_ops - cluster->num_done,
+                            cluster->num_ops);
         }
     }
     for (unsigned i = 0; i < num_closes; i++) {
-        cw_op_check(town, closes[i]);
+        cw_op_check(cluster, closes[i]);
     }
     while (num_retained > 3) { /* the rest ends with the worker */
         let_go(0);
     }
-    town->num_ops = town->num_done = 0;
-    digest = cw_town_free(town);
+    cluster->num_ops = cluster->num_done = 0;
+    digest = cw_cluster_free(cluster);
     cw_generic_free(generic);
     for (unsigned i = 0; i < CW_MAX_WORKERS * CW_MAX_WORKERS; i++) {
         unsigned from = i / CW_MAX_WORKERS, to = i % CW_MAX_WORKERS;
@@ -526,7 +529,7 @@ static uint64_t end(void)
 
 static uint64_t run_healthy(uint64_t seed, int sleepers)
 {
-    const size_t most = cw_town_is_simulated() ? 300000 : 6000000; /* of the system there are longer packets */
+    const size_t most = cw_cluster_is_simulated() ? 300000 : 6000000; /* of the system there are longer packets */
 
     start(seed, UCP_ERR_HANDLING_MODE_NONE, sleepers, (seed % 10 == 0) ? most : 20000);
     talk(150);
@@ -554,13 +557,13 @@ static void test_close_loses_nothing(uint64_t seed)
     start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 20000);
     quiet = 1;
     for (unsigned i = 0; i < 40; i++) {
-        unsigned to = 1 + (unsigned)cw_town_random(town, town->num_workers - 1);
+        unsigned to = 1 + (unsigned)cw_cluster_random(cluster, cluster->num_workers - 1);
 
-        send_message(0, to, town->people[0].eps[to]);
-        cw_town_step(town);
+        send_message(0, to, cluster->nodes[0].eps[to]);
+        cw_cluster_step(cluster);
     }
-    for (unsigned to = 1; to < town->num_workers; to++) {
-        closes[num_closes++] = cw_town_close_ep(town, 0, to, 0);
+    for (unsigned to = 1; to < cluster->num_workers; to++) {
+        closes[num_closes++] = cw_cluster_close_ep(cluster, 0, to, 0);
     }
     end();
 }
@@ -570,19 +573,19 @@ static void test_broken_connections(uint64_t seed)
 {
     start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
     talk(60);
-    cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
+    cw_sim_set_fault(cluster->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
     talk(80);
-    cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
+    cw_sim_set_fault(cluster->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
     if (seed % 3 == 0) {
-        cw_sim_reset_all(town->world, (unsigned)cw_town_random(town, town->num_workers));
+        cw_sim_reset_all(cluster->world, (unsigned)cw_cluster_random(cluster, cluster->num_workers));
     }
     quiet = 1;
     for (unsigned i = 0; i < 2000; i++) {
-        cw_town_step(town);
+        cw_cluster_step(cluster);
     }
-    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
-        closes[num_closes++] = cw_town_close_ep(town, i / town->num_workers, i % town->num_workers,
-                                                (seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
+    for (unsigned i = 0; i < cluster->num_workers * cluster->num_workers; i++) {
+        closes[num_closes++] = cw_cluster_close_ep(cluster, i / cluster->num_workers, i % cluster->num_workers,
+                                                   (seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
     }
     end();
 }

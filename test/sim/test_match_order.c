@@ -15,7 +15,7 @@
 #include "core/worker.h"
 #include "msg/op_ep.h"
 #include "series.h"
-#include "town.h"
+#include "cluster.h"
 #include "wire/packet.h"
 
 enum { MAX_LINES = 32, MAX_MESSAGES = 300, MAX_RECEIVES = 600, MAX_LENGTH = 20000, QUIET_STEPS = 200 };
@@ -66,7 +66,7 @@ struct line {
 };
 
 struct play {
-    struct cw_town *town;
+    struct cw_cluster *cluster;
     struct line lines[MAX_LINES];
     unsigned num_lines;
     struct message messages[MAX_MESSAGES];
@@ -91,7 +91,7 @@ static struct {
 
 static unsigned below(unsigned limit)
 {
-    return (unsigned)cw_town_random(play.town, limit);
+    return (unsigned)cw_cluster_random(play.cluster, limit);
 }
 
 /* ---- the model ---- */
@@ -145,7 +145,7 @@ static struct line *line_of(const struct cw_conn *conn)
             return &play.lines[i];
         }
     }
-    cw_town_fail(play.town, "a message arrives on a connection that no endpoint uses");
+    cw_cluster_fail(play.cluster, "a message arrives on a connection that no endpoint uses");
 }
 
 /* What a worker sent to itself and took back, when it had left already: its id names nothing any more. */
@@ -154,7 +154,7 @@ static int is_dropped(const struct cw_conn *conn, uint64_t wire_id)
     const struct line *line = line_of(conn);
 
     return wire_id != 0 && line->from == line->to &&
-           cw_idmap_get(&play.town->people[line->from].worker->ids, wire_id) == NULL;
+           cw_idmap_get(&play.cluster->nodes[line->from].worker->ids, wire_id) == NULL;
 }
 
 static void message_arrives(const struct cw_conn *conn, uint64_t tag, uint64_t length, uint64_t wire_id, int announced)
@@ -168,14 +168,14 @@ static void message_arrives(const struct cw_conn *conn, uint64_t tag, uint64_t l
     }
     do {
         if (line->arrived == line->sent) {
-            cw_town_fail(play.town, "a message arrives that was not sent, or was taken back");
+            cw_cluster_fail(play.cluster, "a message arrives that was not sent, or was taken back");
         }
         message = &play.messages[line->queue[line->arrived++]];
     } while (message->state == DROPPED);
     if (message->tag != tag || message->length != length) { /* TAG-10 */
-        cw_town_fail(play.town, "message %u on its endpoint overtakes: tag %llx, %llu bytes instead of %llx, %zu",
-                     line->arrived, (unsigned long long)tag, (unsigned long long)length,
-                     (unsigned long long)message->tag, message->length);
+        cw_cluster_fail(play.cluster, "message %u on its endpoint overtakes: tag %llx, %llu bytes instead of %llx, %zu",
+                        line->arrived, (unsigned long long)tag, (unsigned long long)length,
+                        (unsigned long long)message->tag, message->length);
     }
     message->wire_id = wire_id;
     message->announced = announced;
@@ -211,7 +211,7 @@ static uint64_t word_at(const void *data, size_t length, size_t offset)
     uint64_t word = 0;
 
     if (offset + sizeof(word) > length) {
-        cw_town_fail(play.town, "a packet is cut short");
+        cw_cluster_fail(play.cluster, "a packet is cut short");
     }
     memcpy(&word, (const char *)data + offset, sizeof(word));
     return le64toh(word);
@@ -264,30 +264,30 @@ static void check_received(struct receive *receive)
     const struct message *message = receive->message;
 
     if (message == NULL) {
-        cw_town_fail(play.town, "a receive ends with %s although no message is its own",
-                     ucs_status_string(receive->status));
+        cw_cluster_fail(play.cluster, "a receive ends with %s although no message is its own",
+                        ucs_status_string(receive->status));
     }
     if (receive->status != (message->length > receive->space ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK)) {
-        cw_town_fail(play.town, "a receive of %zu bytes for %zu ends with %s", receive->space, message->length,
-                     ucs_status_string(receive->status));
+        cw_cluster_fail(play.cluster, "a receive of %zu bytes for %zu ends with %s", receive->space, message->length,
+                        ucs_status_string(receive->status));
     }
     totals.truncated += receive->status != UCS_OK;
     if (receive->request != NULL || receive->status == UCS_OK) {
         if (receive->info.sender_tag != message->tag || receive->info.length != message->length) {
-            cw_town_fail(play.town, "a receive got tag %llx, %zu bytes instead of %llx, %zu",
-                         (unsigned long long)receive->info.sender_tag, receive->info.length,
-                         (unsigned long long)message->tag, message->length);
+            cw_cluster_fail(play.cluster, "a receive got tag %llx, %zu bytes instead of %llx, %zu",
+                            (unsigned long long)receive->info.sender_tag, receive->info.length,
+                            (unsigned long long)message->tag, message->length);
         }
     }
     for (size_t i = 0; receive->status == UCS_OK && i < message->length; i++) {
         if (receive->buffer[i] != byte_of(message, i)) {
-            cw_town_fail(play.town, "byte %zu of %zu of a message is wrong, or it is another message", i,
-                         message->length);
+            cw_cluster_fail(play.cluster, "byte %zu of %zu of a message is wrong, or it is another message", i,
+                            message->length);
         }
     }
     for (size_t i = receive->status == UCS_OK ? message->length : receive->space; i < receive->space + 8; i++) {
         if (receive->buffer[i] != 0xcc) {
-            cw_town_fail(play.town, "a byte behind a message was written");
+            cw_cluster_fail(play.cluster, "a byte behind a message was written");
         }
     }
 }
@@ -297,11 +297,11 @@ static void check_sent(const struct message *message)
 {
     if (message->status == UCS_OK) {
         if ((message->sync || message->announced) && message->state != MATCHED) {
-            cw_town_fail(play.town, "a send of %zu bytes is complete and was not matched", message->length);
+            cw_cluster_fail(play.cluster, "a send of %zu bytes is complete and was not matched", message->length);
         }
     } else if (message->status != UCS_ERR_CANCELED || !message->cancel_asked || message->state != DROPPED) {
-        cw_town_fail(play.town, "a send of %zu bytes ends with %s%s", message->length,
-                     ucs_status_string(message->status), message->state == MATCHED ? ", it was matched" : "");
+        cw_cluster_fail(play.cluster, "a send of %zu bytes ends with %s%s", message->length,
+                        ucs_status_string(message->status), message->state == MATCHED ? ", it was matched" : "");
     }
 }
 
@@ -312,7 +312,7 @@ static void sent(void *request, ucs_status_t status, void *user_data)
 
     (void)request;
     if (message->done++ != 0) {
-        cw_town_fail(play.town, "a send completes twice");
+        cw_cluster_fail(play.cluster, "a send completes twice");
     }
     message->status = status;
     if (play.current_ok && status == UCS_ERR_CANCELED &&
@@ -329,7 +329,7 @@ static void received(void *request, ucs_status_t status, const ucp_tag_recv_info
 
     receive->request = request;
     if (receive->done++ != 0) {
-        cw_town_fail(play.town, "a receive completes twice");
+        cw_cluster_fail(play.cluster, "a receive completes twice");
     }
     receive->status = status;
     receive->info = *info;
@@ -382,12 +382,12 @@ static void do_send(unsigned number)
                  ucp_tag_send_sync_nbx(line->ep, message->buffer, message->length, message->tag, &param) :
                  ucp_tag_send_nbx(line->ep, message->buffer, message->length, message->tag, &param);
     if (UCS_PTR_IS_ERR(result)) {
-        cw_town_fail(play.town, "a send answers %s", ucs_status_string(UCS_PTR_STATUS(result)));
+        cw_cluster_fail(play.cluster, "a send answers %s", ucs_status_string(UCS_PTR_STATUS(result)));
     }
     if (result == NULL) {
         message->done++;
         if (message->done > 1 || message->sync) {
-            cw_town_fail(play.town, "a send returns NULL and completes as well, or is synchronous");
+            cw_cluster_fail(play.cluster, "a send returns NULL and completes as well, or is synchronous");
         }
     } else {
         message->request = result;
@@ -398,7 +398,7 @@ static void do_send(unsigned number)
 static void do_receive(unsigned worker, uint64_t tag, uint64_t mask, struct message *removed, size_t space)
 {
     struct receive *receive = &play.receives[play.num_receives];
-    ucp_worker_h handle = play.town->people[worker].worker;
+    ucp_worker_h handle = play.cluster->nodes[worker].worker;
     ucp_tag_recv_info_t info = {0};
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_RECV_INFO,
@@ -423,7 +423,7 @@ static void do_receive(unsigned worker, uint64_t tag, uint64_t mask, struct mess
         return;
     }
     if (receive->done++ != 0) {
-        cw_town_fail(play.town, "a receive returns no request and completes as well");
+        cw_cluster_fail(play.cluster, "a receive returns no request and completes as well");
     }
     receive->status = UCS_PTR_STATUS(result);
     receive->info = info;
@@ -434,21 +434,21 @@ static void do_probe(unsigned worker, uint64_t tag, uint64_t mask, int remove)
 {
     struct message *message = first_message(worker, tag, mask);
     ucp_tag_recv_info_t info = {.sender_tag = 0x77, .length = 0x77};
-    ucp_tag_message_h handle = ucp_tag_probe_nb(play.town->people[worker].worker, tag, mask, remove, &info);
+    ucp_tag_message_h handle = ucp_tag_probe_nb(play.cluster->nodes[worker].worker, tag, mask, remove, &info);
 
     if ((handle != NULL) != (message != NULL)) {
-        cw_town_fail(play.town, "a probe finds %s message", handle == NULL ? "no" : "a");
+        cw_cluster_fail(play.cluster, "a probe finds %s message", handle == NULL ? "no" : "a");
     }
     if (message == NULL) {
         if (info.sender_tag != 0x77 || info.length != 0x77) {
-            cw_town_fail(play.town, "a probe that finds nothing writes info"); /* TPR-1 */
+            cw_cluster_fail(play.cluster, "a probe that finds nothing writes info"); /* TPR-1 */
         }
         return;
     }
     if (info.sender_tag != message->tag || info.length != message->length) {
-        cw_town_fail(play.town, "a probe finds tag %llx, %zu bytes instead of %llx, %zu",
-                     (unsigned long long)info.sender_tag, info.length, (unsigned long long)message->tag,
-                     message->length);
+        cw_cluster_fail(play.cluster, "a probe finds tag %llx, %zu bytes instead of %llx, %zu",
+                        (unsigned long long)info.sender_tag, info.length, (unsigned long long)message->tag,
+                        message->length);
     }
     if (remove) { /* TPR-6 */
         message->state = REMOVED;
@@ -484,10 +484,10 @@ static void do_cancel_receive(struct receive *receive)
         return;
     }
     receive->gone = receive->message == NULL;
-    ucp_request_cancel(play.town->people[receive->worker].worker, receive->request);
+    ucp_request_cancel(play.cluster->nodes[receive->worker].worker, receive->request);
     if (receive->gone && (!receive->done || receive->status != UCS_ERR_CANCELED)) {
-        cw_town_fail(play.town, "an unmatched receive is not cancelled inside the call: %s",
-                     receive->done ? ucs_status_string(receive->status) : "it goes on"); /* REQ-24 */
+        cw_cluster_fail(play.cluster, "an unmatched receive is not cancelled inside the call: %s",
+                        receive->done ? ucs_status_string(receive->status) : "it goes on"); /* REQ-24 */
     }
 }
 
@@ -496,7 +496,7 @@ static void do_cancel_send(struct message *message)
     if (message->request != NULL && !message->done) {
         message->cancel_asked = 1;
         play.current_ok = 1;
-        ucp_request_cancel(play.town->people[play.lines[message->line].from].worker, message->request);
+        ucp_request_cancel(play.cluster->nodes[play.lines[message->line].from].worker, message->request);
         play.current_ok = 0;
     }
 }
@@ -507,12 +507,12 @@ static void open_line(unsigned from, unsigned to)
 {
     struct line *line = &play.lines[play.num_lines++];
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
-                              .address = play.town->people[to].address};
+                              .address = play.cluster->nodes[to].address};
 
-    *line = (struct line){.from = from, .to = to, .ep = play.town->people[from].eps[to]};
-    if (play.num_lines > play.town->num_workers * play.town->num_workers &&
-        ucp_ep_create(play.town->people[from].worker, &params, &line->ep) != UCS_OK) {
-        cw_town_fail(play.town, "ucp_ep_create fails");
+    *line = (struct line){.from = from, .to = to, .ep = play.cluster->nodes[from].eps[to]};
+    if (play.num_lines > play.cluster->num_workers * play.cluster->num_workers &&
+        ucp_ep_create(play.cluster->nodes[from].worker, &params, &line->ep) != UCS_OK) {
+        cw_cluster_fail(play.cluster, "ucp_ep_create fails");
     }
 }
 
@@ -520,7 +520,7 @@ static void note_handshake(void *request, ucs_status_t status, const ucp_tag_rec
 {
     (void)info;
     if (status != UCS_OK) {
-        cw_town_fail(play.town, "a handshake ends with %s", ucs_status_string(status));
+        cw_cluster_fail(play.cluster, "a handshake ends with %s", ucs_status_string(status));
     }
     ++*(unsigned *)user_data;
     ucp_request_free(request);
@@ -543,16 +543,17 @@ static void greet(void)
         if (UCS_PTR_IS_PTR(result)) {
             ucp_request_free(result);
         }
-        (void)ucp_tag_recv_nbx(play.town->people[play.lines[i].to].worker, &byte, 1, HANDSHAKE | i, UINT64_MAX, &param);
+        (void)ucp_tag_recv_nbx(play.cluster->nodes[play.lines[i].to].worker, &byte, 1, HANDSHAKE | i, UINT64_MAX,
+                               &param);
     }
     for (unsigned rounds = 0; came < play.num_lines; rounds++) {
-        cw_town_step(play.town);
+        cw_cluster_step(play.cluster);
         if (rounds == CW_MAX_ROUNDS) {
-            cw_town_fail(play.town, "%u of %u handshakes come", came, play.num_lines);
+            cw_cluster_fail(play.cluster, "%u of %u handshakes come", came, play.num_lines);
         }
     }
     for (unsigned i = 0; i < QUIET_STEPS; i++) {
-        cw_town_step(play.town);
+        cw_cluster_step(play.cluster);
     }
     play.handshake = 0;
 }
@@ -569,7 +570,7 @@ static void choose_settings(uint64_t seed)
 static void choose_tags(void)
 {
     static const uint64_t masks[] = {UINT64_MAX, 0, 0xffffffff, UINT64_C(0xffff0000ffff0000), 1};
-    uint64_t random = play.town->seed * 77 + 1;
+    uint64_t random = play.cluster->seed * 77 + 1;
 
     for (unsigned i = 0; i < 6; i++) {
         play.tags[i] = i < 3 ? i : cw_hash_mix(random + i);
@@ -591,10 +592,10 @@ static void open_play(uint64_t seed)
     memset(&play, 0, sizeof(play));
     cw_sim_knobs_random(&knobs, seed);
     choose_settings(seed);
-    play.town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, 0);
+    play.cluster = cw_cluster_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, 0);
     for (unsigned copy = 0; copy < 2; copy++) {
-        for (unsigned from = 0; from < play.town->num_workers; from++) {
-            for (unsigned to = 0; to < play.town->num_workers; to++) {
+        for (unsigned from = 0; from < play.cluster->num_workers; from++) {
+            for (unsigned to = 0; to < play.cluster->num_workers; to++) {
                 if (copy == 0 || (below(2) == 0 && play.num_lines < MAX_LINES)) {
                     open_line(from, to);
                 }
@@ -607,7 +608,7 @@ static void open_play(uint64_t seed)
 
 static void act(void)
 {
-    unsigned dice = below(60), action = 0, worker = below(play.town->num_workers);
+    unsigned dice = below(60), action = 0, worker = below(play.cluster->num_workers);
     uint64_t mask = play.masks[below(5)];
 
     while (action < STEP && dice >= play.weights[action]) {
@@ -640,7 +641,7 @@ static void act(void)
         }
         break;
     case STEP:
-        cw_town_step(play.town);
+        cw_cluster_step(play.cluster);
         break;
     }
 }
@@ -689,9 +690,9 @@ static int all_done(void)
 static void step_until(int (*condition)(void), const char *what)
 {
     for (unsigned rounds = 0; !condition(); rounds++) {
-        cw_town_step(play.town);
+        cw_cluster_step(play.cluster);
         if (rounds == CW_MAX_ROUNDS) {
-            cw_town_fail(play.town, "%s after %u calls of progress", what, rounds);
+            cw_cluster_fail(play.cluster, "%s after %u calls of progress", what, rounds);
         }
     }
 }
@@ -701,7 +702,7 @@ static void receive_rest(void)
 {
     struct message *message;
 
-    for (unsigned worker = 0; worker < play.town->num_workers; worker++) {
+    for (unsigned worker = 0; worker < play.cluster->num_workers; worker++) {
         while (first_message(worker, 0, 0) != NULL) {
             if (below(2) == 0) {
                 do_probe(worker, some_tag(), 0, 1);
@@ -731,7 +732,7 @@ static void close_play(void)
         }
         free(play.receives[i].buffer);
     }
-    cw_town_free(play.town);
+    cw_cluster_free(play.cluster);
 }
 
 static void test_messages_meet_receives_as_in_the_model(uint64_t seed)

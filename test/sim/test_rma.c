@@ -17,7 +17,7 @@
 #include "base/list.h"
 #include "core/rkey.h"
 #include "series.h"
-#include "town.h"
+#include "cluster.h"
 
 enum { MAX_IOV = 3, MAX_COUNTS = 4000, WORDS = 4, GUARD_BYTES = 64, GUARD = 0x5a, MARKER = 3 };
 enum word { FETCH64, FETCH32, SUM64, SUM32 };
@@ -57,7 +57,7 @@ struct flush {
     int calls;
 };
 
-struct person {
+struct node {
     uint8_t *memory;            /* sections and a guard */
     uint64_t *shared;
     ucp_mem_h memh, shared_memh;
@@ -68,9 +68,9 @@ struct person {
     uint64_t sums[2];
 };
 
-static struct cw_town *town;
+static struct cw_cluster *cluster;
 static struct way ways[CW_MAX_WORKERS][CW_MAX_WORKERS];
-static struct person people[CW_MAX_WORKERS];
+static struct node nodes[CW_MAX_WORKERS];
 static struct cw_op *closes[CW_MAX_WORKERS * CW_MAX_WORKERS];
 static unsigned num_closes;
 static size_t section;
@@ -78,7 +78,7 @@ static int faulty;
 
 static unsigned below(uint64_t limit)
 {
-    return (unsigned)cw_town_random(town, limit);
+    return (unsigned)cw_cluster_random(cluster, limit);
 }
 
 /* ---- what is to be seen ---- */
@@ -88,8 +88,8 @@ static void check_visible(const struct way *way, uint32_t serial, const char *wh
 {
     for (size_t i = 0; i < section && !faulty; i++) {
         if (way->written[i] <= serial && way->memory[i] != way->model[i]) {
-            cw_town_fail(town, "%s from %u to %u: byte %zu is %02x instead of %02x, written by access %u of %u", who,
-                         way->from, way->to, i, way->memory[i], way->model[i], way->written[i], serial);
+            cw_cluster_fail(cluster, "%s from %u to %u: byte %zu is %02x instead of %02x, written by access %u of %u",
+                            who, way->from, way->to, i, way->memory[i], way->model[i], way->written[i], serial);
         }
     }
 }
@@ -107,12 +107,12 @@ static void ended(struct access *access, ucs_status_t status)
     const struct way *way = access->way;
 
     if (status != UCS_OK && !faulty) {
-        cw_town_fail(town, "an access from %u to %u ends with %s", way->from, way->to, ucs_status_string(status));
+        cw_cluster_fail(cluster, "an access from %u to %u ends with %s", way->from, way->to, ucs_status_string(status));
     }
     if (access->expected != NULL && status == UCS_OK && !faulty &&
         memcmp(access->buffer, access->expected, access->length + 1) != 0) {
-        cw_town_fail(town, "access %u from %u to %u (kind %d, %zu bytes) brings wrong bytes", access->serial, way->from,
-                     way->to, access->kind, access->length);
+        cw_cluster_fail(cluster, "access %u from %u to %u (kind %d, %zu bytes) brings wrong bytes", access->serial,
+                        way->from, way->to, access->kind, access->length);
     }
     if (access->counted != NULL && status == UCS_OK) {
         memcpy(access->counted, access->buffer, access->length);
@@ -126,9 +126,9 @@ static void on_access(void *request, ucs_status_t status, void *user_data)
 
     ucp_request_free(request);
     if (++access->calls > 1) {
-        cw_town_fail(town, "an access completes twice");
+        cw_cluster_fail(cluster, "an access completes twice");
     }
-    town->num_done++;
+    cluster->num_done++;
     ended(access, status);
     if (access->returned) {
         access_free(access);
@@ -155,15 +155,15 @@ static void silent_ended(struct way *way, uint32_t serial)
 static void flushed(struct flush *flush, ucs_status_t status)
 {
     if (flush->calls++ > 0 || (status != UCS_OK && !faulty)) {
-        cw_town_fail(town, "a flush of worker %u ends with %s", flush->from, ucs_status_string(status));
+        cw_cluster_fail(cluster, "a flush of worker %u ends with %s", flush->from, ucs_status_string(status));
     }
-    for (unsigned to = 0; to < town->num_workers; to++) {
+    for (unsigned to = 0; to < cluster->num_workers; to++) {
         if (flush->to < 0 || flush->to == (int)to) {
             check_visible(&ways[flush->from][to], flush->serials[to], "a flush");
             silent_ended(&ways[flush->from][to], flush->serials[to]);
         }
     }
-    town->num_done++;
+    cluster->num_done++;
     free(flush);
 }
 
@@ -177,11 +177,11 @@ static void on_flush(void *request, ucs_status_t status, void *user_data)
 
 static void fence(unsigned from)
 {
-    if (ucp_worker_fence(town->people[from].worker) != UCS_OK) {
-        cw_town_fail(town, "a fence fails");
+    if (ucp_worker_fence(cluster->nodes[from].worker) != UCS_OK) {
+        cw_cluster_fail(cluster, "a fence fails");
     }
-    people[from].epoch++;
-    town->people[from].asleep = 0;
+    nodes[from].epoch++;
+    cluster->nodes[from].asleep = 0;
 }
 
 static size_t random_length(void)
@@ -202,7 +202,7 @@ static size_t random_length(void)
 static int is_ordered(const struct way *way, size_t offset, size_t length)
 {
     for (size_t i = offset; i < offset + length; i++) {
-        if (way->epoch[i] >= people[way->from].epoch) {
+        if (way->epoch[i] >= nodes[way->from].epoch) {
             return 0;
         }
     }
@@ -243,7 +243,7 @@ static struct access *access_new(struct way *way, enum kind kind, size_t length)
     access->serial = ++way->serial;
     access->buffer = malloc(length + 1);
     memset(access->buffer, 0xcc, length + 1);
-    town->people[way->from].asleep = 0;
+    cluster->nodes[way->from].asleep = 0;
     return access;
 }
 
@@ -259,7 +259,7 @@ static void note_write(struct way *way, size_t offset, const void *bytes, size_t
     memcpy(way->model + offset, bytes, length);
     for (size_t i = offset; i < offset + length; i++) {
         way->written[i] = way->serial;
-        way->epoch[i] = people[way->from].epoch;
+        way->epoch[i] = nodes[way->from].epoch;
     }
 }
 
@@ -287,13 +287,13 @@ static void started(struct access *access, ucs_status_ptr_t result, int silent)
         cw_list_add_tail(&access->way->silent, &access->link);
         return;
     }
-    town->num_ops++;
+    cluster->num_ops++;
     if (!UCS_PTR_IS_PTR(result)) {
         if (access->calls > 0) {
-            cw_town_fail(town, "the callback was called although the call returned a result");
+            cw_cluster_fail(cluster, "the callback was called although the call returned a result");
         }
         access->calls = 1;
-        town->num_done++;
+        cluster->num_done++;
         ended(access, UCS_PTR_STATUS(result));
     }
     access->returned = 1;
@@ -322,7 +322,7 @@ static void move(struct way *way, enum kind kind)
 {
     size_t length = random_length(), offset = pick(way, length, 1), count;
     struct access *access = access_new(way, kind, length);
-    ucp_ep_h ep = town->people[way->from].eps[way->to];
+    ucp_ep_h ep = cluster->nodes[way->from].eps[way->to];
     ucp_rkey_h key = way->keys[below(3) == 0];
     uint64_t address = (uint64_t)(uintptr_t)(way->memory + offset);
     int silent;
@@ -374,7 +374,7 @@ static void change(struct way *way, enum kind kind)
     }
     after = result_of(op, before, operand, swap);
     note_write(way, offset, &after, length);
-    started(access, ucp_atomic_op_nbx(town->people[way->from].eps[way->to], op, &operand, 1,
+    started(access, ucp_atomic_op_nbx(cluster->nodes[way->from].eps[way->to], op, &operand, 1,
                                       (uint64_t)(uintptr_t)(way->memory + offset), way->keys[below(3) == 0], &param),
             silent);
     operand = 0; /* it was captured (AMO-10) */
@@ -383,7 +383,7 @@ static void change(struct way *way, enum kind kind)
 /* On a word that all use: fetched counts come once each, sums are exact. */
 static void count(struct way *way)
 {
-    struct person *owner = &people[way->to];
+    struct node *owner = &nodes[way->to];
     enum word word = (enum word)below(WORDS);
     int narrow = word == FETCH32 || word == SUM32, fetches = word == FETCH64 || word == FETCH32, silent;
     struct access *access;
@@ -405,7 +405,7 @@ static void count(struct way *way)
         operand = cw_hash_mix(access->serial);
         owner->sums[narrow] += operand;
     }
-    started(access, ucp_atomic_op_nbx(town->people[way->from].eps[way->to], UCP_ATOMIC_OP_ADD, &operand, 1,
+    started(access, ucp_atomic_op_nbx(cluster->nodes[way->from].eps[way->to], UCP_ATOMIC_OP_ADD, &operand, 1,
                                       (uint64_t)(uintptr_t)&owner->shared[word], way->shared_keys[below(3) == 0],
                                       &param), silent);
 }
@@ -418,11 +418,11 @@ static ucs_status_t on_marker(void *arg, const void *header, size_t header_lengt
 
     (void)data, (void)length, (void)param;
     if (header_length != sizeof(marker)) {
-        cw_town_fail(town, "a message has a header of %zu bytes", header_length);
+        cw_cluster_fail(cluster, "a message has a header of %zu bytes", header_length);
     }
     memcpy(marker, header, sizeof(marker));
     check_visible(&ways[marker[0]][(uintptr_t)arg], marker[1], "a message behind a fence");
-    town->num_done++;
+    cluster->num_done++;
     return UCS_OK;
 }
 
@@ -436,12 +436,12 @@ static void send_marker(struct way *way)
         return;
     }
     fence(way->from);
-    town->num_ops++;
-    result = ucp_am_send_nbx(town->people[way->from].eps[way->to], MARKER, marker, sizeof(marker), NULL, 0, &param);
+    cluster->num_ops++;
+    result = ucp_am_send_nbx(cluster->nodes[way->from].eps[way->to], MARKER, marker, sizeof(marker), NULL, 0, &param);
     if (UCS_PTR_IS_PTR(result)) {
         ucp_request_free(result);
     } else if (result != NULL) {
-        cw_town_fail(town, "a message fails");
+        cw_cluster_fail(cluster, "a message fails");
     }
 }
 
@@ -455,13 +455,13 @@ static void start_flush(unsigned from, int to)
 
     flush->from = from;
     flush->to = to;
-    for (unsigned i = 0; i < town->num_workers; i++) {
+    for (unsigned i = 0; i < cluster->num_workers; i++) {
         flush->serials[i] = ways[from][i].serial;
     }
-    town->people[from].asleep = 0;
-    town->num_ops++;
-    result = (to < 0) ? ucp_worker_flush_nbx(town->people[from].worker, &param) :
-                        ucp_ep_flush_nbx(town->people[from].eps[to], &param);
+    cluster->nodes[from].asleep = 0;
+    cluster->num_ops++;
+    result = (to < 0) ? ucp_worker_flush_nbx(cluster->nodes[from].worker, &param) :
+                        ucp_ep_flush_nbx(cluster->nodes[from].eps[to], &param);
     if (!UCS_PTR_IS_PTR(result)) {
         flushed(flush, UCS_PTR_STATUS(result));
     }
@@ -470,7 +470,7 @@ static void start_flush(unsigned from, int to)
 static void talk(unsigned num_accesses)
 {
     while (num_accesses > 0) {
-        unsigned from = below(town->num_workers), to = below(town->num_workers), chance = below(32);
+        unsigned from = below(cluster->num_workers), to = below(cluster->num_workers), chance = below(32);
         struct way *way = &ways[from][to];
 
         num_accesses -= chance < 11;
@@ -483,7 +483,7 @@ static void talk(unsigned num_accesses)
         } else if (chance < 11) {
             count(way);
         } else if (chance > 11) {
-            cw_town_step(town);
+            cw_cluster_step(cluster);
         } else if (below(3) == 0) {
             send_marker(way);
         } else if (below(3) == 0) {
@@ -503,7 +503,7 @@ static ucp_mem_h map(unsigned worker, void *memory, size_t length)
                                    .length = length};
     ucp_mem_h memh;
 
-    assert_int_equal(ucp_mem_map(town->people[worker].context, &params, &memh), UCS_OK);
+    assert_int_equal(ucp_mem_map(cluster->nodes[worker].context, &params, &memh), UCS_OK);
     return memh;
 }
 
@@ -513,9 +513,9 @@ static void unpack(struct way *way, ucp_mem_h memh, uint64_t *validity, ucp_rkey
     void *bytes;
     size_t length;
 
-    assert_int_equal(ucp_rkey_pack(town->people[way->to].context, memh, &bytes, &length), UCS_OK);
+    assert_int_equal(ucp_rkey_pack(cluster->nodes[way->to].context, memh, &bytes, &length), UCS_OK);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(ucp_ep_rkey_unpack(town->people[way->from].eps[way->to], bytes, &keys[i]), UCS_OK);
+        assert_int_equal(ucp_ep_rkey_unpack(cluster->nodes[way->from].eps[way->to], bytes, &keys[i]), UCS_OK);
         assert_null(keys[i]->local); /* UCX_TLS=sim does not allow it */
     }
     ucp_rkey_buffer_release(bytes);
@@ -528,13 +528,13 @@ static void make_way(unsigned from, unsigned to)
 {
     struct way *way = &ways[from][to];
 
-    *way = (struct way){.from = from, .to = to, .memory = people[to].memory + from * section};
+    *way = (struct way){.from = from, .to = to, .memory = nodes[to].memory + from * section};
     way->model = calloc(1, section);
     way->written = calloc(section, sizeof(*way->written));
     way->epoch = calloc(section, sizeof(*way->epoch));
     cw_list_init(&way->silent);
-    unpack(way, people[to].memh, &people[to].validity[0], way->keys);
-    unpack(way, people[to].shared_memh, &people[to].validity[1], way->shared_keys);
+    unpack(way, nodes[to].memh, &nodes[to].validity[0], way->keys);
+    unpack(way, nodes[to].shared_memh, &nodes[to].validity[1], way->shared_keys);
 }
 
 static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, size_t section_size)
@@ -545,31 +545,31 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     if (seed % 3 != 0) {
         knobs.chance[CW_SIM_NO_COPIES] = CW_SIM_ALWAYS; /* packets only */
     }
-    town = cw_town_new(seed, &knobs, mode, sleepers);
+    cluster = cw_cluster_new(seed, &knobs, mode, sleepers);
     section = section_size;
     faulty = mode == UCP_ERR_HANDLING_MODE_PEER;
     num_closes = 0;
-    for (unsigned i = 0; i < town->num_workers; i++) {
-        struct person *person = &people[i];
-        size_t length = section * town->num_workers;
+    for (unsigned i = 0; i < cluster->num_workers; i++) {
+        struct node *node = &nodes[i];
+        size_t length = section * cluster->num_workers;
         ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                                                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
+                                                         UCP_AM_HANDLER_PARAM_FIELD_ARG,
                                         .id = MARKER,
                                         .cb = on_marker,
                                         .arg = (void *)(uintptr_t)i};
 
-        memset(person, 0, sizeof(*person));
-        person->epoch = 1;
-        person->memory = aligned_alloc(64, (length + GUARD_BYTES + 63) / 64 * 64);
-        person->shared = calloc(WORDS, sizeof(uint64_t));
-        memset(person->memory, 0, length);
-        memset(person->memory + length, GUARD, GUARD_BYTES);
-        person->memh = map(i, person->memory, length);
-        person->shared_memh = map(i, person->shared, WORDS * sizeof(uint64_t));
-        assert_int_equal(ucp_worker_set_am_recv_handler(town->people[i].worker, &param), UCS_OK);
+        memset(node, 0, sizeof(*node));
+        node->epoch = 1;
+        node->memory = aligned_alloc(64, (length + GUARD_BYTES + 63) / 64 * 64);
+        node->shared = calloc(WORDS, sizeof(uint64_t));
+        memset(node->memory, 0, length);
+        memset(node->memory + length, GUARD, GUARD_BYTES);
+        node->memh = map(i, node->memory, length);
+        node->shared_memh = map(i, node->shared, WORDS * sizeof(uint64_t));
+        assert_int_equal(ucp_worker_set_am_recv_handler(cluster->nodes[i].worker, &param), UCS_OK);
     }
-    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
-        make_way(i / town->num_workers, i % town->num_workers);
+    for (unsigned i = 0; i < cluster->num_workers * cluster->num_workers; i++) {
+        make_way(i / cluster->num_workers, i % cluster->num_workers);
     }
 }
 
@@ -582,25 +582,25 @@ static int compare(const void *first, const void *second)
 
 static void check_counts(unsigned worker)
 {
-    struct person *person = &people[worker];
+    struct node *node = &nodes[worker];
 
     for (int narrow = 0; narrow < 2 && !faulty; narrow++) {
-        qsort(person->counts[narrow], person->num_counts[narrow], sizeof(uint64_t), compare);
-        for (unsigned i = 0; i < person->num_counts[narrow]; i++) {
-            if (person->counts[narrow][i] != i) {
-                cw_town_fail(town, "fetches of a counter of worker %u give %llu instead of %u", worker,
-                             (unsigned long long)person->counts[narrow][i], i);
+        qsort(node->counts[narrow], node->num_counts[narrow], sizeof(uint64_t), compare);
+        for (unsigned i = 0; i < node->num_counts[narrow]; i++) {
+            if (node->counts[narrow][i] != i) {
+                cw_cluster_fail(cluster, "fetches of a counter of worker %u give %llu instead of %u", worker,
+                                (unsigned long long)node->counts[narrow][i], i);
             }
         }
     }
-    if (!faulty && (person->shared[FETCH64] != person->num_counts[0] || person->shared[SUM64] != person->sums[0] ||
-                    person->shared[FETCH32] != person->num_counts[1] ||
-                    person->shared[SUM32] != (uint32_t)person->sums[1])) {
-        cw_town_fail(town, "a sum of worker %u is wrong", worker);
+    if (!faulty && (node->shared[FETCH64] != node->num_counts[0] || node->shared[SUM64] != node->sums[0] ||
+                    node->shared[FETCH32] != node->num_counts[1] ||
+                    node->shared[SUM32] != (uint32_t)node->sums[1])) {
+        cw_cluster_fail(cluster, "a sum of worker %u is wrong", worker);
     }
     for (size_t i = 0; i < GUARD_BYTES; i++) {
-        if (person->memory[section * town->num_workers + i] != GUARD) {
-            cw_town_fail(town, "something was written behind the memory of worker %u", worker);
+        if (node->memory[section * cluster->num_workers + i] != GUARD) {
+            cw_cluster_fail(cluster, "something was written behind the memory of worker %u", worker);
         }
     }
 }
@@ -627,12 +627,12 @@ static void destroy_keys(struct way *way)
 
 static uint64_t end(void)
 {
-    unsigned num_workers = town->num_workers;
+    unsigned num_workers = cluster->num_workers;
     uint64_t digest;
 
-    cw_town_finish(town);
+    cw_cluster_finish(cluster);
     for (unsigned i = 0; i < num_closes; i++) {
-        cw_op_check(town, closes[i]);
+        cw_op_check(cluster, closes[i]);
     }
     for (unsigned i = 0; i < num_workers * num_workers; i++) {
         check_visible(&ways[i / num_workers][i % num_workers], UINT32_MAX, "the end");
@@ -640,19 +640,19 @@ static uint64_t end(void)
     }
     for (unsigned i = 0; i < num_workers; i++) {
         check_counts(i);
-        assert_int_equal(ucp_mem_unmap(town->people[i].context, people[i].shared_memh), UCS_OK);
-        if (people[i].memh != NULL) {
-            assert_int_equal(ucp_mem_unmap(town->people[i].context, people[i].memh), UCS_OK);
+        assert_int_equal(ucp_mem_unmap(cluster->nodes[i].context, nodes[i].shared_memh), UCS_OK);
+        if (nodes[i].memh != NULL) {
+            assert_int_equal(ucp_mem_unmap(cluster->nodes[i].context, nodes[i].memh), UCS_OK);
         }
     }
-    town->num_ops = town->num_done = 0;
-    digest = cw_town_free(town);
+    cluster->num_ops = cluster->num_done = 0;
+    digest = cw_cluster_free(cluster);
     for (unsigned i = 0; i < num_workers * num_workers; i++) {
         free_way(&ways[i / num_workers][i % num_workers]);
     }
     for (unsigned i = 0; i < num_workers; i++) {
-        free(people[i].memory);
-        free(people[i].shared);
+        free(nodes[i].memory);
+        free(nodes[i].shared);
     }
     return digest;
 }
@@ -661,7 +661,7 @@ static uint64_t run_healthy(uint64_t seed, int sleepers)
 {
     start(seed, UCP_ERR_HANDLING_MODE_NONE, sleepers, (seed % 10 == 0) ? 500000 : 20000);
     talk(250);
-    for (unsigned i = 0; i < town->num_workers; i++) {
+    for (unsigned i = 0; i < cluster->num_workers; i++) {
         start_flush(i, -1);
     }
     return end();
@@ -684,8 +684,8 @@ static void test_runs_replay(uint64_t seed)
 
 static void close_all(unsigned from, uint32_t flags)
 {
-    for (unsigned to = 0; to < town->num_workers; to++) {
-        closes[num_closes++] = cw_town_close_ep(town, from, to, flags);
+    for (unsigned to = 0; to < cluster->num_workers; to++) {
+        closes[num_closes++] = cw_cluster_close_ep(cluster, from, to, flags);
     }
 }
 
@@ -694,15 +694,15 @@ static void test_close_loses_nothing(uint64_t seed)
 {
     start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 20000);
     talk(60);
-    for (unsigned from = 0; from < town->num_workers; from++) {
+    for (unsigned from = 0; from < cluster->num_workers; from++) {
         close_all(from, 0);
     }
-    cw_town_finish(town);
-    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
-        silent_ended(&ways[i / town->num_workers][i % town->num_workers], UINT32_MAX);
+    cw_cluster_finish(cluster);
+    for (unsigned i = 0; i < cluster->num_workers * cluster->num_workers; i++) {
+        silent_ended(&ways[i / cluster->num_workers][i % cluster->num_workers], UINT32_MAX);
     }
-    for (unsigned i = 0; i < cw_town_rest(); i++) {
-        cw_town_step(town);
+    for (unsigned i = 0; i < cw_cluster_rest(); i++) {
+        cw_cluster_step(cluster);
     }
     end();
 }
@@ -710,20 +710,20 @@ static void test_close_loses_nothing(uint64_t seed)
 /* Connections break: every access ends once. */
 static void test_broken_connections(uint64_t seed)
 {
-    const enum cw_sim_fault fault = cw_town_breaking(seed);
+    const enum cw_sim_fault fault = cw_cluster_breaking(seed);
 
     start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
     talk(80);
-    cw_sim_set_fault(town->world, fault, 3000);
+    cw_sim_set_fault(cluster->world, fault, 3000);
     talk(100);
-    cw_sim_set_fault(town->world, fault, 0);
+    cw_sim_set_fault(cluster->world, fault, 0);
     if (seed % 3 == 0) {
-        cw_sim_reset_all(town->world, below(town->num_workers));
+        cw_sim_reset_all(cluster->world, below(cluster->num_workers));
     }
     for (unsigned i = 0; i < 2000; i++) {
-        cw_town_step(town);
+        cw_cluster_step(cluster);
     }
-    for (unsigned from = 0; from < town->num_workers; from++) {
+    for (unsigned from = 0; from < cluster->num_workers; from++) {
         close_all(from, (seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
     }
     end();
@@ -736,21 +736,21 @@ static void test_unmap_under_access(uint64_t seed)
     size_t length;
 
     start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 50000);
-    owner = below(town->num_workers);
-    length = section * town->num_workers;
+    owner = below(cluster->num_workers);
+    length = section * cluster->num_workers;
     talk(40 + below(60));
-    assert_int_equal(ucp_mem_unmap(town->people[owner].context, people[owner].memh), UCS_OK);
-    people[owner].memh = NULL;
-    people[owner].validity[0] = 0;
-    memset(people[owner].memory, 0x77, length);
+    assert_int_equal(ucp_mem_unmap(cluster->nodes[owner].context, nodes[owner].memh), UCS_OK);
+    nodes[owner].memh = NULL;
+    nodes[owner].validity[0] = 0;
+    memset(nodes[owner].memory, 0x77, length);
     talk(60);
-    for (unsigned from = 0; from < town->num_workers; from++) {
+    for (unsigned from = 0; from < cluster->num_workers; from++) {
         start_flush(from, -1);
     }
-    cw_town_finish(town);
+    cw_cluster_finish(cluster);
     for (size_t i = 0; i < length; i++) {
-        if (people[owner].memory[i] != 0x77) {
-            cw_town_fail(town, "byte %zu of memory that was unmapped is changed", i);
+        if (nodes[owner].memory[i] != 0x77) {
+            cw_cluster_fail(cluster, "byte %zu of memory that was unmapped is changed", i);
         }
     }
     end();
@@ -759,12 +759,12 @@ static void test_unmap_under_access(uint64_t seed)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cw_series(test_healthy_network, 100, cw_town_check_devices),
-        cw_series(test_runs_replay, 5, cw_town_check_devices),
-        cw_series(test_sleepers, 100, cw_town_check_devices),
-        cw_series(test_close_loses_nothing, 30, cw_town_check_devices),
-        cw_series(test_broken_connections, 100, cw_town_check_devices),
-        cw_series(test_unmap_under_access, 100, cw_town_check_devices),
+        cw_series(test_healthy_network, 100, cw_cluster_check_devices),
+        cw_series(test_runs_replay, 5, cw_cluster_check_devices),
+        cw_series(test_sleepers, 100, cw_cluster_check_devices),
+        cw_series(test_close_loses_nothing, 30, cw_cluster_check_devices),
+        cw_series(test_broken_connections, 100, cw_cluster_check_devices),
+        cw_series(test_unmap_under_access, 100, cw_cluster_check_devices),
     };
 
     if (argc > 1) {

@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "generic.h"
 #include "series.h"
-#include "town.h"
+#include "cluster.h"
 
 enum { MAX_IOV = 3, MAX_HELD_DATA = 20 };
 
@@ -45,7 +45,7 @@ struct way {
     int broken;
 };
 
-static struct cw_town *town;
+static struct cw_cluster *cluster;
 static struct way ways[CW_MAX_WORKERS][CW_MAX_WORKERS];
 static struct {
     void *data;
@@ -67,8 +67,8 @@ static void check_bytes(struct way *way, const uint8_t *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         if (bytes[i] != byte_at(way, way->received + i)) {
-            cw_town_fail(town, "byte %llu of the stream from %u to %u is wrong, the %zuth of %zu",
-                         (unsigned long long)(way->received + i), way->from, way->to, i, length);
+            cw_cluster_fail(cluster, "byte %llu of the stream from %u to %u is wrong, the %zuth of %zu",
+                            (unsigned long long)(way->received + i), way->from, way->to, i, length);
         }
     }
     way->received += length;
@@ -79,29 +79,30 @@ static void done(struct move *move, ucs_status_t status, size_t length)
     struct way *way = move->way;
 
     if (++move->calls > 1) {
-        cw_town_fail(town, "an operation completes twice");
+        cw_cluster_fail(cluster, "an operation completes twice");
     }
-    town->num_done++;
+    cluster->num_done++;
     if (status != UCS_OK && !faulty) {
-        cw_town_fail(town, "an operation ends with %s on a healthy network", ucs_status_string(status));
+        cw_cluster_fail(cluster, "an operation ends with %s on a healthy network", ucs_status_string(status));
     }
     way->broken |= status != UCS_OK;
     if (!move->is_recv) {
         memset(move->buffer, 0xee, move->length); /* ours again (STR-2) */
     } else {
         if (move->length > 0 && move->turn != way->served++) {
-            cw_town_fail(town, "a receive overtakes another one"); /* STR-9 */
+            cw_cluster_fail(cluster, "a receive overtakes another one"); /* STR-9 */
         }
         way->wanted -= move->length;
         if (status == UCS_OK) {
             if (length > move->length || (move->length > 0 && length == 0) || length % move->element != 0) {
-                cw_town_fail(town, "a receive of %zu bytes in elements of %zu ends with %zu", move->length,
-                             move->element, length);
+                cw_cluster_fail(cluster, "a receive of %zu bytes in elements of %zu ends with %zu", move->length,
+                                move->element, length);
             }
             check_bytes(way, move->buffer, length);
             for (size_t i = length; i <= move->length; i++) {
                 if (move->buffer[i] != 0xcc) {
-                    cw_town_fail(town, "a receive of %zu bytes that got %zu wrote byte %zu", move->length, length, i);
+                    cw_cluster_fail(cluster, "a receive of %zu bytes that got %zu wrote byte %zu", move->length, length,
+                                    i);
                 }
             }
         }
@@ -128,7 +129,7 @@ static void returned(struct move *move, ucs_status_ptr_t result, size_t length)
 {
     if (!UCS_PTR_IS_PTR(result)) {
         if (move->calls > 0) {
-            cw_town_fail(town, "the callback was called although the call returned a result");
+            cw_cluster_fail(cluster, "the callback was called although the call returned a result");
         }
         done(move, UCS_PTR_STATUS(result), length);
     }
@@ -146,8 +147,8 @@ static struct move *move_new(struct way *way, unsigned poster, size_t length)
     move->way = way;
     move->length = length;
     move->buffer = malloc(length + 1);
-    town->people[poster].asleep = 0;
-    town->num_ops++;
+    cluster->nodes[poster].asleep = 0;
+    cluster->num_ops++;
     memset(move->buffer, 0xcc, length + 1);
     return move;
 }
@@ -155,15 +156,16 @@ static struct move *move_new(struct way *way, unsigned poster, size_t length)
 /* Contiguous, cut in three, or of a type of its own. */
 static const void *describe(struct move *move, ucp_request_param_t *param, size_t *count)
 {
-    size_t first = cw_town_random(town, move->length + 1), second = cw_town_random(town, move->length - first + 1);
+    size_t first = cw_cluster_random(cluster, move->length + 1),
+           second = cw_cluster_random(cluster, move->length - first + 1);
 
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-    if (move->element == 1 && cw_town_random(town, 4) == 0) {
+    if (move->element == 1 && cw_cluster_random(cluster, 4) == 0) {
         param->datatype = generic;
         *count = move->length;
         return move->buffer;
     }
-    if (move->element != 1 || cw_town_random(town, 3) != 0) {
+    if (move->element != 1 || cw_cluster_random(cluster, 3) != 0) {
         param->datatype = ucp_dt_make_contig(move->element);
         *count = move->length / move->element;
         return move->buffer;
@@ -191,10 +193,10 @@ static void send_bytes(struct way *way, size_t length)
     }
     way->sent += length;
     buffer = describe(move, &param, &count);
-    if (cw_town_random(town, 5) == 0) {
+    if (cw_cluster_random(cluster, 5) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
-    returned(move, ucp_stream_send_nbx(town->people[way->from].eps[way->to], buffer, count, &param), 0);
+    returned(move, ucp_stream_send_nbx(cluster->nodes[way->from].eps[way->to], buffer, count, &param), 0);
 }
 
 static void recv_bytes(struct way *way, size_t element, size_t length, int all)
@@ -216,19 +218,19 @@ static void recv_bytes(struct way *way, size_t element, size_t length, int all)
     way->wanted += length;
     buffer = (void *)describe(move, &param, &count);
     move->element = (all && length > 0) ? length : element;
-    if (cw_town_random(town, 5) == 0) {
+    if (cw_cluster_random(cluster, 5) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
-    result = ucp_stream_recv_nbx(town->people[way->to].eps[way->from], buffer, count, &got, &param);
-    if (UCS_PTR_IS_PTR(result) && move->calls == 0 && cw_town_random(town, 4) == 0) {
-        ucp_request_cancel(town->people[way->to].worker, result); /* without effect (STR-19) */
+    result = ucp_stream_recv_nbx(cluster->nodes[way->to].eps[way->from], buffer, count, &got, &param);
+    if (UCS_PTR_IS_PTR(result) && move->calls == 0 && cw_cluster_random(cluster, 4) == 0) {
+        ucp_request_cancel(cluster->nodes[way->to].worker, result); /* without effect (STR-19) */
     }
     returned(move, result, got);
 }
 
 static void release_one(void)
 {
-    unsigned i = (unsigned)cw_town_random(town, num_held);
+    unsigned i = (unsigned)cw_cluster_random(cluster, num_held);
 
     ucp_stream_data_release(held[i].ep, held[i].data);
     held[i] = held[--num_held];
@@ -237,16 +239,16 @@ static void release_one(void)
 /* Library-owned data, kept for a while. Returns the length. */
 static size_t recv_data(struct way *way)
 {
-    ucp_ep_h ep = town->people[way->to].eps[way->from];
+    ucp_ep_h ep = cluster->nodes[way->to].eps[way->from];
     size_t length = 0;
     void *data = ucp_stream_recv_data_nb(ep, &length);
 
-    town->people[way->to].asleep = 0;
+    cluster->nodes[way->to].asleep = 0;
     if (!UCS_PTR_IS_PTR(data)) {
         return 0;
     }
     if (length == 0) {
-        cw_town_fail(town, "library-owned data of no length");
+        cw_cluster_fail(cluster, "library-owned data of no length");
     }
     check_bytes(way, data, length);
     if (num_held == MAX_HELD_DATA) {
@@ -260,60 +262,62 @@ static size_t recv_data(struct way *way)
 static void poll_worker(unsigned worker)
 {
     ucp_stream_poll_ep_t polled[2];
-    ssize_t count = ucp_stream_worker_poll(town->people[worker].worker, polled, 2, 0);
+    ssize_t count = ucp_stream_worker_poll(cluster->nodes[worker].worker, polled, 2, 0);
     unsigned from;
 
     for (ssize_t i = 0; i < count; i++) {
-        for (from = 0; from < town->num_workers && town->people[worker].eps[from] != polled[i].ep; from++) {
+        for (from = 0; from < cluster->num_workers && cluster->nodes[worker].eps[from] != polled[i].ep; from++) {
         }
-        if (from == town->num_workers) {
-            cw_town_fail(town, "poll reports an endpoint that this worker does not have");
+        if (from == cluster->num_workers) {
+            cw_cluster_fail(cluster, "poll reports an endpoint that this worker does not have");
         }
         if (ways[from][worker].posted != ways[from][worker].served || recv_data(&ways[from][worker]) == 0) {
-            cw_town_fail(town, "poll reports the stream from %u to %u, where nothing is to be read", from, worker);
+            cw_cluster_fail(cluster, "poll reports the stream from %u to %u, where nothing is to be read", from,
+                            worker);
         }
     }
 }
 
 static size_t random_length(void)
 {
-    switch (cw_town_random(town, 12)) {
+    switch (cw_cluster_random(cluster, 12)) {
     case 0:
         return 0;
     case 1:
-        return cw_town_random(town, largest);
+        return cw_cluster_random(cluster, largest);
     case 2:
     case 3:
-        return cw_town_random(town, 3000);
+        return cw_cluster_random(cluster, 3000);
     default:
-        return cw_town_random(town, 100);
+        return cw_cluster_random(cluster, 100);
     }
 }
 
 static void random_recv(struct way *way)
 {
     static const size_t elements[] = {1, 1, 2, 8, 13, 300};
-    size_t element = elements[cw_town_random(town, 6)];
+    size_t element = elements[cw_cluster_random(cluster, 6)];
     size_t length = random_length();
 
-    if (way->posted == way->served && cw_town_random(town, 4) == 0) {
+    if (way->posted == way->served && cw_cluster_random(cluster, 4) == 0) {
         recv_data(way);
     } else {
-        recv_bytes(way, element, (length + element - 1) / element * element, cw_town_random(town, 2) != 0);
+        recv_bytes(way, element, (length + element - 1) / element * element, cw_cluster_random(cluster, 2) != 0);
     }
 }
 
 static int is_open(const struct way *way)
 {
-    return town->people[way->from].eps[way->to] != NULL && town->people[way->to].eps[way->from] != NULL;
+    return cluster->nodes[way->from].eps[way->to] != NULL && cluster->nodes[way->to].eps[way->from] != NULL;
 }
 
 static void talk(unsigned num_moves)
 {
     while (num_moves > 0) {
-        struct way *way = &ways[cw_town_random(town, town->num_workers)][cw_town_random(town, town->num_workers)];
+        struct way *way =
+            &ways[cw_cluster_random(cluster, cluster->num_workers)][cw_cluster_random(cluster, cluster->num_workers)];
 
-        switch (cw_town_random(town, 4)) {
+        switch (cw_cluster_random(cluster, 4)) {
         case 0:
             send_bytes(way, random_length());
             num_moves--;
@@ -323,10 +327,10 @@ static void talk(unsigned num_moves)
             num_moves--;
             break;
         case 2:
-            poll_worker((unsigned)cw_town_random(town, town->num_workers));
+            poll_worker((unsigned)cw_cluster_random(cluster, cluster->num_workers));
             break;
         default:
-            cw_town_step(town);
+            cw_cluster_step(cluster);
         }
     }
 }
@@ -334,21 +338,21 @@ static void talk(unsigned num_moves)
 /* Every receive gets its bytes, then every byte its receive. */
 static void make_even(void)
 {
-    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
-        struct way *way = &ways[i / town->num_workers][i % town->num_workers];
+    for (unsigned i = 0; i < cluster->num_workers * cluster->num_workers; i++) {
+        struct way *way = &ways[i / cluster->num_workers][i % cluster->num_workers];
 
         if (is_open(way) && way->wanted > 0) {
             send_bytes(way, way->wanted + way->received > way->sent ? way->wanted + way->received - way->sent : 0);
         }
     }
-    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
-        struct way *way = &ways[i / town->num_workers][i % town->num_workers];
+    for (unsigned i = 0; i < cluster->num_workers * cluster->num_workers; i++) {
+        struct way *way = &ways[i / cluster->num_workers][i % cluster->num_workers];
 
         while (way->posted != way->served || way->received < way->sent) {
             if (way->posted == way->served) {
-                recv_bytes(way, 1, 1 + cw_town_random(town, way->sent - way->received), 0);
+                recv_bytes(way, 1, 1 + cw_cluster_random(cluster, way->sent - way->received), 0);
             }
-            cw_town_step(town);
+            cw_cluster_step(cluster);
         }
     }
 }
@@ -358,7 +362,7 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     struct cw_sim_knobs knobs;
 
     cw_sim_knobs_random(&knobs, seed);
-    town = cw_town_new(seed, &knobs, mode, sleepers);
+    cluster = cw_cluster_new(seed, &knobs, mode, sleepers);
     generic = cw_generic_new();
     largest = largest_send;
     num_held = 0;
@@ -377,31 +381,32 @@ static uint64_t end(void)
 {
     uint64_t digest;
 
-    cw_town_finish(town);
+    cw_cluster_finish(cluster);
     for (unsigned i = 0; i < num_closes; i++) {
-        cw_op_check(town, closes[i]);
+        cw_op_check(cluster, closes[i]);
     }
     while (num_held > 0) {
         release_one();
     }
-    town->num_ops = town->num_done = 0;
-    digest = cw_town_free(town);
+    cluster->num_ops = cluster->num_done = 0;
+    digest = cw_cluster_free(cluster);
     cw_generic_free(generic);
     return digest;
 }
 
 static void close_eps(uint32_t flags)
 {
-    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
-        if (town->people[i / town->num_workers].eps[i % town->num_workers] != NULL) {
-            closes[num_closes++] = cw_town_close_ep(town, i / town->num_workers, i % town->num_workers, flags);
+    for (unsigned i = 0; i < cluster->num_workers * cluster->num_workers; i++) {
+        if (cluster->nodes[i / cluster->num_workers].eps[i % cluster->num_workers] != NULL) {
+            closes[num_closes++] =
+                cw_cluster_close_ep(cluster, i / cluster->num_workers, i % cluster->num_workers, flags);
         }
     }
 }
 
 static uint64_t run_healthy(uint64_t seed, int sleepers)
 {
-    const size_t most = cw_town_is_simulated() ? 300000 : 6000000; /* of the system there are longer packets */
+    const size_t most = cw_cluster_is_simulated() ? 300000 : 6000000; /* of the system there are longer packets */
 
     start(seed, UCP_ERR_HANDLING_MODE_NONE, sleepers, (seed % 10 == 0) ? most : 20000);
     talk(120);
@@ -436,19 +441,19 @@ static void test_full_window(uint64_t seed)
     for (unsigned i = 0; i < 100 || way->received < way->sent; i++) {
         if (i < 100) {
             send_bytes(way, (i < 4) ? 300000 : random_length());
-            ops[num_ops++] = cw_town_send(town, 0, 1);
-            ops[num_ops++] = cw_town_recv(town, 0, 1);
+            ops[num_ops++] = cw_cluster_send(cluster, 0, 1);
+            ops[num_ops++] = cw_cluster_recv(cluster, 0, 1);
         }
         if (i > 20 && way->posted == way->served && way->received < way->sent) {
-            recv_bytes(way, 1, 1 + cw_town_random(town, way->sent - way->received), 0);
+            recv_bytes(way, 1, 1 + cw_cluster_random(cluster, way->sent - way->received), 0);
         }
-        for (unsigned steps = (unsigned)cw_town_random(town, 100); steps > 0; steps--) {
-            cw_town_step(town);
+        for (unsigned steps = (unsigned)cw_cluster_random(cluster, 100); steps > 0; steps--) {
+            cw_cluster_step(cluster);
         }
     }
-    cw_town_finish(town);
+    cw_cluster_finish(cluster);
     for (unsigned i = 0; i < num_ops; i++) {
-        cw_op_check(town, ops[i]);
+        cw_op_check(cluster, ops[i]);
     }
     end();
 }
@@ -458,18 +463,18 @@ static void test_close_loses_nothing(uint64_t seed)
 {
     start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, (seed % 10 == 0) ? 1000000 : 20000);
     for (unsigned i = 0; i < 40; i++) {
-        send_bytes(&ways[0][1 + cw_town_random(town, town->num_workers - 1)], random_length());
-        cw_town_step(town);
+        send_bytes(&ways[0][1 + cw_cluster_random(cluster, cluster->num_workers - 1)], random_length());
+        cw_cluster_step(cluster);
     }
-    for (unsigned to = 1; to < town->num_workers; to++) {
-        closes[num_closes++] = cw_town_close_ep(town, 0, to, 0);
+    for (unsigned to = 1; to < cluster->num_workers; to++) {
+        closes[num_closes++] = cw_cluster_close_ep(cluster, 0, to, 0);
     }
-    for (unsigned to = 1; to < town->num_workers; to++) {
+    for (unsigned to = 1; to < cluster->num_workers; to++) {
         while (ways[0][to].received < ways[0][to].sent) {
-            if (cw_town_random(town, 3) == 0 && ways[0][to].posted == ways[0][to].served) {
-                recv_bytes(&ways[0][to], 1, 1 + cw_town_random(town, ways[0][to].sent - ways[0][to].received), 0);
+            if (cw_cluster_random(cluster, 3) == 0 && ways[0][to].posted == ways[0][to].served) {
+                recv_bytes(&ways[0][to], 1, 1 + cw_cluster_random(cluster, ways[0][to].sent - ways[0][to].received), 0);
             }
-            cw_town_step(town);
+            cw_cluster_step(cluster);
         }
     }
     end();
@@ -480,14 +485,14 @@ static void test_broken_connections(uint64_t seed)
 {
     start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
     talk(50);
-    cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
+    cw_sim_set_fault(cluster->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
     talk(60);
     if (seed % 3 == 0) {
-        cw_sim_reset_all(town->world, (unsigned)cw_town_random(town, town->num_workers));
+        cw_sim_reset_all(cluster->world, (unsigned)cw_cluster_random(cluster, cluster->num_workers));
     }
-    cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
+    cw_sim_set_fault(cluster->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
     for (unsigned i = 0; i < 2000; i++) {
-        cw_town_step(town);
+        cw_cluster_step(cluster);
     }
     close_eps((seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
     end();

@@ -3,75 +3,75 @@
  * Tag messages over a simulated network, for many seeds. CW_SIM_SEED is the first seed, CW_SIM_SEEDS how many follow.
  */
 #include "series.h"
-#include "town.h"
+#include "cluster.h"
 
 /* Sends and receives in random order, receives before and behind their messages, progress in between. */
-static void talk(struct cw_town *town, unsigned num_messages)
+static void talk(struct cw_cluster *cluster, unsigned num_messages)
 {
     unsigned sends = 0, recvs = 0, from, to;
 
     while (sends < num_messages || recvs < num_messages) {
-        from = (unsigned)cw_town_random(town, town->num_workers);
-        to = (unsigned)cw_town_random(town, town->num_workers);
-        switch (cw_town_random(town, 3)) {
+        from = (unsigned)cw_cluster_random(cluster, cluster->num_workers);
+        to = (unsigned)cw_cluster_random(cluster, cluster->num_workers);
+        switch (cw_cluster_random(cluster, 3)) {
         case 0:
             if (sends < num_messages) {
-                cw_town_send(town, from, to);
+                cw_cluster_send(cluster, from, to);
                 sends++;
             }
             break;
         case 1:
             if (recvs < num_messages) {
-                cw_town_recv(town, from, to);
+                cw_cluster_recv(cluster, from, to);
                 recvs++;
             }
             break;
         default:
-            cw_town_step(town);
+            cw_cluster_step(cluster);
         }
     }
 }
 
 /* What one side did more of than the other is made up for, so that every message has its receive. */
-static void make_even(struct cw_town *town)
+static void make_even(struct cw_cluster *cluster)
 {
     unsigned from, to;
 
-    for (from = 0; from < town->num_workers; from++) {
-        for (to = 0; to < town->num_workers; to++) {
-            while (town->received[from][to] < town->sent[from][to]) {
-                cw_town_recv(town, from, to);
+    for (from = 0; from < cluster->num_workers; from++) {
+        for (to = 0; to < cluster->num_workers; to++) {
+            while (cluster->received[from][to] < cluster->sent[from][to]) {
+                cw_cluster_recv(cluster, from, to);
             }
-            while (town->sent[from][to] < town->received[from][to]) {
-                cw_town_send(town, from, to);
+            while (cluster->sent[from][to] < cluster->received[from][to]) {
+                cw_cluster_send(cluster, from, to);
             }
         }
     }
 }
 
-static void check_all(struct cw_town *town, int all_ok)
+static void check_all(struct cw_cluster *cluster, int all_ok)
 {
     unsigned i;
 
-    for (i = 0; i < town->num_ops; i++) {
-        if (all_ok && town->ops[i].status != UCS_OK) {
-            cw_town_fail(town, "an operation ends with %s on a healthy network",
-                         ucs_status_string(town->ops[i].status));
+    for (i = 0; i < cluster->num_ops; i++) {
+        if (all_ok && cluster->ops[i].status != UCS_OK) {
+            cw_cluster_fail(cluster, "an operation ends with %s on a healthy network",
+                            ucs_status_string(cluster->ops[i].status));
         }
-        cw_op_check(town, &town->ops[i]);
+        cw_op_check(cluster, &cluster->ops[i]);
     }
-    town->num_ops = 0;
-    town->num_done = 0;
+    cluster->num_ops = 0;
+    cluster->num_done = 0;
 }
 
-static void close_eps(struct cw_town *town)
+static void close_eps(struct cw_cluster *cluster)
 {
     unsigned from, to;
 
-    for (from = 0; from < town->num_workers; from++) {
-        for (to = 0; to < town->num_workers; to++) {
-            if (!town->people[from].dead && town->people[from].eps[to] != NULL) {
-                cw_town_close_ep(town, from, to, 0);
+    for (from = 0; from < cluster->num_workers; from++) {
+        for (to = 0; to < cluster->num_workers; to++) {
+            if (!cluster->nodes[from].dead && cluster->nodes[from].eps[to] != NULL) {
+                cw_cluster_close_ep(cluster, from, to, 0);
             }
         }
     }
@@ -80,26 +80,26 @@ static void close_eps(struct cw_town *town)
 static uint64_t run_healthy(uint64_t seed, uint64_t knobs_seed, int sleepers)
 {
     struct cw_sim_knobs knobs;
-    struct cw_town *town;
+    struct cw_cluster *cluster;
 
     cw_sim_knobs_random(&knobs, knobs_seed);
-    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, sleepers);
-    talk(town, 100);
-    make_even(town);
-    cw_town_finish(town);
-    check_all(town, 1);
+    cluster = cw_cluster_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, sleepers);
+    talk(cluster, 100);
+    make_even(cluster);
+    cw_cluster_finish(cluster);
+    check_all(cluster, 1);
     if (seed % 2 == 1) { /* once more, at addresses whose memory was given back */
-        talk(town, 60);
-        make_even(town);
-        cw_town_finish(town);
-        check_all(town, 1);
+        talk(cluster, 60);
+        make_even(cluster);
+        cw_cluster_finish(cluster);
+        check_all(cluster, 1);
     }
     if (seed % 2 == 0) {
-        close_eps(town);
-        cw_town_finish(town);
-        check_all(town, 1);
+        close_eps(cluster);
+        cw_cluster_finish(cluster);
+        check_all(cluster, 1);
     }
-    return cw_town_free(town);
+    return cw_cluster_free(cluster);
 }
 
 /* So many seeds meet everything, or the network is not what it should be. */
@@ -108,11 +108,11 @@ static void check_totals(uint64_t count)
     struct cw_sim_stats totals;
 
     if (count >= 100) {
-        cw_town_get_totals(&totals);
+        cw_cluster_get_totals(&totals);
         assert_true(totals.packets > 100 * count);
         assert_true(totals.again > 0);
         assert_true(totals.pieces > 0);
-        cw_town_check_rendezvous(count);
+        cw_cluster_check_rendezvous(count);
     }
 }
 
@@ -140,24 +140,24 @@ static void test_runs_replay(uint64_t seed)
 static void test_close_loses_nothing(uint64_t seed)
 {
     struct cw_sim_knobs knobs;
-    struct cw_town *town;
+    struct cw_cluster *cluster;
     unsigned from, to, i;
 
     cw_sim_knobs_random(&knobs, seed);
-    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, 0);
+    cluster = cw_cluster_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, 0);
     for (i = 0; i < 40; i++) {
-        from = (unsigned)cw_town_random(town, town->num_workers);
-        to = (unsigned)cw_town_random(town, town->num_workers);
-        cw_town_send(town, from, to);
+        from = (unsigned)cw_cluster_random(cluster, cluster->num_workers);
+        to = (unsigned)cw_cluster_random(cluster, cluster->num_workers);
+        cw_cluster_send(cluster, from, to);
         if (i % 4 == 0) {
-            cw_town_step(town);
+            cw_cluster_step(cluster);
         }
     }
-    close_eps(town);
-    make_even(town);
-    cw_town_finish(town);
-    check_all(town, 1);
-    cw_town_free(town);
+    close_eps(cluster);
+    make_even(cluster);
+    cw_cluster_finish(cluster);
+    check_all(cluster, 1);
+    cw_cluster_free(cluster);
 }
 
 /* Both sides close at the same time, and one of them makes no progress until the other one is through: both closes end
@@ -165,56 +165,58 @@ static void test_close_loses_nothing(uint64_t seed)
 static void test_both_close(uint64_t seed)
 {
     struct cw_sim_knobs knobs;
-    struct cw_town *town;
+    struct cw_cluster *cluster;
     unsigned worker, rounds, turns = 0;
 
     cw_sim_knobs_random(&knobs, seed);
     knobs.chance[CW_SIM_AGAIN] = CW_SIM_ALWAYS / 2;
     knobs.chance[CW_SIM_SHORT] = CW_SIM_ALWAYS / 2;
-    town = cw_town_new(seed, &knobs, (seed % 2 == 0) ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER, 0);
-    talk(town, 30);
-    make_even(town);
-    cw_town_finish(town);
-    check_all(town, 1);
-    close_eps(town);
-    while (town->num_done < town->num_ops) {
+    cluster =
+        cw_cluster_new(seed, &knobs, (seed % 2 == 0) ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER, 0);
+    talk(cluster, 30);
+    make_even(cluster);
+    cw_cluster_finish(cluster);
+    check_all(cluster, 1);
+    close_eps(cluster);
+    while (cluster->num_done < cluster->num_ops) {
         if (++turns > CW_MAX_ROUNDS / 100) {
-            cw_town_fail(town, "%u of %u closes do not end", town->num_ops - town->num_done, town->num_ops);
+            cw_cluster_fail(cluster, "%u of %u closes do not end", cluster->num_ops - cluster->num_done,
+                            cluster->num_ops);
         }
-        worker = (unsigned)cw_town_random(town, town->num_workers);
-        for (rounds = (unsigned)cw_town_random(town, 300); rounds > 0; rounds--) {
-            cw_town_step_one(town, worker);
+        worker = (unsigned)cw_cluster_random(cluster, cluster->num_workers);
+        for (rounds = (unsigned)cw_cluster_random(cluster, 300); rounds > 0; rounds--) {
+            cw_cluster_step_one(cluster, worker);
         }
     }
-    check_all(town, 1);
-    cw_town_free(town);
+    check_all(cluster, 1);
+    cw_cluster_free(cluster);
 }
 
-static void cancel_receives(struct cw_town *town)
+static void cancel_receives(struct cw_cluster *cluster)
 {
     unsigned i;
 
-    for (i = 0; i < town->num_ops; i++) {
-        if (town->ops[i].is_recv && !town->ops[i].done) {
-            ucp_request_cancel(town->people[town->ops[i].to].worker, town->ops[i].request);
+    for (i = 0; i < cluster->num_ops; i++) {
+        if (cluster->ops[i].is_recv && !cluster->ops[i].done) {
+            ucp_request_cancel(cluster->nodes[cluster->ops[i].to].worker, cluster->ops[i].request);
         }
     }
 }
 
 /* Steps until all sends are done. A send to a worker that died without a word may hang: the endpoint is closed by force
  * first (CLS-3). */
-static void finish_sends(struct cw_town *town)
+static void finish_sends(struct cw_cluster *cluster)
 {
     unsigned rounds, i = 0;
 
-    for (rounds = 0; i < town->num_ops; rounds++) {
-        while (i < town->num_ops && (town->ops[i].done || town->ops[i].is_recv)) {
+    for (rounds = 0; i < cluster->num_ops; rounds++) {
+        while (i < cluster->num_ops && (cluster->ops[i].done || cluster->ops[i].is_recv)) {
             i++;
         }
-        cw_town_step(town);
+        cw_cluster_step(cluster);
         if (rounds == CW_MAX_ROUNDS) {
-            cw_town_fail(town, "the send of %zu bytes from %u to %u is not done after %u calls of progress",
-                         town->ops[i].length, town->ops[i].from, town->ops[i].to, rounds);
+            cw_cluster_fail(cluster, "the send of %zu bytes from %u to %u is not done after %u calls of progress",
+                            cluster->ops[i].length, cluster->ops[i].from, cluster->ops[i].to, rounds);
         }
     }
 }
@@ -223,41 +225,41 @@ static void finish_sends(struct cw_town *town)
 static void run_fault(uint64_t seed, enum cw_sim_fault fault, uint32_t chance)
 {
     struct cw_sim_knobs knobs;
-    struct cw_town *town;
+    struct cw_cluster *cluster;
     unsigned from, to;
 
     cw_sim_knobs_random(&knobs, seed);
-    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
-    town->gaps = 1;
-    talk(town, 40);
-    cw_sim_set_fault(town->world, fault, chance);
-    talk(town, 60);
+    cluster = cw_cluster_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
+    cluster->gaps = 1;
+    talk(cluster, 40);
+    cw_sim_set_fault(cluster->world, fault, chance);
+    talk(cluster, 60);
     if (seed % 3 == 0) {
-        cw_sim_reset_all(town->world, (unsigned)cw_town_random(town, town->num_workers));
+        cw_sim_reset_all(cluster->world, (unsigned)cw_cluster_random(cluster, cluster->num_workers));
     }
-    talk(town, 20);
-    cw_sim_set_fault(town->world, fault, 0);
+    talk(cluster, 20);
+    cw_sim_set_fault(cluster->world, fault, 0);
     /* a synchronous send waits for its receive: give it one, and what then is left is canceled */
-    for (from = 0; from < town->num_workers; from++) {
-        for (to = 0; to < town->num_workers; to++) {
-            while (town->received[from][to] < town->sent[from][to]) {
-                cw_town_recv(town, from, to);
+    for (from = 0; from < cluster->num_workers; from++) {
+        for (to = 0; to < cluster->num_workers; to++) {
+            while (cluster->received[from][to] < cluster->sent[from][to]) {
+                cw_cluster_recv(cluster, from, to);
             }
         }
     }
-    finish_sends(town);
-    close_eps(town);
-    finish_sends(town);
-    cancel_receives(town);
-    cw_town_finish(town);
-    check_all(town, 0);
-    cw_town_free(town);
+    finish_sends(cluster);
+    close_eps(cluster);
+    finish_sends(cluster);
+    cancel_receives(cluster);
+    cw_cluster_finish(cluster);
+    check_all(cluster, 0);
+    cw_cluster_free(cluster);
 }
 
 /* Connections break. */
 static void test_broken_connections(uint64_t seed)
 {
-    run_fault(seed, cw_town_breaking(seed), 3000);
+    run_fault(seed, cw_cluster_breaking(seed), 3000);
 }
 
 /* Dials fail, also while both sides dial each other. */
@@ -273,38 +275,38 @@ static void run_death(uint64_t seed)
 {
     enum cw_sim_death death = (seed % 2 == 0) ? CW_SIM_KILLED : CW_SIM_SILENT;
     struct cw_sim_knobs knobs;
-    struct cw_town *town;
+    struct cw_cluster *cluster;
     unsigned from, to;
 
     cw_sim_knobs_random(&knobs, seed);
-    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
-    town->gaps = 1;
-    talk(town, 60);
-    cw_sim_kill(town->world, 0, death);
-    town->people[0].dead = 1;
-    talk(town, 40);
-    for (from = 0; from < town->num_workers; from++) {
+    cluster = cw_cluster_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
+    cluster->gaps = 1;
+    talk(cluster, 60);
+    cw_sim_kill(cluster->world, 0, death);
+    cluster->nodes[0].dead = 1;
+    talk(cluster, 40);
+    for (from = 0; from < cluster->num_workers; from++) {
         if (death == CW_SIM_SILENT || from == 0) {
             /* nobody will ever tell: the program gives up */
-            cw_town_close_ep(town, from, 0, UCP_EP_CLOSE_FLAG_FORCE);
+            cw_cluster_close_ep(cluster, from, 0, UCP_EP_CLOSE_FLAG_FORCE);
         }
-        for (to = 1; to < town->num_workers; to++) {
+        for (to = 1; to < cluster->num_workers; to++) {
             if (from == 0) {
-                cw_town_close_ep(town, from, to, UCP_EP_CLOSE_FLAG_FORCE);
+                cw_cluster_close_ep(cluster, from, to, UCP_EP_CLOSE_FLAG_FORCE);
             }
-            while (from > 0 && town->received[from][to] < town->sent[from][to]) {
-                cw_town_recv(town, from, to);
+            while (from > 0 && cluster->received[from][to] < cluster->sent[from][to]) {
+                cw_cluster_recv(cluster, from, to);
             }
         }
     }
-    town->people[0].dead = 0; /* its own callbacks still need somebody to call them */
-    finish_sends(town);
-    close_eps(town);
-    finish_sends(town);
-    cancel_receives(town);
-    cw_town_finish(town);
-    check_all(town, 0);
-    cw_town_free(town);
+    cluster->nodes[0].dead = 0; /* its own callbacks still need somebody to call them */
+    finish_sends(cluster);
+    close_eps(cluster);
+    finish_sends(cluster);
+    cancel_receives(cluster);
+    cw_cluster_finish(cluster);
+    check_all(cluster, 0);
+    cw_cluster_free(cluster);
 }
 
 static void test_death(uint64_t seed)

@@ -205,13 +205,13 @@ static void test_refusal_is_told_once(void **state)
         const char *says;
         int pins;
         const char *why;
-    } cases[] = {{65536, UCS_ERR_NO_MEMORY, "this process may lock 64 KiB of memory: raise that (ulimit -l", 1, NULL},
-                 {65536, UCS_ERR_NO_MEMORY, "program: the card is full; such messages are copied; this process", 1,
+    } cases[] = {{65536, UCS_ERR_NO_MEMORY, "raise the limit of locked memory, now 64 KiB (ulimit -l", 1, NULL},
+                 {65536, UCS_ERR_NO_MEMORY, "program: the card is full; such messages are copied; raise the limit", 1,
                   "the card is full"},
                  {65536, UCS_ERR_NO_MEMORY, "of the program: no key is free; such messages are copied; UCX_RCACHE", 0,
                   "no key is free"},
-                 {RLIM_INFINITY, UCS_ERR_NO_MEMORY, "has no room for them", 1, NULL},
-                 {65536, UCS_ERR_INVALID_ADDR, "does not let a device use this memory", 1, NULL},
+                 {RLIM_INFINITY, UCS_ERR_NO_MEMORY, "is out of resources", 1, NULL},
+                 {65536, UCS_ERR_INVALID_ADDR, "the kernel refuses device access to it", 1, NULL},
                  {65536, UCS_ERR_INVALID_ADDR, "of the program: no such mode; messages", 0, "no such mode"}};
     struct rlimit before, now;
     struct cw_memh *memh;
@@ -227,7 +227,7 @@ static void test_refusal_is_told_once(void **state)
         }
         begin(UINT64_MAX, UINT64_MAX, 1);
         use(0, PAGE, CW_RIGHT_LOCAL_WRITE);
-        domain.told = 0;
+        domain.logged = 0;
         domain.attr.pins = cases[i].pins;
         domain.why = cases[i].why;
         refusal = cases[i].refusal;

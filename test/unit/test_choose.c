@@ -169,7 +169,7 @@ static void the_device_reads_memory_with_a_handle(void **state)
     assert_string_equal(way_of(&ask, 2047), "eager copy");
     assert_string_equal(way_of(&ask, 2048), by_device);
     assert_string_equal(way_of(&ask, 8248), by_device);
-    assert_string_equal(way_of(&ask, 8249), "eager pieces");
+    assert_string_equal(way_of(&ask, 8249), "eager fragments");
     ask.registered = 0;
     assert_string_equal(way_of(&ask, 4000), "eager copy");
     ask.registered = 1;

@@ -424,13 +424,13 @@ static void test_cfg8_file_and_line(void **state)
     (void)state;
     child_run(body_cfg8_file);
     assert_int_equal(child_count("ERROR invalid value for UCX_ZCOPY_THRESH: 'big', expected: memory size"), 1);
-    assert_int_equal(child_count("; it stands in './ucx.conf' at line 2\n"), 1);
+    assert_int_equal(child_count("; set in './ucx.conf' at line 2\n"), 1);
     assert_int_equal(child_count("ERROR invalid value for UCX_TLS: 'all,tcp', expected: "), 1);
-    assert_int_equal(child_count("; it stands in 'named.conf' at line 1\n"), 1);
+    assert_int_equal(child_count("; set in 'named.conf' at line 1\n"), 1);
     assert_int_equal(child_count("ERROR invalid value for UCX_LOG_LEVEL: 'loud', expected: "), 1);
-    assert_int_equal(child_count("; it stands in './ucx.conf' at line 3\n"), 1);
+    assert_int_equal(child_count("; set in './ucx.conf' at line 3\n"), 1);
     assert_int_equal(child_count("ERROR invalid value for UCX_NODE_LOCAL_ID: '-1', expected: "), 1);
-    assert_int_equal(child_count("it stands in"), 3);
+    assert_int_equal(child_count("set in"), 3);
 }
 
 static void body_cfg8_global(void)
@@ -774,7 +774,7 @@ static void test_ctx9_says_what_was_given(void **state)
     assert_int_equal(child_count("value for UCX_TCP_PORT_RANGE: '99999', expected: ports between 0 and 65535\n"), 1);
     assert_int_equal(child_count("invalid value for UCX_ALLOC_PRIO: 'magic', expected: a list of "), 1);
     child_run(body_ctx9_file);
-    assert_int_equal(child_count("TCP_PORT_RANGE: '2-99999', expected: ports between 0 and 65535; it stands in "
+    assert_int_equal(child_count("TCP_PORT_RANGE: '2-99999', expected: ports between 0 and 65535; set in "
                                  "'./ucx.conf' at line 3\n"), 1);
 }
 

@@ -148,7 +148,7 @@ static void test_a_file_that_others_may_write_is_ignored(void **state)
     for (i = 0; i < sizeof(modes) / sizeof(modes[0]); ++i) {
         mode_now = modes[i];
         child_run(body_mode);
-        assert_int_equal(child_count("others than its owner may write it; take that away with chmod go-w"),
+        assert_int_equal(child_count("other users can write it; fix with chmod go-w"),
                          (mode_now & 022) != 0);
     }
 }
@@ -232,10 +232,10 @@ static void test_what_is_no_file(void **state)
 {
     (void)state;
     child_run(body_directory);
-    assert_int_equal(child_count("WARN  configuration file './ucx.conf' is ignored: it is no regular file"), 1);
-    assert_int_equal(child_count("WARN  configuration file '.' is ignored: it is no regular file"), 1);
+    assert_int_equal(child_count("WARN  configuration file './ucx.conf' is ignored: it is not a regular file"), 1);
+    assert_int_equal(child_count("WARN  configuration file '.' is ignored: it is not a regular file"), 1);
     child_run(body_fifo);
-    assert_int_equal(child_count("WARN  configuration file './ucx.conf' is ignored: it is no regular file"), 1);
+    assert_int_equal(child_count("WARN  configuration file './ucx.conf' is ignored: it is not a regular file"), 1);
 }
 
 /* A socket cannot be opened at all; root could open whatever is closed by its mode. */
@@ -365,8 +365,8 @@ static void test_no_file_switches_protection_off(void **state)
 {
     (void)state;
     child_run(body_emptied);
-    assert_int_equal(child_count(" is ignored: no configuration file switches off protection that is set elsewhere; "
-                                 "the environment can do that\n"), 1);
+    assert_int_equal(child_count(" is ignored: a configuration file cannot disable protection that another source "
+                                 "enables; use the environment\n"), 1);
     child_run(body_emptied_environment);
     assert_int_equal(child_count("WARN  UCX_MPI_AUTH_KEY_FILE= in './ucx.conf' at line 2 is ignored: "), 1);
     assert_int_equal(child_count("WARN"), 1);

@@ -120,7 +120,7 @@ static inline int set_up(void **state)
     cw_request_pool_init(&worker->requests, 0);
     worker->redial.fire = cw_ep_redial_waiting;
     assert_int_equal(cw_poller_new(1, &worker->poller), UCS_OK);
-    iface = (struct cw_iface){.transport = &transport, .name = transport.name, .packets = &packets, .told = 1};
+    iface = (struct cw_iface){.transport = &transport, .name = transport.name, .packets = &packets, .logged = 1};
     for (i = 0; i < 3; i++) {
         conns[i] = (struct cw_conn){.iface = &iface};
     }

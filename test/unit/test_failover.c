@@ -210,7 +210,7 @@ static int set_up(void **state)
         .name = transport.name,
         .device = &device,
         .packets = &packets,
-        .told = 1,
+        .logged = 1,
         .limits = {.max_short = 64, .max_bcopy = 8192, .max_placed = 65536, .max_iov = 4, .bandwidth_bps = 1e9}};
     return 0;
 }

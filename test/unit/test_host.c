@@ -103,7 +103,7 @@ static void is_said(const struct numbers *seen, const char *words)
 
 static void test_who_sees_no_proc_is_named(void **state)
 {
-    struct numbers sees, blind, also_blind, stranger = {.netns = 4711, .directory = 4713};
+    struct numbers sees, blind, also_blind, unauth = {.netns = 4711, .directory = 4713};
 
     (void)state;
     look(0, NULL, &sees);
@@ -116,7 +116,7 @@ static void test_who_sees_no_proc_is_named(void **state)
     look(0, &blind, &sees);
     is_said(&sees, "it is on this machine but sees no /proc");
     assert_int_equal(sees.warnings, 1);
-    look(0, &stranger, &sees);
+    look(0, &unauth, &sees);
     assert_string_equal(sees.why_netns, "");
     assert_string_equal(sees.why_directory, "");
     assert_int_equal(sees.warnings, 0);

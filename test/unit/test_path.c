@@ -219,7 +219,7 @@ static void cards_without_room_are_left_out_and_named(void **state)
     log_count_begin();
     assert_true(cw_worker_address(&host->worker, CW_ADDRESS_ALL, blob) <= CW_ADDRESS_MAX);
     assert_int_equal(log_lines, 9 - FIT);
-    assert_non_null(strstr(log_text, "no room for wide/card"));
+    assert_non_null(strstr(log_text, "is full: wide/card"));
     assert_non_null(strstr(log_text, "UCX_NET_DEVICES"));
     (void)cw_worker_address(&host->worker, CW_ADDRESS_ALL, blob);
     assert_int_equal(log_lines, 9 - FIT);

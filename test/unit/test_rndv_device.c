@@ -350,7 +350,7 @@ static void check_text(const char *keeping)
 static void test_settings_of_the_cache(void **state)
 {
     (void)state;
-    check_text("kept while the program reports");
+    check_text("cached if the program reports");
     setenv("UCX_RCACHE_ENABLE", "n", 1);
     check_text("for one message each (UCX_RCACHE_ENABLE)");
     assert_int_equal(registrations_of(1, 0, "get_zcopy"), 2 * 12);

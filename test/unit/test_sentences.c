@@ -90,7 +90,7 @@ static void an_event_fd_is_a_descriptor(void **state)
         params.event_fd = bad[i];
         assert_int_equal(ucp_worker_create(context, &params, &made), UCS_ERR_INVALID_PARAM);
         assert_null(made);
-        EXPECT("event_fd", "no descriptor", "UCP_WORKER_PARAM_FIELD_EVENT_FD");
+        EXPECT("event_fd", "not a descriptor", "UCP_WORKER_PARAM_FIELD_EVENT_FD");
     }
 }
 
@@ -139,7 +139,7 @@ static void calls_of_the_wake_up_feature_name_themselves(void **state)
 #define V1 "UCX, in its address format v1"
 #define V2 "UCX, in its address format v2"
 #define OTHER_VERSION "another version of this library"
-#define NOBODY "no worker address of this library"
+#define NOBODY "not a worker address of this library"
 
 /* Beginnings of addresses; those of UCX as its version 1.13.1 makes them. */
 static const struct foreign {
@@ -187,7 +187,7 @@ static void addresses_of_others_are_called_so(void **state)
     copy[length - 1] = (char)(copy[length - 1] + 1);
     params.address = (const ucp_address_t *)(const void *)copy;
     assert_int_equal(ucp_ep_create(worker, &params, &ep), UCS_ERR_INVALID_PARAM);
-    EXPECT("cannot create an endpoint", "cut or changed on its way");
+    EXPECT("cannot create an endpoint", "truncated or corrupt");
 }
 
 int main(void)

@@ -35,8 +35,8 @@ static void test_memfd_create(void **state)
         int error;
         ucs_status_t status;
         const char *helps;
-    } cases[] = {{ENOSYS, UCS_ERR_UNSUPPORTED, "let the process call it"},
-                 {EPERM, UCS_ERR_UNSUPPORTED, "let the process call it"},
+    } cases[] = {{ENOSYS, UCS_ERR_UNSUPPORTED, "allow this system call"},
+                 {EPERM, UCS_ERR_UNSUPPORTED, "allow this system call"},
                  {EMFILE, UCS_ERR_NO_RESOURCE, "ulimit -n"},
                  {ENFILE, UCS_ERR_NO_RESOURCE, "ulimit -n"},
                  {ENOMEM, UCS_ERR_NO_MEMORY, ""}};

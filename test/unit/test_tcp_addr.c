@@ -142,7 +142,7 @@ static void test_candidates(void **state)
     local.hosts[1] = interface(v6(0x20, 1), 64);
     check_order(&local, &peer, "[2000::5]:4711 ");
     peer.listens = CW_TCP_LISTENS_IPV4;
-    check_order(&local, &peer, "no address of it is of a family that a network device here has");
+    check_order(&local, &peer, "no network device here has the family of any of its addresses");
     local.num_hosts = 0;
     check_order(&local, &peer,
                 "only loopback is usable here and it is on another host or in another network namespace");
@@ -154,7 +154,7 @@ static void test_candidates(void **state)
     peer.hosts[1] = v4(0, 0, 0, 0);
     peer.hosts[2] = v6(0, 1);
     local.num_hosts = 1;
-    check_order(&local, &peer, "no address of it is of a family that a network device here has");
+    check_order(&local, &peer, "no network device here has the family of any of its addresses");
 }
 
 /* N23-17: the address of one device, whose namespace has all bits inverted, is not reached by loopback, but within its
@@ -178,7 +178,7 @@ static void test_n23_17_candidates_of_one_device(void **state)
     check_routed(&local, &peer, routes, "10.0.0.5:4711 192.168.1.5:4711 ");
     check_order(&local, &peer, "192.168.1.5:4711 10.0.0.5:4711 ");
     local.netns++;
-    check_routed(&local, &peer, routes, "it is on another host, and its addresses are those of this one, too");
+    check_routed(&local, &peer, routes, "it is on another host that has the same addresses as this one");
 }
 
 static void test_candidates_by_route(void **state)
@@ -217,11 +217,11 @@ static void test_candidates_by_route(void **state)
     for (i = 0; i < 6; i++) {
         routes[i].kind = CW_ROUTE_OWN;
     }
-    check_routed(&local, &peer, routes, "it is on another host, and its addresses are those of this one, too");
+    check_routed(&local, &peer, routes, "it is on another host that has the same addresses as this one");
     routes[3].kind = CW_ROUTE_NONE;
     check_routed(&local, &peer, routes, "there is no route to any of its addresses");
     routes[0].kind = CW_ROUTE_EXCLUDED;
-    check_routed(&local, &peer, routes, "UCX_NET_DEVICES excludes the device by which the system would send there");
+    check_routed(&local, &peer, routes, "UCX_NET_DEVICES excludes the device of the route to it");
 }
 
 static void test_routes(void **state)

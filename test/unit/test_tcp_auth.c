@@ -218,8 +218,8 @@ static void test_other_key_or_none(void **state)
         DRIVE_UNTIL(&other, (i < 2) ? &acceptor : &dialler, link->opened);
         DRIVE_UNTIL(&other, &acceptor, log_lines == 2);
         assert_int_equal(link->opened_status, UCS_ERR_REJECTED);
-        assert_non_null(strstr(link->conn->end, (i == 0) ? "its cluster secret is another one" :
-                                                           "protect connections otherwise"));
+        assert_non_null(strstr(link->conn->end, (i == 0) ? "its cluster secret differs" :
+                                                           "protection of connections differs"));
         assert_null(strstr(link->conn->end, "firewall"));
         assert_int_equal(acceptor.num_links + other.num_links, 0 + (i < 2));
         DRIVE_UNTIL(&other, &dialler, tcp_of(&other)->num_lingering == 0);

@@ -52,15 +52,15 @@ static void look(struct node *node)
 {
     struct cw_tcp_iface *iface = tcp_of(node);
 
-    if (cw_alarm_is_set(&iface->look)) {
-        cw_poller_alarm_set(node->poller, &iface->look, 1);
+    if (cw_alarm_is_set(&iface->check)) {
+        cw_poller_alarm_set(node->poller, &iface->check, 1);
     }
     step(node);
 }
 
 static bool is_quiet(struct node *node)
 {
-    return !cw_alarm_is_set(&tcp_of(node)->look);
+    return !cw_alarm_is_set(&tcp_of(node)->check);
 }
 
 static void be_quiet(void)
@@ -214,7 +214,7 @@ static void test_sleepers(void **state)
     begin(CHECKSUM);
     send_packet();
     assert_int_equal(tcp->arm(left.iface), UCS_OK);
-    assert_true(cw_alarm_is_set(&tcp_of(&left)->look) && !tcp_of(&left)->look.lazy);
+    assert_true(cw_alarm_is_set(&tcp_of(&left)->check) && !tcp_of(&left)->check.lazy);
     be_quiet();
     assert_int_equal(tcp->arm(left.iface), UCS_OK);
     assert_true(is_quiet(&left));

@@ -238,7 +238,7 @@ static void test_settings_differ(void **state)
             assert_int_equal(link->opened_status, UCS_ERR_REJECTED);
             assert_int_equal(acceptor.num_links, 0);
             assert_int_equal(log_lines, 2);
-            assert_non_null(strstr(log_text, "protect connections otherwise"));
+            assert_non_null(strstr(log_text, "protection of connections differs"));
             DRIVE_UNTIL(&dialler, &acceptor, tcp_of(&acceptor)->num_lingering == 0);
         }
         node_close(&dialler);

@@ -306,7 +306,7 @@ static void test_other_ways_of_protection(void **state)
                 configure(&dialler, left);
                 configure(&acceptor, right);
                 expect_refused(&dialler, &acceptor, 1);
-                assert_non_null(strstr(log_text, "protect connections otherwise"));
+                assert_non_null(strstr(log_text, "protection of connections differs"));
             }
         }
     }
@@ -329,7 +329,7 @@ static void test_wrong_certificates(void **state)
     }
 }
 
-/* Whoever has only the certificate of an authority, but none of its own, is a stranger. */
+/* Whoever has only the certificate of an authority, but none of its own, is an unauthenticated peer. */
 static void test_settings(void **state)
 {
     struct node node;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/watch.h: a watched process that is killed is told, and nothing else is; what strangers do at the listener has a
- * bound and no consequence.
+ * os/watch.h: a watched process that is killed is told, and nothing else is; what unauthenticated peers do at the
+ * listener has a bound and no consequence.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,7 +99,7 @@ static void begin_watch(uint16_t port)
     cw_watch_begin(&watch, &to, &here, HOUR_NS);
 }
 
-static int connect_stranger(void)
+static int connect_unauth(void)
 {
     const struct cw_net_options options = {0};
     struct cw_net_address to = here;
@@ -260,8 +260,8 @@ static void a_reset_is_no_death(void **state)
     assert_int_equal(ends, 0);
 }
 
-/* Strangers take up so many places and no more, and who comes behind them still watches. */
-static void strangers_have_a_bound(void **state)
+/* Unauthenticated peers take up so many places and no more, and who comes behind them still watches. */
+static void unauth_have_a_bound(void **state)
 {
     int fds[2 * CW_WATCH_UNAUTH];
     unsigned i;
@@ -269,7 +269,7 @@ static void strangers_have_a_bound(void **state)
     (void)state;
     assert_true(cw_watch_listen(&listener, &here));
     for (i = 0; i < 2 * CW_WATCH_UNAUTH; i++) {
-        fds[i] = connect_stranger();
+        fds[i] = connect_unauth();
     }
     settle();
     assert_int_equal(listener.count, CW_WATCH_UNAUTH);
@@ -316,11 +316,11 @@ static void several_addresses_have_one_port(void **state)
 static void descriptors_are_left(void **state)
 {
     struct rlimit before, limit;
-    int fds[32], num = 0, stranger;
+    int fds[32], num = 0, unauth;
 
     (void)state;
     assert_true(cw_watch_listen(&listener, &here));
-    stranger = connect_stranger();
+    unauth = connect_unauth();
     settle();
     assert_int_equal(listener.count, 1);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -328,9 +328,9 @@ static void descriptors_are_left(void **state)
     limit.rlim_cur = 64;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     do {
-        fds[num] = dup(stranger);
+        fds[num] = dup(unauth);
     } while (fds[num++] < 31);
-    fds[num++] = connect_stranger();
+    fds[num++] = connect_unauth();
     begin_watch(listener.port);
     assert_int_equal(watch.item.fd, -1);
     settle();
@@ -344,7 +344,7 @@ static void descriptors_are_left(void **state)
     while (num > 0) {
         cw_net_close(fds[--num]);
     }
-    cw_net_close(stranger);
+    cw_net_close(unauth);
     assert_int_equal(ends, 0);
 }
 
@@ -356,7 +356,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nobody_at_the_port_is_no_death, setup, teardown),
         cmocka_unit_test_setup_teardown(bytes_are_no_death, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reset_is_no_death, setup, teardown),
-        cmocka_unit_test_setup_teardown(strangers_have_a_bound, setup, teardown),
+        cmocka_unit_test_setup_teardown(unauth_have_a_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(several_addresses_have_one_port, setup, teardown),
         cmocka_unit_test_setup_teardown(descriptors_are_left, setup, teardown),
     };

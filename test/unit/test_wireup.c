@@ -86,7 +86,7 @@ static int set_up(void **state)
     cw_hash_init(&worker->peers, 1);
     cw_hash_init(&worker->ep_index, 2);
     assert_int_equal(cw_poller_new(1, &worker->poller), UCS_OK);
-    iface = (struct cw_iface){.transport = &transport, .name = transport.name, .packets = &packets, .told = 1};
+    iface = (struct cw_iface){.transport = &transport, .name = transport.name, .packets = &packets, .logged = 1};
     conns[DIALLED] = conns[CAME] = (struct cw_conn){.iface = &iface};
     memset(abandoned, 0, sizeof(abandoned));
     memset(closed, 0, sizeof(closed));

@@ -23,7 +23,7 @@ int cw_fan_open(struct cw_fan *fan, struct cw_oob *trunk, unsigned count, const 
 {
     *fan = (struct cw_fan){.trunk = trunk, .stop = stop, .ends = calloc(count, sizeof(*fan->ends))};
     if (fan->ends == NULL) {
-        return cw_oob_fail("no memory for %u threads", count);
+        return cw_oob_fail("out of memory for %u threads", count);
     }
     for (unsigned i = 0; i < count; i++) {
         int fds[2];
@@ -143,7 +143,7 @@ int cw_fan_carry(struct cw_fan *fan)
     int result = 0;
 
     if (items == NULL) {
-        result = cw_oob_fail("no memory");
+        result = cw_oob_fail("out of memory");
     } else {
         while (result == 0 && !all_ended(fan)) {
             result = carry_once(fan, items);

@@ -141,7 +141,7 @@ static int create_worker(struct cw_link *link)
     }
     status = ucp_worker_query(link->worker, &attr);
     if (status != UCS_OK || attr.thread_mode < link->config.thread_mode) {
-        return cw_link_fail(link, "the library does not grant the thread mode asked for with -M");
+        return cw_link_fail(link, "the library does not support the thread mode requested with -M");
     }
     if (link->config.sleep) {
         status = ucp_worker_get_efd(link->worker, &link->event_fd);

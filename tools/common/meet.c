@@ -115,7 +115,7 @@ static int read_card(const char *text, struct card *card)
 {
     if (sscanf(text, "%32s %63s %127s %u%n", card->token, card->system, card->host, &card->port, &card->rest) != 4 ||
         card->port == 0 || card->port > 65535 || strspn(card->token, "0123456789abcdef") != 32) {
-        return cw_oob_fail("what another process has left is no way to it");
+        return cw_oob_fail("the address file of another process is invalid");
     }
     return 0;
 }
@@ -152,7 +152,7 @@ int cw_meet_connect(const char *text, struct cw_oob *oob, int timeout_ms)
     if (strcmp(system, card.system) == 0 && try_address(&card, oob, "127.0.0.1", timeout_ms) == 0) {
         return 0;
     }
-    cw_oob_fail("it has no address but those of one machine alone");
+    cw_oob_fail("it has only loopback addresses");
     snprintf(rest, sizeof(rest), "%s", text + card.rest);
     while ((address = strsep(&at, " ")) != NULL) {
         if (*address != '\0' && try_address(&card, oob, address, timeout_ms) == 0) {

@@ -160,7 +160,7 @@ int cw_oob_recv(struct cw_oob *oob, unsigned types, enum cw_oob_type *type, void
     }
     char *data = malloc((size_t)got_length + 1);
     if (data == NULL) {
-        return cw_oob_fail("no memory for a message of %u bytes", got_length);
+        return cw_oob_fail("out of memory for a message of %u bytes", got_length);
     }
     if (recv_all(oob, data, got_length) != 0) {
         free(data);
@@ -332,7 +332,7 @@ int cw_oob_accept_at(struct cw_oob *oob, int listener, int wait_timeout_ms, int 
 
     while (fd < 0) {
         if (wait_for(&waiting, POLLIN, deadline_ns) != 0) {
-            return cw_oob_fail("no client came within %d seconds", wait_timeout_ms / 1000);
+            return cw_oob_fail("no client connected within %d seconds", wait_timeout_ms / 1000);
         }
         fd = accept4(listener, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {

@@ -105,14 +105,14 @@ static int get_number(struct cw_pmix *pmix, const char *key, uint32_t *number)
     bool sound = value->type == PMIX_TYPE_UINT32;
     *number = sound ? value->data.number : 0;
     free(value);
-    return sound ? 0 : fail(pmix, "PMIx tells no number of processes (%s)", key);
+    return sound ? 0 : fail(pmix, "PMIx reports no number of processes (%s)", key);
 }
 
 int cw_pmix_open(struct cw_pmix *pmix)
 {
     *pmix = (struct cw_pmix){.calls = calloc(1, sizeof(*pmix->calls))};
     if (pmix->calls == NULL) {
-        return fail(pmix, "no memory");
+        return fail(pmix, "out of memory");
     }
     if (load(pmix) != 0) {
         return -1;

@@ -70,18 +70,18 @@ const char *cw_cpu_bind(const char *list)
         errno = 0;
         unsigned long first = strtoul(at, &end, 10);
         if (end == at || *at == '-' || *at == '+' || errno != 0) {
-            return "not a list of processor numbers such as 0,2-3";
+            return "not a list of CPU numbers such as 0,2-3";
         }
         unsigned long last = first;
         if (*end == '-') {
             at = end + 1;
             last = strtoul(at, &end, 10);
             if (end == at || *at == '-' || *at == '+' || last < first) {
-                return "not a list of processor numbers such as 0,2-3";
+                return "not a list of CPU numbers such as 0,2-3";
             }
         }
         if (last >= CPU_SETSIZE) {
-            return "a processor number is too large";
+            return "a CPU number is too large";
         }
         for (unsigned long cpu = first; cpu <= last; cpu++) {
             CPU_SET(cpu, &set);
@@ -90,7 +90,7 @@ const char *cw_cpu_bind(const char *list)
             break;
         }
         if (*end != ',') {
-            return "not a list of processor numbers such as 0,2-3";
+            return "not a list of CPU numbers such as 0,2-3";
         }
         at = end + 1;
     }
@@ -128,7 +128,7 @@ static int watchdog_status;
 
 static void watchdog_bark(int signal_number)
 {
-    static const char text[] = "ERROR a call into the library did not return in time: giving up\n";
+    static const char text[] = "ERROR a call into the library did not return in time: exiting\n";
     unsigned seen = atomic_load_explicit(&beats, memory_order_relaxed);
 
     (void)signal_number;

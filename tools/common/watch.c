@@ -66,10 +66,10 @@ const char *cw_watch_decode(const void *bytes, size_t length, struct cw_watch_wo
         return "";
     }
     if (page.magic != CW_COUNTERS_MAGIC) {
-        return "it does not begin as such memory does";
+        return "its header is invalid";
     }
     if (page.version != CW_COUNTERS_VERSION) {
-        return "it is of a version that this tool does not know";
+        return "its version is not supported by this tool";
     }
     if (page.num_values > CW_COUNTERS_MAX || page.num_values > (length - head) / sizeof(uint64_t) ||
         page.num_transports > CW_COUNTERS_TRANSPORTS) {
@@ -239,7 +239,7 @@ static bool add(struct cw_watch_list *list, const struct cw_watch_worker *worker
         size_t size = list->size == 0 ? 16 : list->size * 2;
         void *more = realloc(list->workers, size * sizeof(*worker));
         if (more == NULL) {
-            cw_say_error("no memory for the list of workers");
+            cw_say_error("out of memory for the list of workers");
             return false;
         }
         list->workers = more;
@@ -324,7 +324,7 @@ static bool scan_all(struct cw_watch_list *list)
 
     DIR *directory = opendir("/proc");
     if (directory == NULL) {
-        cw_say_error("cannot look for workers: /proc cannot be read: %s", strerror(errno));
+        cw_say_error("cannot find workers: /proc cannot be read: %s", strerror(errno));
         return false;
     }
     while (sound && (entry = readdir(directory)) != NULL) {
@@ -346,8 +346,8 @@ bool cw_watch_find(unsigned pid, struct cw_watch_list *list)
     } else {
         int found = scan_process(pid, list);
         if (found == 0) {
-            cw_say_error("cannot look into process %u: %s", pid,
-                         errno == ENOENT ? "there is none" : "it belongs to somebody else");
+            cw_say_error("cannot inspect process %u: %s", pid,
+                         errno == ENOENT ? "no such process" : "it belongs to somebody else");
         }
         if (found <= 0) {
             return false;
@@ -373,7 +373,7 @@ const char *cw_watch_decode_queues(const void *bytes, size_t length, struct cw_w
         return "";
     }
     if (head.magic != CW_QUEUES_MAGIC || head.version != CW_QUEUES_VERSION) {
-        return "it is of a version that this tool does not know";
+        return "its version is not supported by this tool";
     }
     if (head.listed_posted > CW_QUEUES_MOST || head.listed_unexpected > CW_QUEUES_MOST ||
         head.listed_posted + head.listed_unexpected > (length - sizeof(head)) / sizeof(queues->items[0])) {

@@ -291,7 +291,7 @@ static int usage(FILE *to, int status)
     fprintf(to, "Usage: causeway-demo [options] [FILE]\n"
                 "  -t <list>     transports, as in UCX_TLS (self,shm,tcp)\n"
                 "  -d <seconds>  duration of one measurement (0.2)\n"
-                "  -k            keep the received file and say where it is\n"
+                "  -k            keep the received file and print its path\n"
                 "  -h            this text\n"
                 "Moves FILE (without one: the library's own file) between two processes through tag messages.\n");
     return status;
@@ -331,7 +331,7 @@ static bool prepare(struct demo *demo)
     const char *name = strrchr(demo->file, '/');
     printf("File %s, %llu bytes; library version %s.\n", name != NULL ? name + 1 : demo->file,
            (unsigned long long)size, ucp_get_version_string());
-    printf("Latency is one way; MB/s are 2^20 bytes per second with 16 messages under way.\n\n");
+    printf("Latency is one-way; MB/s are 2^20 bytes per second with 16 messages in flight.\n\n");
     return true;
 }
 

@@ -53,7 +53,7 @@ static int agree_count(struct demo_side *side, uint64_t *count)
         return -1;
     }
     if (side->receives && got.length != sizeof(*count)) {
-        return cw_link_fail(&side->link, "the count of messages came with %zu bytes", got.length);
+        return cw_link_fail(&side->link, "received a count of messages of %zu bytes", got.length);
     }
     return 0;
 }
@@ -210,7 +210,7 @@ int demo_measure(struct demo_side *side)
     m.out = calloc(1, largest);
     m.in = calloc(WINDOW, largest);
     if (m.out == NULL || m.in == NULL || !cw_hist_init(&m.hist)) {
-        result = cw_link_fail(&side->link, "no memory for buffers of %zu bytes", largest);
+        result = cw_link_fail(&side->link, "out of memory for buffers of %zu bytes", largest);
     }
     for (unsigned index = 0; index < demo_size_count && result == 0; index++) {
         m.size = demo_sizes[index];

@@ -261,7 +261,7 @@ static int open_files(struct transfer *t)
     }
     t->out = malloc((size_t)WINDOW * PIECE);
     t->in = malloc((size_t)WINDOW * PIECE);
-    return t->out != NULL && t->in != NULL ? 0 : cw_link_fail(&side->link, "no memory for the pieces");
+    return t->out != NULL && t->in != NULL ? 0 : cw_link_fail(&side->link, "out of memory for the pieces");
 }
 
 static int move_file(struct demo_side *side)

@@ -38,7 +38,7 @@ ucp_address_t *cw_address_file_read(const char *path, struct cw_address *address
     } else if (status == UCS_ERR_EXCEEDS_LIMIT) {
         cw_say_error("--to: '%s' has more than the %u bytes of the longest worker address", path, CW_ADDRESS_MAX);
     } else {
-        cw_say_error("--to: '%s' is no file that can be read", path);
+        cw_say_error("--to: cannot read '%s'", path);
     }
     free(blob);
     return NULL;

@@ -57,7 +57,7 @@ int cw_show_config(const struct cw_info_options *options)
     size_t i;
 
     if (cw_config_global_init() != UCS_OK || cw_config_read(NULL, NULL, &config) != UCS_OK) {
-        cw_say_error("the settings cannot be read; what is wrong stands above");
+        cw_say_error("cannot read the settings; see the preceding log lines");
         return CW_INFO_FAILED;
     }
     if (options->config_flags & UCS_CONFIG_PRINT_DOC) {

@@ -234,7 +234,7 @@ int cw_show_devices(const struct cw_info_options *options)
     unsigned i, count, shown = 0;
 
     if (cw_config_read(NULL, NULL, &config) != UCS_OK) {
-        cw_say_error("the settings cannot be read; what is wrong stands above");
+        cw_say_error("cannot read the settings; see the preceding log lines");
         return CW_INFO_FAILED;
     }
     for (i = 0; i < cw_num_transports; i++) {
@@ -261,7 +261,7 @@ int cw_show_devices(const struct cw_info_options *options)
         }
     }
     if (shown == 0) {
-        cw_say_note("there is no transport '%s' here; without -t all are shown", only);
+        cw_say_note("no transport '%s' here; omit -t to show all", only);
     }
     cw_config_free(config);
     return CW_INFO_OK;

@@ -30,12 +30,12 @@ ucp_address_t *cw_endpoint_peer(struct cw_info_side *side, struct cw_info_side *
     }
     attr.field_mask |= (place == CW_INFO_INTER) ? UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS : 0;
     if (ucp_worker_query(at->worker, &attr) != UCS_OK) {
-        cw_say_error("the worker does not tell its address");
+        cw_say_error("cannot get the address of the worker");
         return NULL;
     }
     copy = malloc(attr.address_length);
     if (copy == NULL) {
-        cw_say_error("there is no memory left");
+        cw_say_error("out of memory");
     } else {
         memcpy(copy, attr.address, attr.address_length);
     }
@@ -138,8 +138,8 @@ static int show_by_socket(struct cw_info_side *side, const struct cw_info_option
     socklen_t length;
 
     if (!read_ip(options, &address, &length)) {
-        cw_say_error("-A: '%s' is no address of %s", options->ip, (options->family == AF_INET6) ? "IPv6" :
-                     "IPv4; for one of IPv6 give -6, too");
+        cw_say_error("-A: '%s' is not an %s address", options->ip, (options->family == AF_INET6) ? "IPv6" :
+                     "IPv4; for IPv6 add -6");
         return CW_INFO_USAGE;
     }
     params.sockaddr.addr = (const struct sockaddr *)&address;

@@ -75,7 +75,7 @@ static int print_memory(const struct cw_info_side *side, const char *text)
 
     stream = open_memstream(&printed, &size);
     if (stream == NULL) {
-        cw_say_error("there is no memory left");
+        cw_say_error("out of memory");
         return CW_INFO_FAILED;
     }
     ucp_mem_print_info(text, side->context, stream);
@@ -83,7 +83,8 @@ static int print_memory(const struct cw_info_side *side, const char *text)
     status = (size == 0) ? CW_INFO_USAGE : (printed[0] == '#' && printed[1] == '\n') ? CW_INFO_OK : CW_INFO_FAILED;
     fputs(printed, stdout);
     if (status == CW_INFO_USAGE) {
-        cw_say_error("-m: '%s' is no size of memory, or no type of memory that there is here; write 1m or 4096,host",
+        cw_say_error("-m: '%s' is not a memory size, or its memory type is not supported here; expected SIZE[,TYPE], "
+                     "such as 1m or 4096,host",
                      text);
     } else if (status == CW_INFO_FAILED) {
         cw_say_error("-m: %s of memory cannot be allocated", text);

@@ -66,27 +66,27 @@ void cw_info_usage(const char *program)
            "  -s            this machine: timer, processor, memory\n"
            "  -c            all settings with their values\n"
            "  -C            settings; those that have their default value as comments\n"
-           "  -F <text>     settings whose name holds the text, such as TLS\n"
-           "  -a            settings, also hidden ones: other and deprecated names\n"
+           "  -F <text>     settings whose name contains the text, such as TLS\n"
+           "  -a            settings including hidden ones: aliases and deprecated names\n"
            "  -f            settings with headings and descriptions\n"
-           "  -T            topology of the machine, as far as it is looked at\n"
+           "  -T            topology of the machine, as far as it is known\n"
            "  -M            bandwidth of copies in memory\n\n"
            "Objects of the interface; they need -u\n"
            "  -p            context\n"
            "  -w            worker\n"
-           "  -e            endpoint and which ways its messages take\n"
+           "  -e            endpoint and the protocols of its messages\n"
            "  -m <size>[,<type>]  memory that the library allocates, such as 1m or 4096,host\n"
            "  -u <letters>  features, one or more of\n"
            "      a  atomic operations\n"
-           "      r  memory of others (put, get)\n"
+           "      r  remote memory (put, get)\n"
            "      t  tag matching\n"
            "      s  streams\n"
            "      m  active messages\n"
            "      x  exported memory handles\n"
-           "      w  besides: sleep until something happens\n"
-           "      e  besides: endpoints with error handling\n\n"
-           "Why a message takes its way\n"
-           "  --why         which transports were considered for a peer, which one is chosen, and what others lack\n"
+           "      w  also: sleep until an event\n"
+           "      e  also: endpoints with error handling\n\n"
+           "Why a message uses its transport and protocol\n"
+           "  --why         transports considered for a peer, the selected one, and why the others were not selected\n"
            "  --to <file>   the peer: its worker address (default: another worker here, see -P)\n"
            "  --address <file>  write the address of a worker of this machine for --to on another one\n"
            "  --size <n>    length of the message, such as 8 or 64K (8)\n"
@@ -97,11 +97,11 @@ void cw_info_usage(const char *program)
            "  -N <count>    expected number of endpoints on one machine\n"
            "  -D <kind>     devices that may be used: all, shm, net, self (all)\n"
            "  -P <place>    where the peer of -e and --why is, one of\n"
-           "      self  the worker itself; what -e takes without this option\n"
-           "      intra  another worker of this machine; what --why takes without this option\n"
+           "      self  the worker itself (default of -e)\n"
+           "      intra  another worker of this machine (default of --why)\n"
            "      inter  another machine\n"
-           "  -A <address>  make the endpoint of -e through this IP address of ours, as client and server\n"
-           "  -6            the address of -A is one of IPv6\n"
+           "  -A <address>  create the endpoint of -e as client and server over this local IP address\n"
+           "  -6            the address of -A is an IPv6 address\n"
            "  -h, --help    this text\n\n"
            "Settings are read as by a program: UCX_TLS, UCX_NET_DEVICES and the others, and ucx.conf.\n");
 }
@@ -136,7 +136,7 @@ static int parse_size(const char *text, size_t *value)
     const struct cw_value_spec spec = {.type = CW_VALUE_MEMUNITS};
 
     if (cw_value_parse(&spec, text, value) != UCS_OK || *value >= CW_MEMUNITS_AUTO) {
-        return refuse("--size: this is no length of a message:", text);
+        return refuse("--size: not a message length:", text);
     }
     return CW_INFO_OK;
 }
@@ -166,8 +166,8 @@ static int parse_how(struct cw_info_options *options, int letter, const char *te
 
     switch (letter) {
     case 't': options->transport = text; break;
-    case 'n': return parse_count("-n: this is no number of endpoints:", text, &options->endpoints);
-    case 'N': return parse_count("-N: this is no number of endpoints:", text, &options->per_node);
+    case 'n': return parse_count("-n: not a number of endpoints:", text, &options->endpoints);
+    case 'N': return parse_count("-N: not a number of endpoints:", text, &options->per_node);
     case 'D':
         status = parse_choice("-D takes all, shm, net or self, not", text, device_names, &index);
         options->only = (enum cw_info_devices)index;
@@ -242,7 +242,7 @@ static int check(const struct cw_info_options *options)
         return CW_INFO_USAGE;
     }
     if (options->to != NULL && options->placed) {
-        cw_say_error("--to names the peer, -P invents one: give one of them");
+        cw_say_error("--to and -P are mutually exclusive");
         return CW_INFO_USAGE;
     }
     if (options->to != NULL && !options->why) {
@@ -263,12 +263,12 @@ int cw_info_options_parse(struct cw_info_options *options, int argc, char **argv
     opterr = 0;
     while ((letter = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
         if (letter == '?' && optopt != 0 && optopt < OPTION_WHY) {
-            cw_say_error("there is no option -%c", optopt);
+            cw_say_error("unknown option -%c", optopt);
             return CW_INFO_USAGE;
         }
         if (letter == '?' || letter == ':') {
             cw_say_error("%s: %s", argv[optind - 1],
-                         (letter == '?') ? "there is no such option" : "a value is missing");
+                         (letter == '?') ? "unknown option" : "a value is missing");
             return CW_INFO_USAGE;
         }
         status = parse_one(options, letter, optarg);
@@ -277,7 +277,7 @@ int cw_info_options_parse(struct cw_info_options *options, int argc, char **argv
         }
     }
     if (optind < argc) {
-        cw_say_error("'%s' is no option", argv[optind]);
+        cw_say_error("unknown argument '%s'", argv[optind]);
         return CW_INFO_USAGE;
     }
     return check(options);

@@ -52,8 +52,8 @@ void cw_show_system(void)
 
 void cw_show_topology(void)
 {
-    printf("#\n# System topology:\n#\n# +------+\n# |      |\n# | MB/s |\n# |      |\n# +------+\n#\n"
-           "# < no distances: this library does not look at them, so no device has one >\n#\n");
+    printf("#\n# System topology:\n#\n# +------+\n# |      |\n# | MB/s |\n# |      |\n# +------+\n#\n# < distances of "
+           "devices are not measured by this library >\n#\n");
 }
 
 /* MB/s, the best of as many copies as fit into some milliseconds. */
@@ -79,7 +79,7 @@ void cw_show_copies(void)
 
     printf("# Using memcpy() of the C library\n# Memcpy bandwidth:\n");
     if (from == NULL || to == NULL) {
-        printf("#     < there is not enough memory >\n");
+        printf("#     < out of memory >\n");
     } else {
         memset(from, 1, COPY_LAST);
         memset(to, 2, COPY_LAST);

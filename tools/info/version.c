@@ -26,7 +26,7 @@ void cw_show_version(void)
     printf("# Causeway %s, linked into this tool; the library path is that of the file which programs load here.\n",
            CW_BUILD_RELEASE);
     if (library.found && !library.is_ours) {
-        printf("# NOTE: that file is version %s of another implementation; what this tool tells is not true of it.\n",
+        printf("# NOTE: that file is version %s of another implementation; this output does not describe it.\n",
                library.version);
     }
 }

@@ -45,7 +45,7 @@ static void print_heading(const struct cw_why *why)
     static const char *const places[] = {
             [CW_INFO_SAME] = "the same worker",
             [CW_INFO_INTRA] = "another worker of this machine",
-            [CW_INFO_INTER] = "known by its network address alone, as if it were on another machine",
+            [CW_INFO_INTER] = "known only by its network address, as on another machine",
     };
 
     printf("#\n# Why: %s, %zu bytes\n#\n#   from: worker %016" PRIx64 " of this process\n#     to: worker %016" PRIx64,
@@ -130,9 +130,11 @@ static void tell_further_lanes(const struct cw_why *why)
     count = cw_further_send(worker, &why->address, by_access, told);
     printf("# Further lanes for long operations (%s, %s):%s\n", cw_why_setting(why, CW_SETTING_max_rndv_rails, rndv),
            cw_why_setting(why, CW_SETTING_max_rma_rails, rma),
-           (count == 0) ? " none: no way to the peer gains something over the first, or the settings want one" : "");
+           (count == 0) ? " none: no path to the peer adds bandwidth to the first, or the settings limit lanes to "
+                          "one" : "");
     for (i = 0; i < count; i++) {
-        printf("#   lane[%u]: %s/%s, way %u: %s\n", i + 1, cw_iface_name(told[i].iface), cw_iface_device(told[i].iface),
+        printf("#   lane[%u]: %s/%s, path %u: "
+               "%s\n", i + 1, cw_iface_name(told[i].iface), cw_iface_device(told[i].iface),
                told[i].way, told[i].why);
     }
     printf("#\n");

@@ -91,7 +91,7 @@ static void print_kind(const struct cw_why *why, ucp_context_h owner, void *own,
 
     printf("#   %s:\n#       ", what);
     if (ucp_mem_map(owner, &params, &mem) != UCS_OK) {
-        printf("it cannot be registered here; the log says why\n");
+        printf("it cannot be registered here; see the log\n");
         return;
     }
     if (ucp_rkey_pack(owner, mem, &packed, &length) == UCS_OK) {
@@ -121,7 +121,7 @@ static void print_unknown(const struct cw_why *why)
                "#       ");
         print_way(why, CW_REMOTE_MAPPED);
     }
-    printf("#   Which of these it is depends on the key of the memory, which an address does not tell.\n");
+    printf("#   Which of these applies depends on the key of the memory, which an address does not contain.\n");
 }
 
 void cw_why_memory(const struct cw_why *why)

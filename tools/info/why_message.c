@@ -67,7 +67,7 @@ void cw_why_message(const struct cw_why *why)
     while (i + 1 < count && rows[i].last < size) {
         i++;
     }
-    printf("# The message: %s of %zu bytes goes by %s\n#   %s: %s\n#\n", cw_proto_name(operation), size,
+    printf("# The message: %s of %zu bytes uses %s\n#   %s: %s\n#\n", cw_proto_name(operation), size,
            why->chosen->transport->name, rows[i].way, rows[i].why);
     if (operation != CW_PROTO_STREAM && i + 1 == count && size >= why->chosen->plan->rndv_min) {
         print_copies(why);

@@ -197,7 +197,7 @@ static void print_transport(const struct cw_why *why, const struct cw_transport 
         return;
     }
     if (iface == NULL) {
-        printf("cannot\n#       It could not be opened for this worker; the log above says why.\n");
+        printf("cannot\n#       It could not be opened for this worker; see the log above.\n");
     } else {
         print_judged(why, iface);
     }

@@ -52,7 +52,7 @@ static int read_line(const struct cw_perf_options *base, char *text, struct cw_p
     line->params = options.params;
     line->name = strdup(words[0]);
     if (line->name == NULL) {
-        cw_say_error("no memory");
+        cw_say_error("out of memory");
         return -1;
     }
     return 1;
@@ -74,7 +74,7 @@ int cw_options_read_batch(const struct cw_perf_options *base, const char *path, 
         struct cw_perf_line *more = realloc(found, ((size_t)count + 1) * sizeof(*found));
         number++;
         if (more == NULL) {
-            cw_say_error("no memory");
+            cw_say_error("out of memory");
             status = -1;
             break;
         }

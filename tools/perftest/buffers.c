@@ -51,7 +51,7 @@ static int area_open(struct cw_buffers *buffers, struct cw_buffers_area *area, c
     } else {
         area->base = aligned_alloc(64, length);
         if (area->base == NULL) {
-            return cw_link_fail(buffers->link, "no memory for buffers of %zu bytes", length);
+            return cw_link_fail(buffers->link, "out of memory for buffers of %zu bytes", length);
         }
     }
     if (type == UCS_MEMORY_TYPE_HOST) {
@@ -66,7 +66,7 @@ int cw_buffers_open(struct cw_buffers *buffers, struct cw_perf_run *run, size_t 
 
     *buffers = (struct cw_buffers){.link = run->link, .tell = params->memory_handle};
     if (room > SIZE_MAX / 2 / (sends + receives)) {
-        return cw_link_fail(run->link, "no memory for %zu buffers of %zu bytes", sends + receives, room);
+        return cw_link_fail(run->link, "out of memory for %zu buffers of %zu bytes", sends + receives, room);
     }
     if (params->send_memory == UCS_MEMORY_TYPE_HOST && params->recv_memory == UCS_MEMORY_TYPE_HOST) {
         if (area_open(buffers, &buffers->areas[0], params, UCS_MEMORY_TYPE_HOST, (sends + receives) * room) != 0) {
@@ -76,7 +76,7 @@ int cw_buffers_open(struct cw_buffers *buffers, struct cw_perf_run *run, size_t 
     } else {
         buffers->scratch = malloc(room);
         if (buffers->scratch == NULL) {
-            return cw_link_fail(run->link, "no memory for %zu bytes", room);
+            return cw_link_fail(run->link, "out of memory for %zu bytes", room);
         }
         if (area_open(buffers, &buffers->areas[0], params, params->send_memory, sends * room) != 0 ||
             area_open(buffers, &buffers->areas[1], params, params->recv_memory, receives * room) != 0) {
@@ -116,7 +116,7 @@ int cw_buffers_over(struct cw_buffers *buffers, struct cw_perf_run *run, char *t
     if (params->send_memory != UCS_MEMORY_TYPE_HOST || params->recv_memory != UCS_MEMORY_TYPE_HOST) {
         buffers->scratch = malloc(room);
         if (buffers->scratch == NULL) {
-            return cw_link_fail(run->link, "no memory for %zu bytes", room);
+            return cw_link_fail(run->link, "out of memory for %zu bytes", room);
         }
     }
     return 0;

@@ -51,7 +51,7 @@ static const char *load_cuda(struct driver *cuda)
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
 
     if (library == NULL) {
-        return "there is no CUDA driver (libcuda.so.1) on this machine";
+        return "no CUDA driver (libcuda.so.1) on this machine";
     }
     if (!find(library, "cuInit", &cuda->init) || !find(library, "cuDevicePrimaryCtxRetain", &cuda->retain) ||
         !find(library, "cuCtxSetCurrent", &cuda->set_current) || !find(library, "cuMemcpy", &cuda->copy) ||
@@ -74,7 +74,7 @@ static const char *load_hip(struct driver *hip)
         library = dlopen(files[i], RTLD_NOW | RTLD_GLOBAL);
     }
     if (library == NULL) {
-        return "there is no HIP (libamdhip64.so) on this machine";
+        return "no HIP (libamdhip64.so) on this machine";
     }
     if (!find(library, "hipInit", &hip->init) || !find(library, "hipSetDevice", &hip->set_device) ||
         !find(library, "hipMemcpy", &hip->copy_of) || !find(library, "hipDeviceSynchronize", &hip->synchronize)) {

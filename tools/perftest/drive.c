@@ -52,7 +52,7 @@ int cw_drive_open(struct cw_drive *drive, struct cw_perf_run *run)
     drive->iovs = calloc(slots * params->part_count, sizeof(*drive->iovs));
     if (drive->slots == NULL || drive->iovs == NULL) {
         cw_drive_close(drive);
-        return cw_link_fail(run->link, "no memory");
+        return cw_link_fail(run->link, "out of memory");
     }
     if (cw_buffers_open(&drive->buffers, run, shared ? 1 : drive->window, shared ? 1 : drive->window + 1, room) != 0) {
         return -1;
@@ -73,7 +73,7 @@ struct cw_drive_slot *cw_drive_take(struct cw_drive *drive)
     struct cw_drive_slot *slot = drive->free_recvs;
 
     if (slot == NULL) {
-        cw_link_fail(drive->link, "more messages are on their way than the peer may send at once");
+        cw_link_fail(drive->link, "more messages are in flight than the peer may send at once");
         return NULL;
     }
     drive->free_recvs = slot->next_free;
@@ -84,7 +84,7 @@ struct cw_drive_slot *cw_drive_take(struct cw_drive *drive)
 void cw_drive_look(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, const char *data, size_t size)
 {
     if (size != cw_drive_size(drive, way)) {
-        cw_link_fail(drive->link, "message %llu: %zu bytes came instead of %zu", (unsigned long long)message, size,
+        cw_link_fail(drive->link, "message %llu: received %zu bytes instead of %zu", (unsigned long long)message, size,
                      cw_drive_size(drive, way));
     } else if (way != CW_WAY_ACK && data != NULL) {
         size_t at = cw_buffers_search(&drive->buffers, data, size, cw_pattern_key(message, way));

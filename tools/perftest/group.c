@@ -134,7 +134,7 @@ static struct service *accept_all(struct group *group, unsigned clients)
     struct service *services = calloc(clients, sizeof(*services));
 
     if (services == NULL) {
-        cw_say_error("no memory for %u clients", clients);
+        cw_say_error("out of memory for %u clients", clients);
         return NULL;
     }
     for (unsigned i = 0; i < clients; i++) {
@@ -279,10 +279,11 @@ static int open_group(struct group *group)
         return fail_pmix(group);
     }
     if (group->pmix.size < 2) {
-        return refuse(group, "a job of one process has nobody to measure with: start at least two, or use -l");
+        return refuse(group, "a job of one process has no peer: start at least two, or use -l");
     }
     if (options->pattern == CW_PATTERN_PAIRS && group->pmix.size % 2 != 0) {
-        return refuse(group, "an odd number of processes are no pairs: start one more, or take --pattern all or many");
+        return refuse(group, "an odd number of processes cannot form pairs: start one more, or use --pattern all or "
+                             "many");
     }
     if (cw_meet_open(&group->meet) != 0) {
         return fail_meet(group);

@@ -144,7 +144,7 @@ static bool parse_test(const char *name, struct cw_perf_params *params)
 
     for (size_t i = 0; i < sizeof(transport_tests) / sizeof(transport_tests[0]); i++) {
         if (strcmp(name, transport_tests[i]) == 0) {
-            cw_say_error("test '%s' (-t) is one of the transport layer (UCT); this tool has those of UCP alone", name);
+            cw_say_error("test '%s' (-t) is of the transport layer (UCT); this tool has UCP tests only", name);
             return false;
         }
     }
@@ -191,7 +191,7 @@ static bool parse_missing(int letter)
     switch (letter) {
     case 'P':
     case 'K':
-        return refuse(letter, "the two sides meet over TCP alone");
+        return refuse(letter, "the out-of-band connection supports TCP only");
     default:
         return refuse(letter, "it belongs to the transport layer (UCT)");
     }
@@ -477,30 +477,30 @@ static bool check(const struct cw_perf_options *options)
     const struct cw_perf_test *test = cw_test_find(params->test);
 
     if (options->loopback && options->host != NULL) {
-        cw_say_error("a host ('%s') and -l exclude each other: -l runs both sides in this process", options->host);
+        cw_say_error("a host ('%s') and -l are mutually exclusive: -l runs both sides in this process", options->host);
         return false;
     }
     if (options->json && options->csv) {
-        cw_say_error("--json and comma-separated values (-v) exclude each other");
+        cw_say_error("--json and comma-separated values (-v) are mutually exclusive");
         return false;
     }
     if (options->sweep && options->size_given) {
-        cw_say_error("a sweep of sizes (--sweep) and a size (-s) exclude each other");
+        cw_say_error("a sweep of sizes (--sweep) and a size (-s) are mutually exclusive");
         return false;
     }
     if (params->verify && params->stride != 0) {
-        cw_say_error("--verify looks at lists whose entries lie one behind the other: not together with -i");
+        cw_say_error("--verify supports contiguous lists only: not together with -i");
         return false;
     }
     if (params->send_memory != UCS_MEMORY_TYPE_HOST || params->recv_memory != UCS_MEMORY_TYPE_HOST) {
         if (test != NULL && cw_test_one_sided(test) && !cw_test_takes_gpu(test)) {
-            cw_say_error("the processor watches the memory of '%s', or changes it: not together with memory of a GPU "
-                         "(-m); ucp_put_bw, ucp_get and ucp_get_bw take it", test->name);
+            cw_say_error("test '%s' accesses its memory by the CPU: not together with memory of a GPU (-m); use "
+                         "ucp_put_bw, ucp_get or ucp_get_bw", test->name);
             return false;
         }
         if (params->recv_data || params->copy || params->memory_handle || params->user_memory) {
-            cw_say_error("memory of a GPU (-m) is touched by no copy of this tool and has no handle here: not together "
-                         "with -r recv_data, -y, -z or --user-memory");
+            cw_say_error("memory of a GPU (-m) cannot be copied or mapped by this tool: not together with -r "
+                         "recv_data, -y, -z or --user-memory");
             return false;
         }
     }

@@ -81,15 +81,15 @@ static int open_origin(struct cw_origin *origin, const struct cw_origin_way *way
         .room = (cw_layout_extent(params) + 63) / 64 * 64 + 64,
     };
     if (params->recv_iov) {
-        return cw_link_fail(run->link, "memory of the peer is contiguous: -D takes one word in one-sided tests");
+        return cw_link_fail(run->link, "remote memory is contiguous: -D takes one layout in one-sided tests");
     }
     if (origin->room > SIZE_MAX / 2 / (targets + buffers)) {
-        return cw_link_fail(run->link, "no memory for %zu buffers of %zu bytes", targets + buffers, origin->room);
+        return cw_link_fail(run->link, "out of memory for %zu buffers of %zu bytes", targets + buffers, origin->room);
     }
     origin->slots = calloc(window, sizeof(*origin->slots));
     origin->iovs = calloc(window * params->part_count, sizeof(*origin->iovs));
     if (origin->slots == NULL || origin->iovs == NULL) {
-        return cw_link_fail(run->link, "no memory");
+        return cw_link_fail(run->link, "out of memory");
     }
     if (cw_region_open(&origin->region, run, origin->room * targets, origin->room * buffers) != 0 ||
         cw_buffers_over(&origin->content, run, origin->region.base, origin->room * targets, origin->region.local,
@@ -126,7 +126,7 @@ static int hear(struct cw_origin *origin, enum cw_oob_type *type, uint64_t quest
     }
     int result = 0;
     if (length != (*type == CW_OOB_ASK ? 3 * sizeof(uint64_t) : 0)) {
-        result = cw_link_fail(link, "the client asked in %zu bytes what this side does not understand", length);
+        result = cw_link_fail(link, "invalid request of %zu bytes from the client", length);
     } else {
         memcpy(question, payload, length);
         link->moved++;
@@ -151,7 +151,7 @@ static int serve(struct cw_origin *origin)
             continue;
         }
         if (question[2] > origin->round) {
-            return cw_link_fail(origin->link, "the client asked for more messages than a round has");
+            return cw_link_fail(origin->link, "the client requested more messages than a round has");
         }
         if (origin->way->answer(origin, (enum cw_origin_question)question[0], question[1], question[2], &reply) != 0) {
             return -1;
@@ -186,7 +186,7 @@ int cw_origin_ask(struct cw_origin *origin, enum cw_origin_question what, uint64
         memcpy(reply, payload, sizeof(*reply));
     }
     free(payload);
-    return sound ? 0 : cw_link_fail(origin->link, "the server answered in %zu bytes instead of 8", length);
+    return sound ? 0 : cw_link_fail(origin->link, "received a reply of %zu bytes from the server instead of 8", length);
 }
 
 static int tell_alive(struct cw_origin *origin, uint64_t now)

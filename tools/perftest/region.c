@@ -73,7 +73,7 @@ static int map_all(struct cw_region *region, const struct cw_perf_params *params
     if (params->user_memory) {
         region->own = aligned_alloc(PAGE, region->length);
         if (region->own == NULL) {
-            return cw_link_fail(region->link, "no memory for %zu bytes", region->length);
+            return cw_link_fail(region->link, "out of memory for %zu bytes", region->length);
         }
     }
     if (map(region, params, params->recv_memory, region->own, region->length, &region->memh, &region->base) != 0) {
@@ -129,7 +129,7 @@ static int swap_keys(struct cw_region *region, const void *key, size_t key_lengt
     }
     char *message = malloc(16 + key_length);
     if (message == NULL) {
-        return cw_link_fail(region->link, "no memory");
+        return cw_link_fail(region->link, "out of memory");
     }
     put_u64(message, (uintptr_t)region->base);
     put_u64(message + 8, region->length);

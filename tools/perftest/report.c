@@ -313,6 +313,6 @@ void cw_report_extra(const struct cw_report *report, const struct cw_link *link)
         printf("%s %s/%s", i == 0 ? "" : ",", lanes[i].transport_name,
                lanes[i].device_name != NULL ? lanes[i].device_name : "?");
     }
-    printf("%s\n", told ? "" : " what this library does not tell");
+    printf("%s\n", told ? "" : " not reported by this library");
     fflush(stdout);
 }

@@ -119,7 +119,7 @@ static int run_one(struct cw_perf_run *run, struct cw_oob *oob, struct cw_perf_r
     struct cw_link_config config = cw_run_config(run);
 
     if (!cw_run_meter(run, &result->meter)) {
-        snprintf(sentence, CW_SENTENCE, "no memory for the histogram");
+        snprintf(sentence, CW_SENTENCE, "out of memory for the histogram");
         if (oob != NULL) {
             cw_oob_give_up(oob, sentence);
         }
@@ -146,7 +146,7 @@ int cw_run_test(enum cw_perf_role role, struct cw_oob *oob, const struct cw_perf
 
     *result = (struct cw_perf_result){0};
     if (run.test == NULL) {
-        cw_say_error("the client asks for test '%s', which this version does not have", params->test);
+        cw_say_error("the client requests test '%s', which this version does not have", params->test);
         if (oob != NULL) {
             cw_oob_give_up(oob, "the server does not have this test: use the same release on both sides");
         }

@@ -83,7 +83,7 @@ static int put_off(struct am_test *test, enum cw_drive_way way, void *desc, size
         size_t room = 2 * test->num_waiting + 16;
         struct waiting *waiting = malloc(room * sizeof(*waiting));
         if (waiting == NULL) {
-            return cw_link_fail(test->drive.link, "no memory for messages that wait");
+            return cw_link_fail(test->drive.link, "out of memory for pending messages");
         }
         if (test->num_waiting > 0) {
             memcpy(waiting, test->waiting + test->first_waiting, test->num_waiting * sizeof(*waiting));
@@ -131,7 +131,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     size_t wanted = way->way == CW_WAY_ACK ? 0 : drive->run->params.am_header;
 
     if (__builtin_expect(header_length != wanted || length > drive->size + 1, 0)) {
-        cw_link_fail(drive->link, "a message of %zu bytes came with a header of %zu instead of %zu", length,
+        cw_link_fail(drive->link, "received a message of %zu bytes with a header of %zu instead of %zu", length,
                      header_length, wanted);
         return UCS_OK;
     }
@@ -197,7 +197,7 @@ static int check_header(struct am_test *test)
     }
     test->header = malloc(wanted + 1);
     if (test->header == NULL) {
-        return cw_link_fail(test->drive.link, "no memory");
+        return cw_link_fail(test->drive.link, "out of memory");
     }
     cw_pattern_fill(test->header, wanted, 1);
     return 0;
@@ -212,7 +212,7 @@ static int run(struct cw_perf_run *run)
     struct am_test *test = cw_test_new(sizeof(*test));
 
     if (test == NULL) {
-        return cw_link_fail(run->link, "no memory");
+        return cw_link_fail(run->link, "out of memory");
     }
     if (cw_drive_open(&test->drive, run) != 0 || check_header(test) != 0 || set_handlers(test, true) != 0) {
         return -1;

@@ -165,7 +165,7 @@ static int answer(struct cw_origin *origin, enum cw_origin_question what, uint64
     (void)first;
     (void)count;
     if (what != CW_ORIGIN_WORD) {
-        return cw_link_fail(origin->link, "the client asked what belongs to another test");
+        return cw_link_fail(origin->link, "the client's request belongs to another test");
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     *reply = load((struct amo_test *)origin, origin->targets);
@@ -175,10 +175,10 @@ static int answer(struct cw_origin *origin, enum cw_origin_question what, uint64
 static int check(const struct cw_perf_run *run)
 {
     if (run->params.size != 4 && run->params.size != 8) {
-        return cw_link_fail(run->link, "an atomic operation is of 32 or 64 bits: give a size (-s) of 4 or 8");
+        return cw_link_fail(run->link, "atomic operations have 32 or 64 bits: use a size (-s) of 4 or 8");
     }
     if (run->params.send_iov || run->params.memory_handle) {
-        return cw_link_fail(run->link, "atomic operations take neither lists (-D iov) nor memory handles (-z)");
+        return cw_link_fail(run->link, "atomic operations support neither lists (-D iov) nor memory handles (-z)");
     }
     return 0;
 }
@@ -210,7 +210,7 @@ static int run_amo(struct cw_perf_run *run, ucp_atomic_op_t opcode, bool fetches
     }
     struct amo_test *test = cw_test_new(sizeof(*test));
     if (test == NULL) {
-        return cw_link_fail(run->link, "no memory");
+        return cw_link_fail(run->link, "out of memory");
     }
     test->opcode = opcode;
     test->fetches = fetches;

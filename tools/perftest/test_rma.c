@@ -95,7 +95,7 @@ static int verify(struct pingpong *test, int way, uint64_t message)
         if (deadline_ns == 0) {
             deadline_ns = cw_clock_ns() + STRAGGLE_NS;
         } else if (cw_clock_ns() > deadline_ns) {
-            return cw_link_fail(test->link, "message %llu: byte %zu of %zu is wrong, long after the last one came",
+            return cw_link_fail(test->link, "message %llu: byte %zu of %zu is wrong, long after the last one arrived",
                                 (unsigned long long)message, at, test->size);
         }
         if (cw_link_progress(test->link) != 0) {
@@ -172,13 +172,13 @@ static int play(struct pingpong *test)
 static int check_put_latency(const struct cw_perf_run *run)
 {
     if (run->params.size == 0) {
-        return cw_link_fail(run->link, "a put is seen by its last byte: give a size (-s) of at least 1");
+        return cw_link_fail(run->link, "a put is detected by its last byte: use a size (-s) of at least 1");
     }
     if (run->params.sleep) {
-        return cw_link_fail(run->link, "a put wakes nobody: ucp_put_lat cannot sleep (-E sleep)");
+        return cw_link_fail(run->link, "a put causes no event: ucp_put_lat cannot sleep (-E sleep)");
     }
     if (run->params.recv_iov) {
-        return cw_link_fail(run->link, "memory of the peer is contiguous: -D takes one word in one-sided tests");
+        return cw_link_fail(run->link, "remote memory is contiguous: -D takes one layout in one-sided tests");
     }
     return 0;
 }
@@ -193,7 +193,7 @@ static int run_put_latency(struct cw_perf_run *run)
     }
     test = cw_test_new(sizeof(*test));
     if (test == NULL) {
-        return cw_link_fail(run->link, "no memory");
+        return cw_link_fail(run->link, "out of memory");
     }
     test->run = run;
     test->link = run->link;
@@ -238,7 +238,7 @@ static int answer_put(struct cw_origin *origin, enum cw_origin_question what, ui
                       uint64_t *reply)
 {
     if (what != CW_ORIGIN_CHECK) {
-        return cw_link_fail(origin->link, "the client asked what belongs to another test");
+        return cw_link_fail(origin->link, "the client's request belongs to another test");
     }
     for (uint64_t message = first; message < first + count; message++) {
         char *data = origin->targets + cw_origin_offset(origin, message);
@@ -284,7 +284,7 @@ static int answer_get(struct cw_origin *origin, enum cw_origin_question what, ui
                       uint64_t *reply)
 {
     if (what != CW_ORIGIN_PREPARE) {
-        return cw_link_fail(origin->link, "the client asked what belongs to another test");
+        return cw_link_fail(origin->link, "the client's request belongs to another test");
     }
     for (uint64_t message = first; message < first + count; message++) {
         cw_buffers_fill(&origin->content, origin->targets + cw_origin_offset(origin, message), origin->size,
@@ -299,7 +299,7 @@ static int run_origin(struct cw_perf_run *run, const struct cw_origin_way *way)
     struct cw_origin *origin = cw_test_new(sizeof(*origin));
 
     if (origin == NULL) {
-        return cw_link_fail(run->link, "no memory");
+        return cw_link_fail(run->link, "out of memory");
     }
     if (cw_origin_run(origin, way, run) != 0) {
         return -1;

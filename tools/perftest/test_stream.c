@@ -158,11 +158,11 @@ static int run(struct cw_perf_run *run)
     bool recv_data = run->params.recv_data;
 
     if (run->params.size == 0) {
-        return cw_link_fail(run->link, "a stream knows no empty messages: give a size (-s) of at least 1");
+        return cw_link_fail(run->link, "streams have no empty messages: use a size (-s) of at least 1");
     }
     test = cw_test_new(sizeof(*test));
     if (test == NULL) {
-        return cw_link_fail(run->link, "no memory");
+        return cw_link_fail(run->link, "out of memory");
     }
     if (cw_drive_open(&test->drive, run) != 0) {
         return -1;

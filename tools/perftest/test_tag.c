@@ -89,7 +89,7 @@ static struct side *side_new(struct cw_perf_run *run, bool synchronous)
 
     ucp_get_version(&major, &minor, &release);
     if (side == NULL) {
-        cw_link_fail(run->link, "no memory");
+        cw_link_fail(run->link, "out of memory");
         return NULL;
     }
     *side = (struct side){
@@ -104,7 +104,7 @@ static struct side *side_new(struct cw_perf_run *run, bool synchronous)
     side->slots = calloc(2 * window, sizeof(*side->slots));
     side->iovs = calloc(2 * window * params->part_count, sizeof(*side->iovs));
     if (side->slots == NULL || side->iovs == NULL) {
-        cw_link_fail(run->link, "no memory");
+        cw_link_fail(run->link, "out of memory");
         side_free(side);
         return NULL;
     }
@@ -145,7 +145,7 @@ static void finish_recv(struct slot *slot, ucs_status_t status, const ucp_tag_re
         return;
     }
     if (info->length != expected || info->sender_tag != slot->tag) {
-        cw_link_fail(side->link, "message %llu: %zu bytes with tag %llx came instead of %zu with tag %llx",
+        cw_link_fail(side->link, "message %llu: received %zu bytes with tag %llx instead of %zu with tag %llx",
                      (unsigned long long)slot->message, info->length, (unsigned long long)info->sender_tag, expected,
                      (unsigned long long)slot->tag);
         return;

@@ -84,7 +84,7 @@ static int open_team(struct team *team, const struct cw_perf_run *run, struct cw
 
     team->members = calloc(team->count, sizeof(*team->members));
     if (team->members == NULL) {
-        stop(team, "no memory for the threads");
+        stop(team, "out of memory for the threads");
         return -1;
     }
     for (unsigned i = 0; i < team->count; i++) {
@@ -93,7 +93,7 @@ static int open_team(struct team *team, const struct cw_perf_run *run, struct cw
         member->run = *run;
         member->run.thread = i;
         if (!cw_run_meter(&member->run, &member->meter)) {
-            stop(team, "no memory for the histograms");
+            stop(team, "out of memory for the histograms");
             return -1;
         }
         member->meter.ready = wait_at_gate;

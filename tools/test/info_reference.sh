@@ -69,7 +69,7 @@ within INF-5 's/^\(# UCX_\)[A-Z0-9_]*=.*/\1/p'
 
 # ---- INF-6 to INF-8: what our transports have and the reference's have not is named here ----
 both -d
-within INF-6 '/peer memory:/d; /am_placed:/d; /Devices of [a-z]*:/d; /Not looked for:/d; s/^\(# *[A-Za-z_ ]*:\).*/\1/p'
+within INF-6 '/peer memory:/d; /am_placed:/d; /Devices of [a-z]*:/d; /Not probed:/d; s/^\(# *[A-Za-z_ ]*:\).*/\1/p'
 within INF-6 's/^# *bandwidth: [0-9.]*\/ppn + [0-9.]* MB\/sec$/bandwidth/p; s/^# *latency: [0-9]* nsec$/latency/p'
 within INF-6 's/^\(# *am_[sb][a-z]*:\) <= [0-9]*K*$/\1/p; s/^# *am_zcopy: <= [0-9]*K*, up to [0-9]* iov$/iov/p'
 within INF-7 's/^#  *Transport: \(self\|tcp\|posix\)$/\1/p'

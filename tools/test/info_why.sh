@@ -33,7 +33,7 @@ verdict posix CHOSEN
 verdict self cannot
 has "It does not reach the peer: it is another worker."
 has "made by posix"
-has "tag send of 8 bytes goes by posix"
+has "tag send of 8 bytes uses posix"
 why -P self
 verdict self CHOSEN
 verdict posix 'not chosen'
@@ -64,7 +64,7 @@ arrow | grep -q ' short: ' || fail "an empty message: $(arrow)"
 why --size 64m
 arrow | grep -q 'rendezvous.*a round trip costs less' || fail "a long message: $(arrow)"
 UCX_RNDV_THRESH=inf why --size 64m
-arrow | grep -q 'eager pieces' || fail "a long message without rendezvous: $(arrow)"
+arrow | grep -q 'eager fragments' || fail "a long message without rendezvous: $(arrow)"
 has "UCX_RNDV_THRESH=inf (environment)"
 UCX_RNDV_THRESH=100 why --size 100 --op am
 arrow | grep -q 'rendezvous.*RNDV_THRESH' || fail "a short message by rendezvous: $(arrow)"
@@ -91,10 +91,10 @@ has "the memory is mapped here"
 why --op get --size 1m
 has "memory that the peer's program had already"
 why --op amo --size 4
-has "this processor: the memory is mapped here"
-has "packet to the owner: the owner's processor carries it out"
+has "this CPU: the memory is mapped here"
+has "packet to the target: the target's CPU executes it"
 UCX_TLS=posix why --op put
-has "short: copied into the packet by the call itself"
+has "short: copied inline into the packet"
 why --op put -P self
 grep -q 'not mapped here' "$work/out" && fail "our own memory is not mapped"
 

@@ -60,7 +60,7 @@ expect_status 0 job 3 -t tag_lat -n 60 -w 5 --pattern all --sweep 8:16 --json
 expect_status 255 job 3 -t tag_lat -n 5
 [ "$(grep -c 'ERROR an odd number of processes' "$work/err")" = 1 ] || fail "not one sentence: $(cat "$work/err")"
 expect_status 255 job 1 -t tag_lat -n 5
-grep -q 'nobody to measure with' "$work/err" || fail "no sentence on one process"
+grep -q 'has no peer' "$work/err" || fail "no sentence on one process"
 expect_status 255 job 4 -t stream_bw -s 0 -n 5 --pattern many
 grep -q 'no empty messages' "$work/err" || fail "no sentence on the failure of all"
 (
@@ -78,5 +78,5 @@ PMIX_NAMESPACE=none PMIX_RANK=0 expect_status 255 timeout 30 "$perftest" -t tag_
 grep -q 'ERROR process 0: PMIx_Init failed' "$work/err" || fail "no sentence without a starter: $(cat "$work/err")"
 # With a port the two sides meet there, whoever has started them.
 PMIX_NAMESPACE=none PMIX_RANK=0 expect_status 255 "$perftest" -t tag_lat -p "$((port + 999))" --timeout 1 </dev/null
-grep -q 'no client came' "$work/err" || fail "-p does not make a server: $(cat "$work/err")"
+grep -q 'no client connected' "$work/err" || fail "-p does not make a server: $(cat "$work/err")"
 finish

@@ -95,10 +95,10 @@ impossible() {
     grep -q "$sentence" "$work/err" || fail "no sentence '$sentence': $*"
 }
 export UCX_TLS=self
-impossible 'of 32 or 64 bits' -t ucp_fadd -s 16
-impossible 'of 32 or 64 bits' -t ucp_add -s 0
+impossible 'have 32 or 64 bits' -t ucp_fadd -s 16
+impossible 'have 32 or 64 bits' -t ucp_add -s 0
 impossible 'neither lists' -t ucp_swap -z
-impossible 'seen by its last byte' -t ucp_put_lat -s 0
-impossible 'wakes nobody' -t ucp_put_lat -E sleep
+impossible 'detected by its last byte' -t ucp_put_lat -s 0
+impossible 'causes no event' -t ucp_put_lat -E sleep
 impossible 'is contiguous' -t ucp_put_bw -s 4,4 -D contig,iov
 finish

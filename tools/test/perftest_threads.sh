@@ -37,10 +37,11 @@ UCX_TLS=shm pair -t tag_bw -s 300000 -n 20 -w 2 -T 2 -z
 export UCX_TLS=shm
 start_server --timeout 20 && {
     expect_status 255 "$perftest" -p "$port" 127.0.0.1 -t ucp_put_lat -s 0 -n 10 -T 4 --timeout 20
-    grep -q 'ERROR test .* failed: .*seen by its last byte' "$work/err" || fail "no sentence: $(cat "$work/err")"
+    grep -q 'ERROR test .* failed: .*detected by its last byte' "$work/err" || fail "no sentence: $(cat "$work/err")"
     wait "$server"
     [ $? = 255 ] || fail "the server does not end with 255"
-    grep -q 'seen by its last byte' "$work/server.err" || fail "no sentence at the server: $(cat "$work/server.err")"
+    grep -q 'detected by its last byte' "$work/server.err" ||
+        fail "no sentence at the server: $(cat "$work/server.err")"
 }
 expect_status 255 "$perftest" -l -t stream_bw -s 0 -n 10 -T 3 --timeout 20
 grep -q 'no empty messages' "$work/err" || fail "no sentence in one process: $(cat "$work/err")"

@@ -27,12 +27,12 @@ struct options {
 static void print_usage(void)
 {
     printf("\nUsage: ucx_top [options]\n\n"
-           "  -1, --once        print what was counted since each worker began, and leave\n"
-           "  -d, --interval <s>  seconds between two looks, at least 0.1 (1)\n"
+           "  -1, --once        print the counters since the start of each worker, and exit\n"
+           "  -d, --interval <s>  seconds between two samples, at least 0.1 (1)\n"
            "  -p, --pid <n>     only the workers of this process\n"
            "  -q, --queues <n>  posted receives and unexpected messages of this process, once, if it makes progress\n"
-           "  --json            one JSON object per look, with all counters as they stand\n"
-           "  --prometheus      the text form that Prometheus collects, once\n"
+           "  --json            one JSON object per sample, with all counters\n"
+           "  --prometheus      the text format of Prometheus, once\n"
            "  -h, --help        this text\n\n");
 }
 
@@ -56,7 +56,7 @@ static bool parse_pid(const char *text, unsigned *pid)
     errno = 0;
     unsigned long value = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value == 0 || value > INT32_MAX) {
-        cw_say_error("a process (--pid, --queues) is given by its number, not by '%s'", text);
+        cw_say_error("a process (--pid, --queues) needs a process id, not '%s'", text);
         return false;
     }
     *pid = (unsigned)value;
@@ -112,7 +112,7 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
         }
     }
     if (optind < argc) {
-        cw_say_error("'%s' is no option; ucx_top --help lists them", argv[optind]);
+        cw_say_error("unknown option '%s'; see ucx_top --help", argv[optind]);
         return false;
     }
     if (options->queues && options->form != TABLE) {
@@ -174,7 +174,8 @@ static int run(const struct options *options)
     }
     cw_screen_end();
     if (status == 0 && options->once && options->form == TABLE && lists[0].count == 0) {
-        cw_say_note("there are no workers%s", options->pid != 0 ? " in this process" : " that this user may look into");
+        cw_say_note("no workers%s", options->pid != 0 ? " readable by this "
+                                                                  "user" : " that this user may look into");
     }
     cw_watch_free(&lists[0]);
     cw_watch_free(&lists[1]);
@@ -187,7 +188,7 @@ static int show_queues(const struct options *options)
     bool done = cw_watch_find(options->pid, &list);
 
     if (done && list.count == 0) {
-        cw_say_error("there are no workers in process %u that could be asked", options->pid);
+        cw_say_error("no workers in process %u that can be queried", options->pid);
         done = false;
     } else if (done) {
         done = cw_top_queues(&list);

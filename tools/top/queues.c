@@ -166,7 +166,7 @@ static void ask(const struct cw_watch_list *list, struct asked *asked)
         asked[i].before_ns = cw_watch_read_queues(worker, &queues) ? queues.written_ns : 0;
         asked[i].fd = cw_watch_ask(worker);
         if (asked[i].fd < 0) {
-            cw_say_error("cannot ask worker %s of process %u: it has ended, or its memory cannot be locked",
+            cw_say_error("cannot query worker %s of process %u: it has ended, or its memory cannot be locked",
                          worker->name, worker->pid);
         }
     }
@@ -180,7 +180,7 @@ bool cw_top_queues(const struct cw_watch_list *list)
     bool done = asked != NULL;
 
     if (asked == NULL) {
-        cw_say_error("no memory to ask %zu workers", list->count);
+        cw_say_error("out of memory for queries of %zu workers", list->count);
         return false;
     }
     (void)cw_watch_find(0, &all); /* those that may have sent the messages */

@@ -36,7 +36,7 @@ struct cw_life *cw_lives_find(const struct cw_events *events, size_t *count_p)
     struct cw_life *lives = malloc((events->count + 1) * sizeof(*lives));
     *count_p = 0;
     if (table == NULL || lives == NULL) {
-        cw_say_error("no memory to tell %zu events apart", events->count);
+        cw_say_error("out of memory for %zu events", events->count);
         free(table);
         free(lives);
         return NULL;

@@ -30,7 +30,7 @@ static void print_usage(void)
 {
     printf("\nUsage: ucx_trace [options] <pid or file>\n\n"
            "  -e, --events      each event, instead of the table of requests\n"
-           "  -f, --follow      each event, and those to come\n"
+           "  -f, --follow      each event, and new ones\n"
            "  -r, --request <n>  one request from its call to its completion\n"
            "  -c, --chrome <file>  write a file for Perfetto or chrome://tracing\n"
            "  -h, --help        this text\n\n");
@@ -43,7 +43,7 @@ static bool parse_number(const char *text, const char *what, uint64_t most, uint
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value == 0 || value > most) {
-        cw_say_error("%s is given by its number, not by '%s'", what, text);
+        cw_say_error("%s needs a number, not '%s'", what, text);
         return false;
     }
     *number = value;
@@ -87,13 +87,13 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
         }
     }
     if (argc - optind != 1) {
-        cw_say_error("which process, or which file? ucx_trace --help tells more");
+        cw_say_error("process id or file is missing; see ucx_trace --help");
         return false;
     }
     if (argv[optind][strspn(argv[optind], "0123456789")] != '\0' || argv[optind][0] == '\0') {
         options->file = argv[optind];
         if (options->follow) {
-            cw_say_error("there is nothing to follow in a file");
+            cw_say_error("cannot follow a file");
         }
         return !options->follow;
     }
@@ -134,7 +134,7 @@ static bool show(const struct options *options, const struct cw_watch_worker *wo
     } else if (options->request != 0) {
         done = show_request(&events, lives, count, options->request);
         if (!done) {
-            cw_say_error("there is no request %llu in process %u, or its beginning is forgotten already",
+            cw_say_error("no request %llu in process %u, or its first event was overwritten",
                          (unsigned long long)options->request, worker->pid);
         }
     } else {

@@ -33,7 +33,7 @@ static const char *const operations[] = {
 static const char *const ways[] = {
     [CW_TRACE_COPIED] = "one packet, copied", [CW_TRACE_WITHOUT_COPY] = "one packet, without a copy",
     [CW_TRACE_PIECES] = "in pieces", [CW_TRACE_ANNOUNCED] = "rendezvous", [CW_TRACE_MAPPED] = "mapped memory",
-    [CW_TRACE_SYSTEM] = "copied between the processes", [CW_TRACE_ASKED] = "asked of the owner",
+    [CW_TRACE_SYSTEM] = "copied between the processes", [CW_TRACE_ASKED] = "requested from the target",
     [CW_TRACE_PARTS] = "in parts", [CW_TRACE_DEVICE] = "by the device",
 };
 static const char *const states[] = {"idle", "dialling", "waiting for the peer's dial", "open", "failed"};

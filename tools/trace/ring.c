@@ -66,7 +66,7 @@ bool cw_events_read(const struct cw_watch_worker *worker, struct cw_events *even
     }
     if (offset > UINT32_MAX || !read_all(fd, &before, sizeof(before), offset) ||
         !is_sound(&before, worker->trace_length)) {
-        cw_say_error("what process %u shows is no ring of events", worker->pid);
+        cw_say_error("process %u exports no valid event ring", worker->pid);
         close(fd);
         return false;
     }

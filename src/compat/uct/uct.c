@@ -6,6 +6,7 @@
  * Invariants: components and memory domains are constant tables, so that every handle stays valid and no call except
  * the lists allocates. Names are those of libucp: test/abi compares them with ucp_context_print_info().
  */
+#include <stdbool.h>
 #include <uct/api/uct.h>
 #include <ucp/api/ucp_version.h>
 #include <stdlib.h>
@@ -156,13 +157,13 @@ static void describe(const struct uct_component *component, const char *device, 
 }
 
 /* Whether it is the first entry of its name, and leads to other hosts or to this one: UCX_TCP_BRIDGE_ENABLE. */
-static int is_device(const struct cw_net_interface *list, int index)
+static bool is_device(const struct cw_net_interface *list, int index)
 {
     int i;
 
     for (i = 0; i < index; i++) {
         if (strcmp(list[i].name, list[index].name) == 0) {
-            return 0;
+            return false;
         }
     }
     return list[index].loopback || !cw_net_is_bridge(list[index].name) || cw_net_has_default_route(list[index].name);

@@ -50,14 +50,14 @@ struct cw_failover {
     uint64_t sent;     /* of these passed to a carrier at least once, */
     uint64_t acked;    /* and of these confirmed */
     uint64_t handled;  /* packets of the peer that were handled, */
-    uint64_t told;     /* and of these confirmed to it */
+    uint64_t reported; /* and of these confirmed to it */
     uint64_t bytes;    /* of `packets` */
     uint64_t moved_ns; /* when the peer last confirmed something, or a move began */
     uint64_t asked_ns; /* when HERE or LOST was last sent */
     uint32_t generation;
     ucs_status_t status;           /* status with which the last carrier ended */
     uint8_t last;                  /* the further lane tried last */
-    uint8_t owes_here;             /* the carrier has no tx space for HERE or TAKEN */
+    uint8_t here_pending;          /* the carrier has no tx space for HERE or TAKEN */
     uint8_t answers;               /* probes answered since something was confirmed */
     uint8_t probed;                /* an answer is missing */
     uint8_t unanswered;            /* probes to the carrier since it last answered, MAX_STRIKES at most */
@@ -89,8 +89,8 @@ static inline int cw_failover_is_settled(const struct ucp_ep *ep)
 {
     const struct cw_failover *failover = cw_failover_of(ep);
 
-    return failover == NULL || (cw_list_empty(&failover->packets) && failover->told == failover->handled &&
-                                (ep->lanes == NULL || !ep->lanes->untold));
+    return failover == NULL || (cw_list_empty(&failover->packets) && failover->reported == failover->handled &&
+                                (ep->lanes == NULL || !ep->lanes->unreported));
 }
 
 /* A packet arrived on the first connection or a further lane. An error costs the endpoint. */

@@ -15,7 +15,7 @@
 #define MAX_BYTES  (UINT64_C(1) << 20) /* of packets that the peer has not confirmed; beyond it the lane has no tx
                                           space */
 #define MAX_PLACED (512u << 10)
-#define MAX_UNTOLD 64u /* packets handled before the peer is notified within a round of progress */
+#define MAX_UNREPORTED 64u /* packets handled before the peer is notified within a round of progress */
 
 /* The interface of such lanes whose carrier belongs to one interface of the worker. */
 struct cw_failover_iface {
@@ -52,7 +52,7 @@ static struct cw_failover_packet *next_of(struct cw_failover *failover, struct c
 
 static void send_unsent(struct cw_failover *failover)
 {
-    while (failover->unsent != NULL && failover->carrier != NULL && !failover->owes_here &&
+    while (failover->unsent != NULL && failover->carrier != NULL && !failover->here_pending &&
            send_copy(failover, failover->unsent)) {
         if (failover->unsent->number >= failover->sent) {
             failover->sent = failover->unsent->number + 1;
@@ -61,7 +61,7 @@ static void send_unsent(struct cw_failover *failover)
     }
 }
 
-static int has_space(const struct cw_failover *failover)
+static bool has_space(const struct cw_failover *failover)
 {
     return failover->carrier != NULL && failover->unsent == NULL && failover->bytes < MAX_BYTES;
 }
@@ -510,11 +510,11 @@ int cw_failover_notify(struct cw_failover *failover, struct cw_conn *conn, enum 
 /* 0: no tx space. */
 static int confirm(struct cw_failover *failover)
 {
-    if (failover->carrier != NULL && !failover->owes_here && failover->told != failover->handled) {
+    if (failover->carrier != NULL && !failover->here_pending && failover->reported != failover->handled) {
         if (!cw_failover_notify(failover, failover->carrier, CW_WIRE_MOVE_HANDLED)) {
             return 0;
         }
-        failover->told = failover->handled;
+        failover->reported = failover->handled;
     }
     return 1;
 }
@@ -528,9 +528,9 @@ ucs_status_t cw_failover_on_counted(struct cw_failover *failover, const struct c
         return UCS_OK; /* the next carrier delivers it again */
     }
     failover->handled++;
-    if (failover->handled - failover->told >= MAX_UNTOLD) {
+    if (failover->handled - failover->reported >= MAX_UNREPORTED) {
         (void)confirm(failover);
-    } else if (failover->handled - failover->told == 1) {
+    } else if (failover->handled - failover->reported == 1) {
         cw_ep_reap_later(ep);
     }
     ep->worker->handlers->upcalls->packet(&failover->conn, id, data, length);
@@ -544,11 +544,11 @@ void cw_failover_space(struct ucp_ep *ep, const struct cw_conn *conn)
     if (failover == NULL || ep->state != CW_EP_OPEN) {
         return;
     }
-    if (failover->owes_here && conn == failover->candidate) {
-        failover->owes_here = !cw_failover_notify(failover, failover->candidate,
-                                                  failover->conn.dialled ? CW_WIRE_MOVE_HERE : CW_WIRE_MOVE_TAKEN);
+    if (failover->here_pending && conn == failover->candidate) {
+        failover->here_pending = !cw_failover_notify(failover, failover->candidate,
+                                                     failover->conn.dialled ? CW_WIRE_MOVE_HERE : CW_WIRE_MOVE_TAKEN);
     }
-    if (conn == failover->carrier && !failover->owes_here && confirm(failover)) {
+    if (conn == failover->carrier && !failover->here_pending && confirm(failover)) {
         cw_failover_pump(failover);
     }
 }

@@ -96,7 +96,7 @@ static void try_next(struct cw_failover *failover)
     failover->last = (uint8_t)(next - ep->lanes->further);
     failover->candidate = next->conn;
     failover->generation++;
-    failover->owes_here = !tell_on(failover, next, CW_WIRE_MOVE_HERE);
+    failover->here_pending = !tell_on(failover, next, CW_WIRE_MOVE_HERE);
 }
 
 /* Has the dialler choose another carrier. */
@@ -133,7 +133,7 @@ static void begin(struct cw_failover *failover, ucs_status_t status)
 {
     failover->carrier = NULL;
     failover->candidate = NULL;
-    failover->owes_here = 0;
+    failover->here_pending = 0;
     failover->status = status;
     failover->moved_ns = cw_clock_ns();
     failover->answers = 0;
@@ -154,7 +154,7 @@ static void leave_first(struct cw_failover *failover, const char *why)
     struct cw_conn *first = failover->first;
 
     if (ep->closes == 0) {
-        cw_diag("the first lane of endpoint %p to worker %016llx, by %s/%s, is lost: %s", (void *)ep,
+        cw_diag("first lane of endpoint %p to worker %016llx over %s/%s failed: %s", (void *)ep,
                 (unsigned long long)cw_ep_peer_uid(ep), cw_lane_name(first), cw_iface_device(first->iface), why);
     }
     if (first->end != NULL) { /* the reason to give if no lane survives */
@@ -181,7 +181,7 @@ static void is_carried(struct cw_failover *failover, struct cw_conn *conn)
     failover->conn.end = NULL;
     cw_failover_name(failover);
     cw_failover_rewind(failover);
-    cw_diag("messages of endpoint %p to worker %016llx go by lane %u, %s/%s, from now on; %llu packets are sent again",
+    cw_diag("messages of endpoint %p to worker %016llx move to lane %u, %s/%s; %llu packets are resent",
             (void *)ep, (unsigned long long)cw_ep_peer_uid(ep), (to == NULL) ? 0 : cw_lane_index(ep->lanes, to),
             cw_lane_name(conn), cw_iface_device(conn->iface), (unsigned long long)resent);
 }
@@ -197,7 +197,7 @@ int cw_failover_closed(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t sta
     if (ep->state != CW_EP_OPEN) {
         return 1;
     }
-    leave_first(failover, (conn->end != NULL) ? conn->end : "its connection has ended");
+    leave_first(failover, (conn->end != NULL) ? conn->end : "its connection ended");
     if (status == UCS_ERR_IO_ERROR) { /* bytes that are no packets: the other lanes cannot be trusted either */
         cw_ep_fail(ep, status);
     } else if (was_carrier) {
@@ -252,12 +252,12 @@ static ucs_status_t on_here(struct cw_failover *failover, struct cw_conn *conn, 
         return UCS_ERR_IO_ERROR;
     }
     if (failover->first != NULL && failover->carrier == failover->first) {
-        leave_first(failover, "the peer has left it");
+        leave_first(failover, "the peer abandoned it");
     }
     failover->generation = move->generation;
-    failover->told = failover->handled;
+    failover->reported = failover->handled;
     failover->candidate = conn;
-    failover->owes_here = !cw_failover_notify(failover, conn, CW_WIRE_MOVE_TAKEN);
+    failover->here_pending = !cw_failover_notify(failover, conn, CW_WIRE_MOVE_TAKEN);
     is_carried(failover, conn);
     cw_failover_pump(failover);
     return UCS_OK;
@@ -271,10 +271,10 @@ static ucs_status_t on_taken(struct cw_failover *failover, struct cw_conn *conn,
     if (move->generation != failover->generation || failover->carrier != NULL || conn != failover->candidate) {
         return UCS_OK;
     }
-    if (failover->owes_here || !take_count(failover, move->handled, 1)) {
+    if (failover->here_pending || !take_count(failover, move->handled, 1)) {
         return UCS_ERR_IO_ERROR;
     }
-    failover->told = failover->handled; /* HERE contained it */
+    failover->reported = failover->handled; /* HERE contained it */
     is_carried(failover, conn);
     cw_failover_pump(failover);
     return UCS_OK;
@@ -283,7 +283,7 @@ static ucs_status_t on_taken(struct cw_failover *failover, struct cw_conn *conn,
 /* Leaves a carrier that delivers nothing. */
 static void is_silent(struct cw_failover *failover)
 {
-    static const char why[] = "nothing comes through any more";
+    static const char why[] = "no packets arrive";
     struct ucp_ep *ep = failover->ep;
     struct cw_further_lane *lane = cw_lanes_find(ep, failover->carrier);
 
@@ -320,18 +320,18 @@ static void on_alive_carrier(struct cw_failover *failover)
     for (i = 0; i < CW_MAX_LANES; i++) {
         lane = lane_at(failover->ep, i);
         if (lane != NULL && (failover->doubtful & 1u << i) && ++failover->strikes[i] > MAX_STRIKES) {
-            cw_lanes_lost(failover->ep->lanes, lane, "nothing comes through any more");
+            cw_lanes_lost(failover->ep->lanes, lane, "no packets arrive");
         }
     }
 }
 
 /* A cut lane gets no tx space, even if an answer from before the cut has cleared it of doubt. */
-static int is_stuck(const struct cw_further_lane *lane)
+static bool is_stuck(const struct cw_further_lane *lane)
 {
     return lane->full && cw_list_empty(&lane->retained);
 }
 
-static int carrier_is_stuck(const struct cw_failover *failover)
+static bool carrier_is_stuck(const struct cw_failover *failover)
 {
     const struct cw_further_lane *lane = cw_lanes_find(failover->ep, failover->carrier);
 
@@ -339,7 +339,7 @@ static int carrier_is_stuck(const struct cw_failover *failover)
 }
 
 /* Whether the carrier may be cut: a confirmation, an answer, or tx space is missing. */
-static int owes_sign(const struct cw_failover *failover)
+static bool has_pending(const struct cw_failover *failover)
 {
     return !cw_list_empty(&failover->packets) || failover->unanswered == MAX_STRIKES || carrier_is_stuck(failover);
 }
@@ -364,7 +364,7 @@ static ucs_status_t on_alive(struct cw_failover *failover, const struct cw_conn 
         return UCS_OK;
     }
     failover->heard = conn;
-    if (failover->probed && owes_sign(failover)) {
+    if (failover->probed && has_pending(failover)) {
         failover->probed = 0;
         if (++failover->answers >= MAX_ANSWERS) {
             is_silent(failover);
@@ -447,7 +447,7 @@ static void probe(struct cw_failover *failover, uint64_t now_ns)
     struct cw_further_lane *lane;
     unsigned i;
 
-    if (!owes_sign(failover) || now_ns - failover->moved_ns < SILENT_NS) {
+    if (!has_pending(failover) || now_ns - failover->moved_ns < SILENT_NS) {
         return;
     }
     for (i = 0; i < CW_MAX_LANES; i++) {

@@ -4,6 +4,7 @@
  * it, so each use first verifies that the context still exists; the library never uses the streams of a destroyed one.
  * Primary contexts are retained, once, to keep them alive.
  */
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -33,7 +34,7 @@ static unsigned long long id_of(const struct cuda_driver *cuda, cuda_context con
     return (cuda->context_version(context, &version) == CUDA_OK) ? 1 : 0;
 }
 
-static int is_current_of(const struct cuda_driver *cuda, int device, cuda_context *context_p)
+static bool is_current_of(const struct cuda_driver *cuda, int device, cuda_context *context_p)
 {
     int current = -1;
 
@@ -66,7 +67,7 @@ static int primary_of(const struct cuda_driver *cuda, int device, cuda_context *
 
 /* Destroying a context frees its allocations, and buffer ids are never reused; so a context with a known live buffer is
  * still the same one. */
-static int is_proved(const struct cuda_channel *channel, const struct cuda_range *range)
+static bool is_proved(const struct cuda_channel *channel, const struct cuda_range *range)
 {
     return range->context != NULL && range->buffer_id != 0 &&
            channel->buffers[range->buffer_id % CUDA_BUFFERS] == range->buffer_id;

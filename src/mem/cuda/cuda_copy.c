@@ -45,11 +45,11 @@ ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *
 
     result = cw_cuda_begin(cuda, to, from, &channel, &inwards);
     if (result != CUDA_OK) {
-        return cw_cuda_failed(cuda, "a copy cannot begin", result);
+        return cw_cuda_failed(cuda, "cannot start a copy", result);
     }
     stream = channel.streams[inwards];
     result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, stream);
-    return finish(cuda, stream, "a copy failed", result);
+    return finish(cuda, stream, "copy failed", result);
 }
 
 /* Without 2D copies in the driver, short ranges are copied like long ones. */
@@ -64,17 +64,17 @@ static ucs_status_t copy_one_way(const struct cuda_driver *cuda, void *to, const
     cw_cuda_range_of(cuda, device, &range);
     result = cw_cuda_is_of_gpu(cuda, &range) ? cw_cuda_enter(cuda, &range, &channel) : CUDA_INVALID_VALUE;
     if (result != CUDA_OK) {
-        return cw_cuda_failed(cuda, "a copy cannot begin", result);
+        return cw_cuda_failed(cuda, "cannot start a copy", result);
     }
     stream = channel.streams[inwards];
     if (length > CUDA_SHORT_MOST || cuda->copy_rows == NULL) {
         result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, stream);
-        return finish(cuda, stream, "a copy failed", result);
+        return finish(cuda, stream, "copy failed", result);
     }
     result = inwards ? cw_cuda_short_in(cuda, stream, &range, to, from, length)
                      : cw_cuda_short_out(cuda, stream, to, from, length);
     cw_cuda_leave(cuda);
-    return (result == CUDA_OK) ? UCS_OK : cw_cuda_failed(cuda, "a copy failed", result);
+    return (result == CUDA_OK) ? UCS_OK : cw_cuda_failed(cuda, "copy failed", result);
 }
 
 ucs_status_t cw_cuda_copy_in(const struct cuda_driver *cuda, void *to, const void *from, size_t length)
@@ -96,8 +96,8 @@ ucs_status_t cw_cuda_clear(const struct cuda_driver *cuda, void *ptr, size_t len
     cw_cuda_range_of(cuda, ptr, &range);
     result = cw_cuda_enter(cuda, &range, &channel);
     if (result != CUDA_OK) {
-        return cw_cuda_failed(cuda, "memory cannot be cleared", result);
+        return cw_cuda_failed(cuda, "cannot clear memory", result);
     }
     result = cuda->set_async((uintptr_t)ptr, 0, length, channel.streams[1]);
-    return finish(cuda, channel.streams[1], "memory cannot be cleared", result);
+    return finish(cuda, channel.streams[1], "cannot clear memory", result);
 }

@@ -5,6 +5,8 @@
  */
 #include "mem/cuda/cuda_driver.h"
 
+#include <stdbool.h>
+
 #include "base/log.h"
 #include "os/library.h"
 #include "os/lock.h"
@@ -47,7 +49,7 @@ const struct cuda_kind cw_cuda_kind = {
 
 /* ---- any kind ---- */
 
-static int has_device(const struct cuda_driver *driver)
+static bool has_device(const struct cuda_driver *driver)
 {
     int count = 0, result = driver->device_count(&count);
 
@@ -55,7 +57,7 @@ static int has_device(const struct cuda_driver *driver)
 }
 
 /* The lock is held. */
-static void look(const struct cuda_kind *kind)
+static void load(const struct cuda_kind *kind)
 {
     struct cuda_driver *table = &drivers[kind->number].table;
     const char *missing;
@@ -67,7 +69,7 @@ static void look(const struct cuda_kind *kind)
     }
     missing = kind->find(library, table);
     if (missing != NULL) {
-        cw_warn("%s lacks %s, so memory of GPUs cannot be used; %s", kind->files[file], missing, kind->advice);
+        cw_warn("%s lacks %s, GPU memory cannot be used; %s", kind->files[file], missing, kind->advice);
         drivers[kind->number].broken = 1;
         return;
     }
@@ -84,7 +86,7 @@ const struct cuda_driver *cw_cuda_driver_find(const struct cuda_kind *kind)
     if (cw_cuda_driver_get(kind) == NULL) {
         cw_lock_enter(&lock);
         if (drivers[kind->number].driver == NULL && !drivers[kind->number].broken) {
-            look(kind);
+            load(kind);
         }
         cw_lock_leave(&lock);
     }

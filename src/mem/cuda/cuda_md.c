@@ -98,7 +98,7 @@ static void slot_release(const struct cw_md *md, struct cw_memory *memory)
         cw_cuda_leave(cuda);
     }
     if (result != CUDA_OK) {
-        (void)cw_cuda_failed(cuda, "memory cannot be freed", result);
+        (void)cw_cuda_failed(cuda, "cannot free memory", result);
     }
 }
 
@@ -117,13 +117,13 @@ static ucs_status_t slot_allocate(const struct cw_md *md, const struct cw_memory
     }
     result = cw_cuda_enter(cuda, &range, &channel);
     if (result != CUDA_OK) {
-        return cw_cuda_failed(cuda, "memory cannot be allocated", result);
+        return cw_cuda_failed(cuda, "cannot allocate memory", result);
     }
     result = (wish->type == cuda->kind->managed) ? cuda->alloc_managed(&ptr, wish->length, CUDA_MANAGED_GLOBAL)
                                                  : cuda->alloc(&ptr, wish->length);
     cw_cuda_leave(cuda);
     if (result != CUDA_OK) {
-        return cw_cuda_failed(cuda, "memory cannot be allocated", result);
+        return cw_cuda_failed(cuda, "cannot allocate memory", result);
     }
     memory->ptr = (char *)(uintptr_t)ptr;
     memory->length = wish->length;

@@ -5,6 +5,7 @@
  * because opening takes longer than most copies; a new allocation of the peer at the same address has another number,
  * and the cached mapping of the old one is closed first.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@
 #define MOST_RETAINED  64u /* allocations that are open and not in use */
 #define MOST_NAMES 32u
 
-_Static_assert(sizeof(((struct cw_md_name *)0)->handle) == sizeof(struct cuda_ipc_handle), "a name has room");
+_Static_assert(sizeof(((struct cw_md_name *)0)->handle) == sizeof(struct cuda_ipc_handle), "a name has space");
 
 /* An allocation of a peer that is open in a context of this process. */
 struct opened {
@@ -59,38 +60,38 @@ static uint64_t number_of_process(struct known *known)
     return known->process;
 }
 
-static int holds(const struct cuda_range *range, uint64_t address, size_t length)
+static bool holds(const struct cuda_range *range, uint64_t address, size_t length)
 {
     return address - range->start < range->size && length <= range->size - (address - range->start);
 }
 
 /* ---- names ---- */
 
-static const char pool_helps[] = "pools of streams have none";
+static const char pool_helps[] = "stream-ordered pools have none";
 static const char export_helps[] = "mapped segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments) have one if the "
-                                   "allocator asks for it: requestedHandleTypes in cuMemCreate must name "
+                                   "allocator requests it: requestedHandleTypes in cuMemCreate must name "
                                    "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR";
 static const char uneven_helps[] = "mapped segments have one for messages in at most 32 mapped pieces of equal length";
-static const char managed_helps[] = "managed memory is shared with no other process";
+static const char managed_helps[] = "managed memory cannot be shared with other processes";
 
 /* Logs each reason once. */
 static void log_nameless(const struct cuda_driver *cuda, const char *why, int result)
 {
-    static const char *told[4]; /* atomic: reasons already logged */
+    static const char *logged[4]; /* atomic: reasons already logged */
     const char *expected;
     unsigned i;
 
-    for (i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+    for (i = 0; i < sizeof(logged) / sizeof(logged[0]); i++) {
         expected = NULL;
-        if (__atomic_compare_exchange_n(&told[i], &expected, why, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        if (__atomic_compare_exchange_n(&logged[i], &expected, why, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
             break;
         }
         if (expected == why) {
             return;
         }
     }
-    cw_warn("memory of a GPU has no handle for other processes (%s): messages from it to processes of this host go "
-            "through memory of the host, which is several times slower; memory of %s has a handle; %s",
+    cw_warn("GPU memory has no IPC handle (%s): messages from it to processes of this host are staged through host "
+            "memory, which is several times slower; memory of %s has a handle; %s",
             cw_cuda_driver_error(cuda, result), cuda->kind->allocators, why);
 }
 
@@ -119,26 +120,26 @@ static int handle_of(const struct cuda_driver *cuda, const struct cuda_range *ra
 }
 
 /* Whether the range was mapped by the program; then the name is complete, or the reason for its absence is logged. */
-static int is_mapped(const struct cuda_driver *cuda, const struct cuda_range *range, const void *ptr, size_t length,
-                     struct cw_md_name *name)
+static bool is_mapped(const struct cuda_driver *cuda, const struct cuda_range *range, const void *ptr, size_t length,
+                      struct cw_md_name *name)
 {
     int result = CUDA_NOT_SUPPORTED;
 
     if (range->context != NULL) {
-        return 0;
+        return false;
     }
     switch (cw_cuda_pieces_name(cuda, ptr, length, name, &result)) {
     case CUDA_PIECES_NAMED:
         name->form = CW_MD_PASSED;
-        return 1;
+        return true;
     case CUDA_PIECES_PRIVATE:
         log_nameless(cuda, export_helps, result);
-        return 1;
+        return true;
     case CUDA_PIECES_UNEVEN:
         log_nameless(cuda, uneven_helps, CUDA_NOT_SUPPORTED);
-        return 1;
+        return true;
     default:
-        return 0;
+        return false;
     }
 }
 
@@ -193,11 +194,11 @@ int cw_cuda_give_name(const struct cuda_driver *cuda, const void *ptr, size_t le
 
 static void log_closed(const struct cuda_driver *cuda, uint32_t peer, int result)
 {
-    static int told;
+    static int logged;
 
-    if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
-        cw_warn("memory of a GPU of process %u cannot be opened here (%s): messages from it go through memory of the "
-                "host, which is several times slower; let both processes see the same GPUs, and run containers with "
+    if (!__atomic_exchange_n(&logged, 1, __ATOMIC_RELAXED)) {
+        cw_warn("cannot open GPU memory of process %u (%s): messages from it are staged through host memory, which is "
+                "several times slower; make the same GPUs visible to both processes, and run containers with "
                 "--ipc=host --pid=host",
                 peer, cw_cuda_driver_error(cuda, result));
     }
@@ -311,7 +312,7 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
 }
 
 /* Opened memory must be as large as the peer claims. The driver has already verified the size of pieces. */
-static int has_bytes(const struct cuda_driver *cuda, const struct opened *opened, uint64_t offset, size_t length)
+static bool has_bytes(const struct cuda_driver *cuda, const struct opened *opened, uint64_t offset, size_t length)
 {
     struct cuda_range range;
 
@@ -341,7 +342,7 @@ static ucs_status_t use(const struct cuda_driver *cuda, struct opened *opened, c
     return UCS_OK;
 }
 
-static int can_open(const struct cuda_driver *cuda, const struct cw_md_name *name)
+static bool can_open(const struct cuda_driver *cuda, const struct cw_md_name *name)
 {
     return (name->form == CW_MD_HANDLE && cuda->ipc_open != NULL && cuda->ipc_close != NULL) ||
            (name->form == CW_MD_PASSED && name->num_fds > 0);

@@ -7,10 +7,12 @@
  */
 #include "mem/cuda/cuda_pieces.h"
 
+#include <stdbool.h>
+
 #include "base/hash.h"
 #include "os/unix_socket.h"
 
-static int has_calls(const struct cuda_driver *cuda)
+static bool has_calls(const struct cuda_driver *cuda)
 {
     return cuda->piece_retain != NULL && cuda->piece_export != NULL && cuda->piece_import != NULL &&
            cuda->piece_release != NULL && cuda->piece_map != NULL && cuda->piece_unmap != NULL &&

@@ -11,6 +11,7 @@
  */
 #include "mem/cuda/cuda_short.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -99,7 +100,7 @@ static int await(const struct cuda_driver *cuda, cuda_stream stream, struct buff
 }
 
 /* Whether the stream can write the range as one word. */
-static int is_word(const struct cuda_driver *cuda, const struct cuda_range *range, const void *to, size_t length)
+static bool is_word(const struct cuda_driver *cuda, const struct cuda_range *range, const void *to, size_t length)
 {
     return (length == 4 || length == 8) && (uintptr_t)to % length == 0 && range->type == cuda->kind->device;
 }

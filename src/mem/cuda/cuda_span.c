@@ -82,7 +82,8 @@ ucs_status_t cw_cuda_export_span(const struct cuda_driver *cuda, const struct cw
         cw_cuda_leave(cuda);
     }
     if (result != CUDA_OK) {
-        cw_debug("%llu bytes at 0x%llx have no dma-buf: the %s driver says %s (%d)", (unsigned long long)span->length,
+        cw_debug("cannot export %llu bytes at 0x%llx as dma-buf: the %s driver reports %s "
+                 "(%d)", (unsigned long long)span->length,
                  (unsigned long long)span->start, cuda->kind->name, cw_cuda_driver_error(cuda, result), result);
         return UCS_ERR_UNSUPPORTED;
     }

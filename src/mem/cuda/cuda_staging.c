@@ -32,7 +32,7 @@ static struct pool {
 /* Returns a CUresult. Logs a failure once. */
 static int pin(const struct cuda_driver *cuda, const void *device, const struct cw_memory *memory)
 {
-    static int told;
+    static int logged;
     struct cuda_channel channel;
     struct cuda_range range;
     int result;
@@ -43,9 +43,9 @@ static int pin(const struct cuda_driver *cuda, const void *device, const struct 
         result = cuda->host_register(memory->ptr, memory->length, CUDA_HOST_PORTABLE);
         cw_cuda_leave(cuda);
     }
-    if (result != CUDA_OK && !__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
+    if (result != CUDA_OK && !__atomic_exchange_n(&logged, 1, __ATOMIC_RELAXED)) {
         cw_warn(
-            "memory for transfers of GPUs cannot be pinned (%s): they wait for each copy, and are slower; raise the "
+            "cannot pin bounce buffers for GPU transfers (%s): they wait for each copy, and are slower; raise the "
             "limit of locked memory (ulimit -l)",
             cw_cuda_driver_error(cuda, result));
     }
@@ -178,7 +178,7 @@ ucs_status_t cw_cuda_start(const struct cuda_driver *cuda, void *to, const void 
 
     result = cw_cuda_begin(cuda, to, from, &channel, &inwards);
     if (result != CUDA_OK) {
-        return cw_cuda_failed(cuda, "a copy cannot begin", result);
+        return cw_cuda_failed(cuda, "cannot start a copy", result);
     }
     stream = channel.streams[inwards];
     result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, stream);
@@ -192,19 +192,19 @@ ucs_status_t cw_cuda_start(const struct cuda_driver *cuda, void *to, const void 
     }
     cw_cuda_leave(cuda);
     *copy = (struct cw_md_copy){.handle = event, .context = channel.context, .id = channel.id};
-    return (result != CUDA_OK) ? cw_cuda_failed(cuda, "a copy failed", result)
+    return (result != CUDA_OK) ? cw_cuda_failed(cuda, "copy failed", result)
            : (event == NULL)   ? UCS_OK
                                : UCS_INPROGRESS;
 }
 
 /* Destroying a context destroys all its objects, this event included. */
-static ucs_status_t look(const struct cuda_driver *cuda, struct cw_md_copy *copy, int waits)
+static ucs_status_t poll_copy(const struct cuda_driver *cuda, struct cw_md_copy *copy, int waits)
 {
     cuda_event event = copy->handle;
     int result = cw_cuda_enter_again(cuda, copy->context, copy->id);
 
     if (result != CUDA_OK) {
-        return cw_cuda_failed(cuda, "the context of a copy is gone", result);
+        return cw_cuda_failed(cuda, "the context of a copy was destroyed", result);
     }
     result = waits ? cuda->event_synchronize(event) : cuda->event_query(event);
     if (result != CUDA_NOT_READY) {
@@ -213,15 +213,15 @@ static ucs_status_t look(const struct cuda_driver *cuda, struct cw_md_copy *copy
     cw_cuda_leave(cuda);
     return (result == CUDA_OK)          ? UCS_OK
            : (result == CUDA_NOT_READY) ? UCS_INPROGRESS
-                                        : cw_cuda_failed(cuda, "a copy failed", result);
+                                        : cw_cuda_failed(cuda, "copy failed", result);
 }
 
 ucs_status_t cw_cuda_poll(const struct cuda_driver *cuda, struct cw_md_copy *copy)
 {
-    return look(cuda, copy, 0);
+    return poll_copy(cuda, copy, 0);
 }
 
 ucs_status_t cw_cuda_wait(const struct cuda_driver *cuda, struct cw_md_copy *copy)
 {
-    return look(cuda, copy, 1);
+    return poll_copy(cuda, copy, 1);
 }

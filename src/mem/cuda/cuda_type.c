@@ -42,7 +42,7 @@ ucs_status_t cw_cuda_failed(const struct cuda_driver *cuda, const char *what, in
 {
     static struct cw_log_limit limit;
 
-    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s: the %s driver says %s (%d)", what, cuda->kind->name,
+    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s: the %s driver reports %s (%d)", what, cuda->kind->name,
                        cw_cuda_driver_error(cuda, result), result);
     return (result == CUDA_NO_MEMORY)                                     ? UCS_ERR_NO_MEMORY
            : (result == CUDA_NO_DEVICE || result == CUDA_NOT_INITIALIZED) ? UCS_ERR_NO_DEVICE

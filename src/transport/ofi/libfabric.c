@@ -95,8 +95,8 @@ static void open_library(void)
 static const struct cw_libfabric *get(const char **why)
 {
     if (cw_env_is_secure()) { /* FI_PROVIDER_PATH names code that it loads */
-        *why = "libfabric obeys its user's environment, which does not suit a program that has more rights than its "
-               "user (set-user-id, set-group-id or file capabilities)";
+        *why = "libfabric trusts the environment of its user, which is unsafe in a privileged program (set-user-id, "
+               "set-group-id or file capabilities)";
         return NULL;
     }
     if (tried == 0) {

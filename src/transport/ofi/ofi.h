@@ -133,7 +133,7 @@ struct ofi_conn {
     uint32_t next_out;   /* number of the next packet */
     uint32_t next_in;
     uint32_t handled; /* number of the packet that the peer expects next, as last acknowledged */
-    uint32_t told;    /* number that this side acknowledged last */
+    uint32_t reported; /* number that this side acknowledged last */
     unsigned flying;  /* length of `slots` */
     unsigned large;   /* large packets in `slots` */
     unsigned stuck;   /* packets in `slots` that the provider has not accepted yet */
@@ -174,7 +174,7 @@ struct ofi_iface {
     struct fid_ep *ep;
     struct cw_poller *poller;
     struct cw_poll_item item; /* completion queue's descriptor; fd -1: it has none */
-    struct cw_alarm look;     /* polls a queue without a descriptor */
+    struct cw_alarm poll_alarm; /* polls a queue without a descriptor */
     uint64_t connect_timeout_ns; /* UINT64_MAX: none */
     uint64_t keepalive_ns;       /* interval; UINT64_MAX: disabled */
     struct cw_idmap numbers;

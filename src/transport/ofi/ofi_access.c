@@ -68,7 +68,7 @@ void cw_ofi_reach_read(struct ofi_conn *conn, const char *bytes, size_t length)
 
 /* ---- the end of an access ---- */
 
-static int is_fetch(const struct ofi_slot *slot)
+static bool is_fetch(const struct ofi_slot *slot)
 {
     return slot->access.use == OFI_USE_GET || slot->access.use == OFI_USE_ATOMIC;
 }
@@ -115,7 +115,7 @@ static void dispose(struct ofi_iface *iface, struct ofi_slot *slot)
     cw_ofi_peer_drop(peer);
 }
 
-static int is_before(uint32_t a, uint32_t b)
+static bool is_before(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) < 0;
 }
@@ -142,7 +142,7 @@ static void end_flushes(struct ofi_conn *conn, ucs_status_t status)
 }
 
 /* Whether the access may still be executed: it is in flight, or its write was sent and is not confirmed yet. */
-static int is_open(const struct ofi_slot *slot)
+static bool is_open(const struct ofi_slot *slot)
 {
     return slot->access.under_way > 0 || (slot->access.is_written && !slot->access.is_seen && !slot->access.is_over);
 }
@@ -336,9 +336,9 @@ static ssize_t write_there(struct ofi_iface *iface, struct ofi_slot *slot)
                                  .rma_iov = &there,
                                  .rma_iov_count = 1,
                                  .context = &slot->context};
-    const uint64_t told = (iface->objects->delivery == OFI_DELIVERY_TOLD) ? FI_DELIVERY_COMPLETE : 0;
+    const uint64_t delivery = (iface->objects->delivery == OFI_DELIVERY_COMPLETE) ? FI_DELIVERY_COMPLETE : 0;
 
-    return fi_writemsg(iface->ep, &message, FI_COMPLETION | told);
+    return fi_writemsg(iface->ep, &message, FI_COMPLETION | delivery);
 }
 
 static ssize_t apply_there(struct ofi_iface *iface, struct ofi_slot *slot)

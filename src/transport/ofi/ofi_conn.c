@@ -51,7 +51,7 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
     conn->age = iface->ages++;
     conn->token = (uint32_t)cw_random_u64();
     conn->next_access = (uint32_t)cw_counter_start;
-    conn->next_out = conn->next_in = conn->handled = conn->told = (uint32_t)cw_counter_start % CW_OFI_SEQUENCES;
+    conn->next_out = conn->next_in = conn->handled = conn->reported = (uint32_t)cw_counter_start % CW_OFI_SEQUENCES;
     conn->deadline = (struct cw_alarm){.fire = deadline_over};
     cw_list_init(&conn->blocked);
     cw_list_init(&conn->ending);
@@ -161,13 +161,13 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
 static int say_hello(struct ofi_conn *conn)
 {
     const struct ofi_call *call = conn->call;
-    const struct cw_ofi_notice told = {.kind = CW_OFI_HELLO,
+    const struct cw_ofi_notice notice = {.kind = CW_OFI_HELLO,
                                .with_entry = 1,
                                .with_reach = 1,
                                .bytes = call->bytes + call->address_length,
                                .length = call->hello_length};
 
-    return cw_ofi_notify(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL) != NULL;
+    return cw_ofi_notify(cw_ofi_iface_of(&conn->super), conn->peer, conn, &notice, NULL) != NULL;
 }
 
 static void call(struct ofi_conn *conn)
@@ -178,9 +178,9 @@ static void call(struct ofi_conn *conn)
 
     conn->last = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
     if (status != UCS_OK) {
-        cw_ofi_end(conn, status, "nobody is there");
+        cw_ofi_end(conn, status, "no process at this address");
     } else if (conn->last == NULL || !say_hello(conn)) {
-        cw_ofi_end(conn, UCS_ERR_NO_MEMORY, "no memory for the dial");
+        cw_ofi_end(conn, UCS_ERR_NO_MEMORY, "out of memory");
     }
 }
 
@@ -199,15 +199,15 @@ unsigned cw_ofi_call(struct ofi_iface *iface)
 /* Sends the connection's last packet, which needs no answer. */
 static void say_bye(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    struct cw_ofi_notice told = {
+    struct cw_ofi_notice notice = {
         .kind = CW_OFI_BYE, .to = conn->peer_number, .token = conn->peer_token, .number = conn->next_out};
     struct ofi_slot *bye;
 
     if (conn->is_dialling) {
-        told = (struct cw_ofi_notice){.kind = CW_OFI_LEAVE};
+        notice = (struct cw_ofi_notice){.kind = CW_OFI_LEAVE};
     }
     if (!conn->said_bye && conn->peer != NULL && !cw_ofi_peer_is_dead(conn->peer)) {
-        bye = cw_ofi_write_notify(iface, conn, &told, conn->last);
+        bye = cw_ofi_write_notify(iface, conn, &notice, conn->last);
         if (bye != NULL) {
             cw_ofi_access_bye(conn, bye);
         }
@@ -247,7 +247,7 @@ void cw_ofi_abandon(struct cw_conn *super)
     cw_poller_alarm_cancel(cw_ofi_iface_of(super)->poller, &conn->deadline);
 }
 
-static int is_awaited(struct ofi_conn *conn)
+static bool is_awaited(struct ofi_conn *conn)
 {
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
 
@@ -276,7 +276,7 @@ void cw_ofi_poll_later(struct ofi_conn *conn)
     }
 }
 
-static int is_looked_at(const struct ofi_conn *conn)
+static bool is_checked(const struct ofi_conn *conn)
 {
     return conn->watched || cw_ofi_iface_of(&conn->super)->injects;
 }
@@ -290,7 +290,7 @@ void cw_ofi_polls_asleep(struct ofi_iface *iface)
     }
     cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)
     {
-        if (is_looked_at(conn) && conn->state == OFI_OPEN && conn->wakes != is_awaited(conn)) {
+        if (is_checked(conn) && conn->state == OFI_OPEN && conn->wakes != is_awaited(conn)) {
             set_poll(conn);
         }
     }
@@ -312,10 +312,10 @@ void cw_ofi_watch(struct cw_conn *super)
 /* The answer to a ping acknowledges packets: those sent before the ping and not acknowledged by it are lost. */
 static void ask(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    const struct cw_ofi_notice told = {
+    const struct cw_ofi_notice notice = {
         .kind = CW_OFI_PING, .to = conn->peer_number, .token = conn->peer_token, .with_entry = 1};
 
-    conn->ping = cw_ofi_notify(iface, conn->peer, conn, &told, NULL);
+    conn->ping = cw_ofi_notify(iface, conn->peer, conn, &notice, NULL);
     if (conn->ping == NULL) {
         return;
     }
@@ -343,7 +343,7 @@ void cw_ofi_ponged(struct ofi_conn *conn)
     }
     conn->asking = 0;
     if (conn->handled != conn->asked && (conn->asked - conn->handled) % CW_OFI_SEQUENCES < CW_OFI_SEQUENCES / 2) {
-        cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "packets were lost on their way");
+        cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "packets were lost");
     }
 }
 
@@ -357,7 +357,7 @@ static void look_at(struct ofi_conn *conn)
 
     conn->silent = (conn->heard || conn->ping == NULL || !conn->watched || is_seen) ? 0 : conn->silent + 1;
     if (conn->silent >= POLLS_PER_INTERVAL) {
-        cw_ofi_end(conn, UCS_ERR_ENDPOINT_TIMEOUT, "nothing arrives there any more");
+        cw_ofi_end(conn, UCS_ERR_ENDPOINT_TIMEOUT, "no packets arrive there");
         return;
     }
     conn->quiet = conn->heard ? 0 : conn->quiet + 1;
@@ -405,7 +405,7 @@ void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length)
     conn->state = OFI_OPEN;
     conn->is_dialling = 0;
     conn->is_proved = 1;
-    if (is_looked_at(conn)) {
+    if (is_checked(conn)) {
         cw_ofi_poll_later(conn);
     }
     if (conn->watched) {

@@ -22,7 +22,7 @@ void cw_ofi_break(struct ofi_iface *iface, const char *what)
     struct ofi_conn *conn;
 
     if (!iface->broken) {
-        cw_warn("%s:%s over libfabric is not used any more: %s", iface->info->fabric_attr->prov_name,
+        cw_warn("%s:%s over libfabric is disabled: %s", iface->info->fabric_attr->prov_name,
                 iface->info->domain_attr->name, what);
     }
     iface->broken = 1;
@@ -39,7 +39,7 @@ static CW_NOINLINE unsigned complete(struct ofi_iface *iface, struct ofi_slot *s
     struct ofi_conn *conn;
 
     if (slot == NULL) {
-        cw_ofi_break(iface, "the provider completes something that was not under way");
+        cw_ofi_break(iface, "the provider completed an operation that was not in flight");
         return 1;
     }
     if (slot->access.use != OFI_USE_PACKET) {
@@ -59,7 +59,7 @@ static CW_INLINE unsigned receive(struct ofi_iface *iface, struct ofi_slot *slot
     unsigned done;
 
     if (cw_unlikely(length > slot->block->space)) {
-        cw_ofi_break(iface, "the provider tells of a packet that is longer than the room for it");
+        cw_ofi_break(iface, "the provider reported a packet longer than its buffer");
         return 1;
     }
     slot->state = OFI_WAITING;
@@ -73,7 +73,7 @@ static CW_INLINE unsigned receive(struct ofi_iface *iface, struct ofi_slot *slot
 static void receive_failed(struct ofi_iface *iface, struct ofi_slot *slot, const char *text)
 {
     slot->state = OFI_WAITING;
-    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "a receive of %s fails: %s", iface->info->fabric_attr->prov_name, text);
+    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "a receive of %s failed: %s", iface->info->fabric_attr->prov_name, text);
     if (++iface->strange > MAX_STRANGE) {
         cw_ofi_break(iface, "all receives fail");
         return;
@@ -92,7 +92,7 @@ static unsigned take_error(struct ofi_iface *iface)
 
     if (fi_cq_readerr(iface->cq, &entry, 0) <= 0) {
         if (++iface->strange > MAX_STRANGE) {
-            cw_ofi_break(iface, "errors without end that are not told");
+            cw_ofi_break(iface, "repeated errors without an entry");
         }
         return 0;
     }
@@ -102,10 +102,10 @@ static unsigned take_error(struct ofi_iface *iface)
     slot = cw_ofi_slot_find(iface, entry.op_context);
     if (slot == NULL) {
         /* Some providers report internal errors that name no slot. */
-        cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s tells of an error that belongs to no packet: %s",
+        cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s reported an error that belongs to no packet: %s",
                            iface->info->fabric_attr->prov_name, text);
         if (++iface->strange > MAX_STRANGE) {
-            cw_ofi_break(iface, "errors without end that belong to no packet");
+            cw_ofi_break(iface, "repeated errors that belong to no packet");
         }
     } else if (slot->access.use != OFI_USE_PACKET) {
         cw_ofi_accessed(iface, slot, error, text);
@@ -146,13 +146,13 @@ static CW_INLINE unsigned handle(struct ofi_iface *iface, const struct fi_cq_msg
 }
 
 /* Whether the provider returned an impossible count. */
-static int is_nonsense(struct ofi_iface *iface, ssize_t count)
+static bool is_nonsense(struct ofi_iface *iface, ssize_t count)
 {
     if (cw_unlikely(count < 0 || count > (ssize_t)CW_OFI_AT_ONCE)) {
-        cw_ofi_break(iface, (count < 0) ? iface->fi->strerror((int)-count) : "more completions than were asked for");
-        return 1;
+        cw_ofi_break(iface, (count < 0) ? iface->fi->strerror((int)-count) : "more completions than requested");
+        return true;
     }
-    return 0;
+    return false;
 }
 
 static CW_NOINLINE unsigned handle_early(struct ofi_iface *iface)

@@ -26,28 +26,28 @@ struct offers {
     unsigned count;
 };
 
-static int is_one_of(const char *name, const char *const *list, size_t count)
+static bool is_one_of(const char *name, const char *const *list, size_t count)
 {
     size_t i;
 
     for (i = 0; i < count; i++) {
         if (strcmp(name, list[i]) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int has(const struct cw_name_list *list, const char *name)
+static bool has(const struct cw_name_list *list, const char *name)
 {
     unsigned i;
 
     for (i = 0; i < list->count; i++) {
         if (strcmp(list->names[i] + (list->names[i][0] == '\\'), name) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Gets the core name, such as "tcp" of "tcp;ofi_rxm". A provider whose name does not fit is no device. */
@@ -65,7 +65,7 @@ static int core_name(const struct fi_info *info, char *name, size_t size)
 }
 
 /* Whether the settings allow this provider. */
-static int is_wanted(const struct cw_config *config, const char *provider)
+static bool is_wanted(const struct cw_config *config, const char *provider)
 {
     const struct cw_allow_list *tls = &config->tls;
     const int is_named = is_one_of(provider, named, sizeof(named) / sizeof(named[0]));
@@ -75,19 +75,19 @@ static int is_wanted(const struct cw_config *config, const char *provider)
                (strcmp(provider, "efa") == 0 && has(&tls->list, "srd"));
     }
     if (tls->mode == CW_LIST_EXCEPT && (has(&tls->list, "ofi") || has(&tls->list, provider))) {
-        return 0;
+        return false;
     }
     return is_one_of(provider, alone, sizeof(alone) / sizeof(alone[0]));
 }
 
 /* Whether to load libfabric at all: the user names it or a provider, or the machine has such a fabric. */
-static int is_asked_for(const struct cw_config *config)
+static bool is_asked_for(const struct cw_config *config)
 {
     size_t i;
 
     for (i = 0; config->tls.mode == CW_LIST_ALLOW && i < sizeof(named) / sizeof(named[0]); i++) {
         if (is_wanted(config, named[i])) {
-            return 1;
+            return true;
         }
     }
     return config->tls.mode != CW_LIST_ALLOW &&
@@ -106,17 +106,17 @@ static int usable(const struct fi_info *info)
 }
 
 /* Whether an earlier offer has that name, or, with `domains`, whether another provider has that domain. */
-static int is_known(const struct offers *offers, const char *name, int domains)
+static bool is_known(const struct offers *offers, const char *name, int domains)
 {
     unsigned i;
 
     for (i = 0; i < offers->count; i++) {
         if (strcmp(offers->devices[i].name, name) == 0 ||
             (domains && strcmp(strchr(offers->devices[i].name, ':'), strchr(name, ':')) == 0)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Collects the offers that the settings allow; `config` NULL: all of them. */
@@ -172,8 +172,8 @@ void cw_ofi_explain(const struct cw_config *config, struct cw_text *text)
     unsigned i;
 
     if (!is_asked_for(config)) {
-        cw_text_add(text, "Not looked for: UCX_TLS names no provider of libfabric, and this machine has no fabric of "
-                          "EFA, CXI or OPX, for which it would be used unasked.\n");
+        cw_text_add(text, "Not probed: UCX_TLS names no provider of libfabric, and this machine has no fabric of EFA, "
+                          "CXI or OPX, for which it is used by default.\n");
         return;
     }
     if (cw_libfabric_offers(&why) == NULL) {

@@ -39,7 +39,7 @@ static struct ofi_domain *domain_of(struct cw_domain *super)
 static int fails(const struct ofi_domain *domain, const char *what, int error)
 {
     if (error != 0) {
-        cw_warn("ofi/%s:%s is left out: %s fails: %s", domain->info->fabric_attr->prov_name,
+        cw_warn("ofi/%s:%s is left out: %s failed: %s", domain->info->fabric_attr->prov_name,
                 domain->info->domain_attr->name, what, domain->fi->strerror(-error));
     }
     return error != 0;
@@ -48,7 +48,7 @@ static int fails(const struct ofi_domain *domain, const char *what, int error)
 static enum ofi_delivery delivery_of(const struct fi_info *offer, unsigned quirks)
 {
     if (!(quirks & CW_OFI_DELIVERS_LATE) && cw_libfabric_takes(offer, FI_DELIVERY_COMPLETE)) {
-        return OFI_DELIVERY_TOLD;
+        return OFI_DELIVERY_COMPLETE;
     }
     if ((offer->tx_attr->msg_order & offer->rx_attr->msg_order & (FI_ORDER_RAW | FI_ORDER_RMA_RAW)) &&
         offer->ep_attr->max_order_raw_size >= CW_OFI_LARGE) {
@@ -57,7 +57,7 @@ static enum ofi_delivery delivery_of(const struct fi_info *offer, unsigned quirk
     return (offer->caps & FI_FENCE) ? OFI_DELIVERY_FENCED : OFI_DELIVERY_UNKNOWN;
 }
 
-static int is_for_threads(const struct fi_info *offer)
+static bool is_for_threads(const struct fi_info *offer)
 {
     return offer->domain_attr->threading == FI_THREAD_SAFE || offer->domain_attr->threading == FI_THREAD_FID;
 }
@@ -299,7 +299,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
     }
     cw_lock_leave(&domain->lock);
     if (error != 0) {
-        cw_debug("%s does not register %zu bytes: %s", domain->info->fabric_attr->prov_name, length,
+        cw_debug("%s cannot register %zu bytes: %s", domain->info->fabric_attr->prov_name, length,
                  domain->fi->strerror(-error));
         free(memh);
         atomic_store_explicit(&super->why, domain->fi->strerror(-error), memory_order_relaxed);

@@ -22,7 +22,7 @@
 /* When a write is known to be in the target's memory. */
 enum ofi_delivery {
     OFI_DELIVERY_UNKNOWN,   /* never: writes are not used */
-    OFI_DELIVERY_TOLD,      /* at its completion (FI_DELIVERY_COMPLETE) */
+    OFI_DELIVERY_COMPLETE,  /* at its completion (FI_DELIVERY_COMPLETE) */
     OFI_DELIVERY_READ_BACK, /* when a read that was posted directly behind it completes, since reads do not pass
                              * writes */
     OFI_DELIVERY_FENCED     /* as READ_BACK, with the read fenced (FI_FENCE) */

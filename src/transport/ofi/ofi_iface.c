@@ -31,7 +31,7 @@ static int ofi_reachable(struct cw_iface *super, const void *address, size_t len
     return !iface->broken && cw_ofi_entry_check(iface, address, length, why);
 }
 
-static int has_work(const struct ofi_iface *iface)
+static bool has_work(const struct ofi_iface *iface)
 {
     return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->waiting) || !cw_list_empty(&iface->blocked) ||
            !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) || !cw_list_empty(&iface->over);
@@ -79,7 +79,7 @@ static unsigned ofi_progress(struct cw_iface *super)
 
 /* Whether progress must run before a sleep. The completion of packets in flight wakes a connection that waits for tx
  * space. */
-static int must_poll(const struct ofi_iface *iface)
+static bool must_poll(const struct ofi_iface *iface)
 {
     return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) ||
            !cw_list_empty(&iface->over) || (!cw_list_empty(&iface->blocked) && iface->flying == 0);
@@ -99,7 +99,7 @@ static ucs_status_t ofi_arm(struct cw_iface *super)
     cw_ofi_polls_asleep(iface);
     /* a packet that the provider rejects now may be accepted once the peer progresses, and no event reports that */
     if (iface->item.fd < 0 || !cw_list_empty(&iface->waiting)) {
-        cw_poller_alarm_set(iface->poller, &iface->look, cw_clock_ns() + POLL_NS);
+        cw_poller_alarm_set(iface->poller, &iface->poll_alarm, cw_clock_ns() + POLL_NS);
     }
     if (iface->item.fd < 0) {
         return cw_ofi_has_event(iface) ? UCS_ERR_BUSY : UCS_OK;
@@ -118,7 +118,7 @@ static const struct cw_transport_packets ofi_packets = {
     .send_short = cw_ofi_send_short,
     .send_bcopy = cw_ofi_send_bcopy,
     .flush = cw_ofi_flush,
-    .owes = cw_ofi_owes,
+    .has_unsent = cw_ofi_has_unsent,
 };
 
 const struct cw_transport cw_ofi_transport = {

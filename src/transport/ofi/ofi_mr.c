@@ -113,7 +113,7 @@ ucs_status_t cw_ofi_register(struct ofi_iface *iface, void *memory, size_t lengt
     error = cw_ofi_mr_new(iface->objects, iface->ep, memory, length, access, mr);
     cw_lock_leave(&iface->objects->lock);
     if (error != 0) {
-        cw_warn("registering memory for packets fails for %s:%s over libfabric: %s",
+        cw_warn("%s:%s over libfabric cannot register memory for packets: %s",
                 iface->info->fabric_attr->prov_name, iface->info->domain_attr->name, iface->fi->strerror(-error));
         return UCS_ERR_IO_ERROR;
     }

@@ -29,7 +29,7 @@ static struct ofi_iface *_Atomic left; /* closed interfaces whose endpoints coul
 static int fails(struct ofi_iface *iface, const char *what, int error)
 {
     if (error != 0) {
-        cw_warn("ofi/%s:%s is left out: %s fails: %s", iface->info->fabric_attr->prov_name,
+        cw_warn("ofi/%s:%s is left out: %s failed: %s", iface->info->fabric_attr->prov_name,
                 iface->info->domain_attr->name, what, iface->fi->strerror(-error));
     }
     return error != 0;
@@ -41,9 +41,9 @@ static unsigned queue_ready(struct cw_poll_item *item, unsigned events)
     return cw_ofi_poll(cw_container_of(item, struct ofi_iface, item));
 }
 
-static unsigned look(struct cw_alarm *alarm)
+static unsigned poll_alarm(struct cw_alarm *alarm)
 {
-    return cw_ofi_poll(cw_container_of(alarm, struct ofi_iface, look));
+    return cw_ofi_poll(cw_container_of(alarm, struct ofi_iface, poll_alarm));
 }
 
 /* Opens the completion queue, with a descriptor if the worker sleeps and the provider supports one. */
@@ -98,7 +98,7 @@ static int name_ourselves(struct ofi_iface *iface)
 {
     size_t length = sizeof(iface->entry.bytes);
 
-    if (fails(iface, "asking for the own address", fi_getname(&iface->ep->fid, iface->entry.bytes, &length))) {
+    if (fails(iface, "querying its own address", fi_getname(&iface->ep->fid, iface->entry.bytes, &length))) {
         return 0;
     }
     if (length > sizeof(iface->entry.bytes)) {
@@ -191,7 +191,7 @@ static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
     iface->poller = params->poller;
     iface->wakeup = (uint8_t)params->wakeup;
     iface->item = (struct cw_poll_item){.fd = -1, .ready = queue_ready};
-    iface->look = (struct cw_alarm){.fire = look};
+    iface->poll_alarm = (struct cw_alarm){.fire = poll_alarm};
     cw_idmap_init(&iface->numbers);
     cw_hash_init(&iface->routes, cw_random_u64());
     cw_hash_init(&iface->peers, cw_random_u64());
@@ -214,30 +214,30 @@ static void close_fid(struct ofi_iface *iface, struct fid *fid)
     const int error = (fid != NULL) ? fi_close(fid) : 0;
 
     if (error != 0) {
-        cw_debug("closing an object of %s fails: %s", iface->info->fabric_attr->prov_name, iface->fi->strerror(-error));
+        cw_debug("cannot close an object of %s: %s", iface->info->fabric_attr->prov_name, iface->fi->strerror(-error));
     }
 }
 
 #define CLOSE(iface, object) close_fid(iface, ((iface)->object != NULL) ? &(iface)->object->fid : NULL)
 
 /* Whether closing the endpoint could crash the process. */
-static int must_stay(const struct ofi_iface *iface)
+static bool must_stay(const struct ofi_iface *iface)
 {
     const struct ofi_slot *slot;
 
     cw_list_for_each(slot, &iface->orphans, struct ofi_slot, link)
     {
         if (slot->access.under_way > 0 && (iface->objects->quirks & CW_OFI_FREES_TWICE)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void dispose(struct ofi_iface *iface)
 {
     cw_ofi_life_end(iface->entry.head.life);
-    cw_poller_alarm_cancel(iface->poller, &iface->look);
+    cw_poller_alarm_cancel(iface->poller, &iface->poll_alarm);
     cw_watch_listener_close(&iface->watch);
     if (iface->item.fd >= 0) {
         cw_poller_remove(iface->poller, &iface->item);
@@ -261,13 +261,13 @@ static void dispose(struct ofi_iface *iface)
 
 /* Connections over libfabric are neither authenticated nor encrypted, so settings that require either refuse the
  * interface. */
-static int is_protected(const struct cw_config *config)
+static bool is_protected(const struct cw_config *config)
 {
     const int wanted = (config->auth_key_file != NULL && config->auth_key_file[0] != '\0') || config->auth_tls != 0;
 
     if (wanted) {
-        cw_error("connections over libfabric can be neither authenticated nor encrypted, which UCX_AUTH_KEY_FILE or "
-                 "UCX_AUTH_TLS demands; leave ofi out of UCX_TLS");
+        cw_error("connections over libfabric can be neither authenticated nor encrypted, as UCX_AUTH_KEY_FILE or "
+                 "UCX_AUTH_TLS requires; exclude ofi from UCX_TLS");
     }
     return !wanted;
 }
@@ -332,8 +332,8 @@ void cw_ofi_close(struct cw_iface *super)
     let_leave(iface);
     cw_ofi_unauth_close(iface);
     if (must_stay(iface)) {
-        cw_diag("an endpoint of %s stays open, because a peer owes a part of what was read and this release of "
-                "libfabric could not close it",
+        cw_diag("an endpoint of %s stays open: a peer has not delivered all data that was read, and this release of "
+                "libfabric cannot close it",
                 iface->info->fabric_attr->prov_name);
         iface->stays = 1;
         iface->broken = 1;

@@ -30,7 +30,7 @@ struct arrived {
 
 static void drop(const struct ofi_iface *iface, const char *why)
 {
-    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "a packet over %s is dropped: %s", iface->info->fabric_attr->prov_name,
+    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "dropped a packet over %s: %s", iface->info->fabric_attr->prov_name,
                        why);
 }
 
@@ -95,11 +95,11 @@ static bool is_confirmed(const struct ofi_peer *peer, const struct arrived *arri
 static void answer(struct ofi_iface *iface, struct ofi_peer *peer, const struct arrived *arrived,
                    const struct cw_ofi_notice *what)
 {
-    struct cw_ofi_notice told = *what;
+    struct cw_ofi_notice notice = *what;
 
-    told.to = arrived->control.number;
-    told.token = arrived->control.token;
-    (void)cw_ofi_notify(iface, peer, NULL, &told, NULL);
+    notice.to = arrived->control.number;
+    notice.token = arrived->control.token;
+    (void)cw_ofi_notify(iface, peer, NULL, &notice, NULL);
 }
 
 static bool is_for_this_worker(const struct ofi_iface *iface, const struct arrived *arrived)
@@ -131,7 +131,7 @@ static bool must_wait(struct ofi_iface *iface, struct ofi_peer *peer, const stru
     if (is_confirmed(peer, arrived) || !cw_ofi_unauth_full(iface)) {
         return false;
     }
-    drop(iface, "too many unauthenticated peers wait for their answer");
+    drop(iface, "too many unauthenticated peers wait for a reply");
     if (iface->objects->names_source) {
         cw_ofi_peer_is_strange(peer, OFI_UNANSWERED);
     }
@@ -155,7 +155,7 @@ static unsigned take_hello(struct ofi_iface *iface, const struct arrived *arrive
         return 0;
     }
     if (known_sender(iface, arrived) == NULL && (iface->closing || !is_for_this_worker(iface, arrived))) {
-        drop(iface, "it is a dial to another worker");
+        drop(iface, "it connects to another worker");
         return 0;
     }
     peer = any_sender(iface, arrived);
@@ -181,7 +181,7 @@ static unsigned take_hello(struct ofi_iface *iface, const struct arrived *arrive
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, arrived->core, arrived->control.length,
                                           reply, &length);
     if (status == UCS_OK) {
-        const struct cw_ofi_notice told = {.kind = CW_OFI_REPLY,
+        const struct cw_ofi_notice notice = {.kind = CW_OFI_REPLY,
                                    .to = conn->peer_number,
                                    .token = conn->peer_token,
                                    .number = (uint32_t)cw_counter_start % CW_OFI_SEQUENCES,
@@ -190,8 +190,8 @@ static unsigned take_hello(struct ofi_iface *iface, const struct arrived *arrive
                                    .bytes = reply,
                                    .length = length};
 
-        if (cw_ofi_notify(iface, peer, conn, &told, NULL) == NULL) {
-            cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "no memory for the reply");
+        if (cw_ofi_notify(iface, peer, conn, &notice, NULL) == NULL) {
+            cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "out of memory for the reply");
         } else if (iface->injects) {
             cw_ofi_poll_later(conn);
         }
@@ -213,7 +213,7 @@ static unsigned take_leave(struct ofi_iface *iface, const struct arrived *arrive
         if (conn->is_acceptor && conn->state == OFI_OPEN && conn->peer_number == arrived->control.number &&
             conn->peer_token == arrived->control.token) {
             conn->said_bye = 1;
-            cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer gave the dial up");
+            cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer canceled the connection");
             cw_ofi_notify_end(conn);
             return 1;
         }
@@ -253,7 +253,7 @@ static void take_ordered(struct ofi_conn *conn, const struct arrived *arrived)
         cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer closed it");
         cw_ofi_notify_end(conn);
     } else {
-        break_rules(conn, "a packet came that has no place there");
+        break_rules(conn, "unexpected packet");
     }
 }
 
@@ -279,13 +279,13 @@ static void keep(struct ofi_conn *conn, uint32_t number, uint8_t id, const char 
     struct ofi_retained *retained;
 
     if (ahead > CW_OFI_RETAINED) {
-        break_rules(conn, (ahead > CW_OFI_SEQUENCES / 2) ? "a packet came twice" : "packets are missing");
+        break_rules(conn, (ahead > CW_OFI_SEQUENCES / 2) ? "duplicate packet" : "packets are missing");
         return;
     }
     for (place = conn->retained.prev; place != &conn->retained; place = place->prev) {
         retained = cw_container_of(place, struct ofi_retained, link);
         if (retained->number == number) {
-            break_rules(conn, "a packet came twice");
+            break_rules(conn, "duplicate packet");
             return;
         }
         if ((retained->number - conn->next_in) % CW_OFI_SEQUENCES < ahead) {
@@ -294,7 +294,7 @@ static void keep(struct ofi_conn *conn, uint32_t number, uint8_t id, const char 
     }
     retained = malloc(sizeof(*retained) + length);
     if (retained == NULL) {
-        break_rules(conn, "no memory for packets that came before their turn");
+        break_rules(conn, "out of memory for packets out of order");
         return;
     }
     *retained = (struct ofi_retained){.number = number, .length = (uint32_t)length, .id = id};
@@ -328,7 +328,7 @@ static int take_loose(struct ofi_conn *conn, const struct arrived *arrived)
         return 1;
     case CW_OFI_GONE:
         conn->said_bye = 1;
-        cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer does not know it any more");
+        cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer no longer knows it");
         return 1;
     case CW_OFI_PING:
         if (conn->state == OFI_OPEN) {
@@ -400,7 +400,7 @@ static unsigned take_stray(struct ofi_iface *iface, const struct arrived *arrive
 
 static inline void after_packet(const struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    if (cw_unlikely((conn->next_in - conn->told) % CW_OFI_SEQUENCES >= iface->window / 2)) {
+    if (cw_unlikely((conn->next_in - conn->reported) % CW_OFI_SEQUENCES >= iface->window / 2)) {
         cw_ofi_notify_handled(conn); /* the peer may wait for the acknowledgement */
     }
 }
@@ -421,14 +421,14 @@ static CW_NOINLINE unsigned take_any(struct ofi_iface *iface, const char *bytes,
     conn = (arrived.header.to != 0) ? cw_idmap_get(&iface->numbers, arrived.header.to) : NULL;
     conn = (conn != NULL && conn->token == arrived.header.token) ? conn : NULL;
     if (arrived.header.length != arrived.length) {
-        drop(iface, "its length is not what its sender says");
+        drop(iface, "its length differs from that in its header");
         if (conn != NULL) {
-            break_rules(conn, "a packet came cut");
+            break_rules(conn, "truncated packet");
         }
         return conn != NULL;
     }
     if (id == 0 && !parse_control(&arrived)) {
-        drop(iface, "it is no control packet of this version");
+        drop(iface, "not a control packet of this version");
         return 0;
     }
     if (conn == NULL) {
@@ -436,7 +436,7 @@ static CW_NOINLINE unsigned take_any(struct ofi_iface *iface, const char *bytes,
     }
     conn->heard = 1;
     if (conn->state == OFI_OPEN && !cw_ofi_peer_handled(conn, arrived.header.handled)) {
-        break_rules(conn, "the peer says that it handled what was not sent");
+        break_rules(conn, "the peer acknowledged packets that were not sent");
         return 1;
     }
     if (conn->state == OFI_BROKEN || (id == 0 && take_loose(conn, &arrived))) {

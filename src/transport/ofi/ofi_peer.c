@@ -61,7 +61,7 @@ void cw_ofi_life_end(uint64_t life)
     (void)find_life(life, 0);
 }
 
-static int is_over(const struct ofi_iface *iface, const struct cw_ofi_entry *entry)
+static bool is_over(const struct ofi_iface *iface, const struct cw_ofi_entry *entry)
 {
     const struct cw_ofi_entry *ours = &iface->entry.head;
 
@@ -104,7 +104,7 @@ int cw_ofi_entry_check(struct ofi_iface *iface, const void *bytes, size_t length
 {
     struct cw_ofi_entry entry;
 
-    *why = "the address is no address of ofi";
+    *why = "not an address of ofi";
     if (length < sizeof(entry) || length > CW_OFI_MAX_ENTRY) {
         return 0;
     }
@@ -112,7 +112,7 @@ int cw_ofi_entry_check(struct ofi_iface *iface, const void *bytes, size_t length
     if (entry.version != CW_OFI_VERSION || entry.length != length - sizeof(entry)) {
         return 0;
     }
-    *why = "it is another provider of libfabric, or another form of address";
+    *why = "it is another provider of libfabric, or another format of address";
     if (entry.provider != iface->entry.head.provider || entry.format != iface->info->addr_format ||
         !cw_ofi_has_form(iface, (const uint8_t *)bytes + sizeof(entry), entry.length)) {
         return 0;
@@ -348,7 +348,7 @@ static unsigned unauth_over(struct cw_alarm *alarm)
 
     for (why = 0; why < OFI_UNAUTH; why++) {
         while ((peer = oldest(iface, why)) != NULL && peer->since_ns + STRANGE_NS <= now_ns) {
-            cw_ofi_peer_died(peer, UCS_ERR_UNREACHABLE, "nothing reaches the address that its packet named");
+            cw_ofi_peer_died(peer, UCS_ERR_UNREACHABLE, "the address in its packet is unreachable");
             unlist(peer);
         }
     }

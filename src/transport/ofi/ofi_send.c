@@ -117,7 +117,7 @@ static CW_INLINE void set_header(char *bytes, struct ofi_conn *conn, uint64_t to
 
     if (conn != NULL) {
         header.handled = conn->next_in;
-        conn->told = conn->next_in;
+        conn->reported = conn->next_in;
     }
     memcpy(bytes, &header, sizeof(header));
 }
@@ -259,11 +259,11 @@ ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     return send(iface, conn, id, slot, pack(slot->bytes + sizeof(struct cw_ofi_header), max, arg));
 }
 
-struct ofi_slot *cw_ofi_write_notify(struct ofi_iface *iface, struct ofi_conn *conn, const struct cw_ofi_notice *told,
+struct ofi_slot *cw_ofi_write_notify(struct ofi_iface *iface, struct ofi_conn *conn, const struct cw_ofi_notice *notice,
                                      struct ofi_slot *slot)
 {
     struct cw_ofi_control control = {
-        .kind = (uint8_t)told->kind, .version = CW_OFI_VERSION, .length = (uint16_t)told->length};
+        .kind = (uint8_t)notice->kind, .version = CW_OFI_VERSION, .length = (uint16_t)notice->length};
     char *bytes, *at;
 
     if (slot == NULL) {
@@ -278,38 +278,38 @@ struct ofi_slot *cw_ofi_write_notify(struct ofi_iface *iface, struct ofi_conn *c
     }
     bytes = slot->bytes + sizeof(struct cw_ofi_header);
     at = bytes + sizeof(control);
-    if (told->with_entry) {
+    if (notice->with_entry) {
         cw_bytes_copy_any(at, &iface->entry, iface->entry_length);
         control.entry_length = (uint8_t)iface->entry_length;
         control.watch_port = iface->watch.port;
         at += iface->entry_length;
     }
-    if (told->with_reach) {
+    if (notice->with_reach) {
         control.reach_length = (uint8_t)cw_ofi_reach_write(iface, at);
         at += control.reach_length;
     }
-    if (told->length > 0) {
-        cw_bytes_copy_any(at, told->bytes, told->length);
+    if (notice->length > 0) {
+        cw_bytes_copy_any(at, notice->bytes, notice->length);
     }
     memcpy(bytes, &control, sizeof(control));
-    slot->length = (uint32_t)((size_t)(at - slot->bytes) + told->length);
+    slot->length = (uint32_t)((size_t)(at - slot->bytes) + notice->length);
     slot->number = (conn != NULL) ? conn->next_out : 0;
-    set_header(slot->bytes, conn, told->to, told->token, told->number << 8,
+    set_header(slot->bytes, conn, notice->to, notice->token, notice->number << 8,
                slot->length - sizeof(struct cw_ofi_header));
     return slot;
 }
 
 struct ofi_slot *cw_ofi_notify(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
-                               const struct cw_ofi_notice *told, struct ofi_slot *slot)
+                               const struct cw_ofi_notice *notice, struct ofi_slot *slot)
 {
-    slot = cw_ofi_write_notify(iface, conn, told, slot);
+    slot = cw_ofi_write_notify(iface, conn, notice, slot);
     if (slot != NULL) {
         cw_ofi_submit(iface, conn, peer, slot);
     }
     return slot;
 }
 
-static int is_before(uint32_t a, uint32_t b)
+static bool is_before(uint32_t a, uint32_t b)
 {
     return a != b && (b - a) % CW_OFI_SEQUENCES < CW_OFI_SEQUENCES / 2;
 }
@@ -342,13 +342,13 @@ void cw_ofi_cancel_flushes(struct ofi_conn *conn)
     }
 }
 
-static int is_handshake(const struct ofi_slot *slot)
+static bool is_handshake(const struct ofi_slot *slot)
 {
     struct cw_ofi_header header;
     struct cw_ofi_control control;
 
     if (slot->length < sizeof(header) + sizeof(control)) {
-        return 0;
+        return false;
     }
     memcpy(&header, slot->bytes, sizeof(header));
     memcpy(&control, slot->bytes + sizeof(header), sizeof(control));
@@ -357,7 +357,7 @@ static int is_handshake(const struct ofi_slot *slot)
 
 /* HELLO and REPLY may fail only because the provider's own connection to the peer had ended before; a retry makes the
  * provider reconnect. */
-static int may_repeat(struct ofi_conn *conn)
+static bool may_repeat(struct ofi_conn *conn)
 {
     const uint64_t now_ns = cw_clock_ns();
 
@@ -491,10 +491,10 @@ int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled)
 
 void cw_ofi_notify_handled(struct ofi_conn *conn)
 {
-    const struct cw_ofi_notice told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
+    const struct cw_ofi_notice notice = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
 
     if (conn->state == OFI_OPEN) {
-        (void)cw_ofi_notify(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL);
+        (void)cw_ofi_notify(cw_ofi_iface_of(&conn->super), conn->peer, conn, &notice, NULL);
     }
 }
 
@@ -502,11 +502,11 @@ void cw_ofi_notify_handled(struct ofi_conn *conn)
  * memory. */
 static int mark(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    const struct cw_ofi_notice told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
+    const struct cw_ofi_notice notice = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
     struct ofi_slot *slot;
 
     if (ahead_of(conn) > 0) {
-        slot = cw_ofi_write_notify(iface, conn, &told, NULL);
+        slot = cw_ofi_write_notify(iface, conn, &notice, NULL);
         if (slot == NULL) {
             return 0;
         }
@@ -544,7 +544,7 @@ ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completio
     return UCS_INPROGRESS;
 }
 
-int cw_ofi_owes(const struct cw_iface *super)
+int cw_ofi_has_unsent(const struct cw_iface *super)
 {
     const struct ofi_iface *iface = cw_container_of(super, const struct ofi_iface, super);
 

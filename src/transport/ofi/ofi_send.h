@@ -17,7 +17,7 @@ static inline void cw_ofi_marked(struct ofi_iface *iface, struct ofi_conn *conn)
 ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length);
 ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
 ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completion);
-int cw_ofi_owes(const struct cw_iface *super);
+int cw_ofi_has_unsent(const struct cw_iface *super);
 struct cw_ofi_notice {
     enum cw_ofi_kind kind;
     uint64_t to;
@@ -30,10 +30,10 @@ struct cw_ofi_notice {
 };
 /* Writes or sends a control packet to the connection of `to` and `token`. `conn`: this side's connection that the
  * packet names; NULL: none. Uses `slot`, or a new one if that is NULL. Returns NULL if out of memory. */
-struct ofi_slot *cw_ofi_write_notify(struct ofi_iface *iface, struct ofi_conn *conn, const struct cw_ofi_notice *told,
+struct ofi_slot *cw_ofi_write_notify(struct ofi_iface *iface, struct ofi_conn *conn, const struct cw_ofi_notice *notice,
                                      struct ofi_slot *slot); /* does not send it */
 struct ofi_slot *cw_ofi_notify(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
-                               const struct cw_ofi_notice *told, struct ofi_slot *slot);
+                               const struct cw_ofi_notice *notice, struct ofi_slot *slot);
 /* Sends the packet or posts the access of a slot, in order within `conn`. NULL: it belongs to no connection. */
 void cw_ofi_submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_peer *peer, struct ofi_slot *slot);
 /* Whether there is tx space for the packet or access that the connection requested last. */

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "os/net.h"
 
-static int is_software(const struct fi_info *info)
+static bool is_software(const struct fi_info *info)
 {
     static const char *const names[] = {"tcp", "net", "udp", "sockets"};
     const size_t length = strcspn(info->fabric_attr->prov_name, ";");
@@ -20,10 +20,10 @@ static int is_software(const struct fi_info *info)
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strlen(names[i]) == length && memcmp(names[i], info->fabric_attr->prov_name, length) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Gets the IP address from a provider's address. Returns 0 if there is none. */
@@ -55,7 +55,7 @@ void cw_ofi_watch_open(struct ofi_iface *iface)
         return;
     }
     if (!cw_watch_listen(&iface->watch, &address)) {
-        cw_debug("%s does not listen for those that watch this process", iface->info->fabric_attr->prov_name);
+        cw_debug("%s: cannot listen for peers that watch this process", iface->info->fabric_attr->prov_name);
     }
 }
 

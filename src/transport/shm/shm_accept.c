@@ -65,18 +65,18 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
         return "it speaks another protocol or version";
     }
     if (handshake->hello_length != length || handshake->sleeps > 1 || fd < 0 || !cw_shm_peer_take(conn, handshake)) {
-        return "its handshake contradicts itself";
+        return "its handshake is inconsistent";
     }
     if (!are_sizes(handshake)) {
-        return "it wants a ring of an impossible size";
+        return "it requests a ring of an invalid size";
     }
     if (handshake->ring_bytes / 4 < iface->super.limits.max_bcopy) {
-        return "its rings are too small for our packets; set UCX_POSIX_SEG_SIZE alike on both sides";
+        return "its rings are too small for our packets; use the same UCX_POSIX_SEG_SIZE on both sides";
     }
     status = cw_shm_attach(fd, handshake->memory_size, SHM_PAGE, &conn->memory);
     if (status != UCS_OK) {
-        return (status == UCS_ERR_NO_MEMORY) ? "the system has no room for the memory it offers" :
-               "the memory it offers cannot be used safely";
+        return (status == UCS_ERR_NO_MEMORY) ? "out of memory to map its rings" :
+               "its memory cannot be mapped safely";
     }
     conn->memory_size = handshake->memory_size;
     conn->peer_sleeps = handshake->sleeps;
@@ -106,7 +106,7 @@ static void drop_unread(struct shm_conn *conn, ucs_status_t status)
 static void break_unanswered(struct shm_iface *iface, struct shm_conn *conn, ucs_status_t status)
 {
     cw_log_ratelimited(&unauth_limit, (status == UCS_ERR_CONNECTION_RESET) ? CW_LOG_DIAG : CW_LOG_WARN,
-                       "a connection over shared memory ends because its peer could not be answered");
+                       "closed a connection over shared memory: cannot send the reply");
     cw_shm_close_socket(iface, conn);
     cw_shm_conn_broken(conn, status);
 }
@@ -119,7 +119,7 @@ static unsigned welcome(struct shm_iface *iface, struct shm_conn *conn, const vo
     ucs_status_t status, sent;
 
     if (cw_shm_make_open(iface, conn) != UCS_OK) {
-        drop_unauth(conn, CW_LOG_WARN, "no memory");
+        drop_unauth(conn, CW_LOG_WARN, "out of memory");
         return 0;
     }
     iface->num_handshake--;
@@ -268,7 +268,7 @@ static const char *remedy(int error)
     case EPERM:
     case EACCES:
     case ENOSYS:
-        return "; let the process call accept4";
+        return "; allow the system call accept4";
     default:
         return "";
     }
@@ -277,7 +277,7 @@ static const char *remedy(int error)
 static void accept_pause(struct shm_iface *iface)
 {
     if (!iface->shortage_logged) {
-        cw_error("cannot accept peers on this machine: %m; they wait, and it is tried again ten times a second%s",
+        cw_error("cannot accept peers on this machine: %m; retrying ten times a second%s",
                  remedy(errno));
     }
     cw_poller_remove(iface->poller, &iface->listener);

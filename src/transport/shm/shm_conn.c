@@ -94,9 +94,9 @@ static const char *what_ended(ucs_status_t status)
     case UCS_ERR_CONNECTION_RESET:
         return "closed by the peer, or it died";
     case UCS_ERR_IO_ERROR:
-        return "the peer wrote what is no packet";
+        return "the peer wrote a malformed packet";
     default:
-        return "the system took no answer to the peer";
+        return "cannot send a reply to the peer";
     }
 }
 

@@ -95,7 +95,7 @@ static CW_COLD int find_space(struct shm_conn *conn, size_t length)
            cw_shm_tx_turn(&conn->tx, length) || cw_shm_enlarge(conn, length);
 }
 
-static inline int has_space(struct shm_conn *conn, size_t length)
+static inline bool has_space(struct shm_conn *conn, size_t length)
 {
     return cw_likely(shm_has_space_here(&conn->tx, length)) || find_space(conn, length);
 }
@@ -218,8 +218,7 @@ static CW_NOINLINE int receive_longer(struct shm_conn *conn, uint64_t word)
     const uint32_t length = cw_rx_length(word);
 
     if (cw_unlikely(!shm_is_inside(&conn->rx, length))) { /* the peer's longest packet may differ from ours */
-        cw_error("a peer on this machine wrote a packet of %u bytes into its ring, which is impossible; its "
-                 "connection is closed", length);
+        cw_error("closing the connection to a peer on this machine: invalid packet of %u bytes in its ring", length);
         cw_shm_conn_broken(conn, UCS_ERR_IO_ERROR);
         return 0;
     }

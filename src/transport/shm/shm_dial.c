@@ -144,10 +144,11 @@ static void log_no_answer(ucs_status_t status)
 {
     static struct cw_log_limit limit;
 
-    cw_log_ratelimited(&limit, CW_LOG_WARN, "a connection to a peer on this machine did not come about: %s",
-                       (status == UCS_ERR_CONNECTION_RESET) ? "the peer ended it without an answer; it died or was "
-                       "closed, or has no descriptors or memory left, then its log tells" :
-                       "the peer's answer is none of this protocol and version");
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "cannot connect to a peer on this machine: %s",
+                       (status == UCS_ERR_CONNECTION_RESET) ? "the peer closed it without a reply: it died or was "
+                                                              "destroyed, or is out of descriptors or memory (see its "
+                                                              "log)" :
+                       "the peer's reply is of another protocol or version");
 }
 
 unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn)

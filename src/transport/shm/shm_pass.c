@@ -95,9 +95,9 @@ int cw_shm_take(struct cw_conn *super, uint64_t number)
 {
     struct shm_conn *conn = shm_conn_of(super);
     int fd = find(conn->passed, number);
-    unsigned looks;
+    unsigned tries;
 
-    for (looks = 0; fd < 0 && looks < 4 * CW_MOST_PASSED && cw_shm_take_message(conn) > 0; looks++) {
+    for (tries = 0; fd < 0 && tries < 4 * CW_MOST_PASSED && cw_shm_take_message(conn) > 0; tries++) {
         fd = find(conn->passed, number);
     }
     return fd;

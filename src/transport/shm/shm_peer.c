@@ -72,14 +72,14 @@ static CW_COLD enum shm_peer_state prove(struct shm_conn *conn)
     if (!shm_iface_of(&conn->super)->peer_memory) {
         why = "UCX_TLS names neither cma nor shm";
     } else if (conn->peer.probe == 0) {
-        why = "the peer does not want them";
+        why = "the peer refuses them";
     } else if ((conn->peer.pid = cw_unix_peer_pid(conn->item.fd)) == 0) {
-        why = "the peer lives in another name space of processes";
+        why = "the peer is in another PID namespace";
     } else if (!copies_work(conn)) {
-        why = "the system refuses to copy between the processes";
+        why = "the kernel refuses to copy between the processes";
     }
     if (why != NULL) {
-        cw_debug("messages to a peer on this machine go through shared rings only, without direct copies: %s", why);
+        cw_debug("no direct copies with a peer on this machine, messages use shared rings: %s", why);
         return SHM_PEER_CLOSED;
     }
     return SHM_PEER_READY;

@@ -45,9 +45,9 @@ void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t mo
 void cw_shm_tx_poll(struct shm_tx *tx)
 {
     /* pairs with the release in cw_shm_rx_notify: what the consumer read is read before we overwrite it */
-    const uint64_t told = __atomic_load_n(&tx->control->done, __ATOMIC_ACQUIRE);
-    const uint32_t done = (uint32_t)told & ~(SHM_LINE - 1), here = shm_offset(tx->base, tx->fast.line);
-    const uint32_t lap = (uint32_t)(told >> 32);
+    const uint64_t packed = __atomic_load_n(&tx->control->done, __ATOMIC_ACQUIRE);
+    const uint32_t done = (uint32_t)packed & ~(SHM_LINE - 1), here = shm_offset(tx->base, tx->fast.line);
+    const uint32_t lap = (uint32_t)(packed >> 32);
 
     if (lap == tx->lap && done <= here) {
         tx->behind = 0;

@@ -42,7 +42,7 @@
 #define GROW_LEAST 4096u
 
 /* Whether the consumer has published that it read everything. Its position is validated. */
-static int is_drained(struct shm_tx *tx)
+static bool is_drained(struct shm_tx *tx)
 {
     cw_shm_tx_poll(tx);
     return !tx->behind && tx->done == shm_offset(tx->base, tx->fast.line);

@@ -201,8 +201,8 @@ struct cw_tcp_iface {
     struct cw_tcp_security *security;
     struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while this list or the next one is not empty */
     struct cw_list resting;       /* struct cw_tcp_watch; their checks need not wake a sleeping program */
-    struct cw_alarm look;
-    uint64_t looked_ns;           /* time of the last check */
+    struct cw_alarm check;
+    uint64_t checked_ns;          /* time of the last check */
     unsigned num_unauth;
     unsigned num_lingering;
     struct cw_tcp_conn *active;   /* the connection of the last event; NULL: none */
@@ -324,7 +324,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
 void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello, size_t hello_length, void *user);
 /* Calls `opened` with the failure of the dial. From progress. */
 unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn);
-/* The slots `ways` and `dial_path` of the transport's table. */
+/* The slots `num_paths` and `dial_path` of the transport's table. */
 unsigned cw_tcp_paths(struct cw_iface *iface, const void *address, size_t address_length);
 ucs_status_t cw_tcp_dial_path(struct cw_iface *iface, const void *address, size_t address_length, unsigned way,
                               const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);
@@ -338,7 +338,7 @@ ucs_status_t cw_tcp_send_in_place(struct cw_conn *conn, uint8_t id, const void *
                                   unsigned iov_count, struct cw_completion *completion);
 void cw_tcp_batch(struct cw_conn *conn, enum cw_batch what);
 ucs_status_t cw_tcp_flush(struct cw_conn *conn, struct cw_completion *completion);
-int cw_tcp_owes(const struct cw_iface *iface);
+int cw_tcp_has_unsent(const struct cw_iface *iface);
 /* Sends a frame of the transport itself, in order with all others. CW_AGAIN: `space` follows. */
 ucs_status_t cw_tcp_send_frame(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, const void *body, size_t length);
 /* Sends unframed bytes before all others; what the kernel does not accept is queued. The spare tx must exist, and

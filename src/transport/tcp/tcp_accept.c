@@ -129,7 +129,7 @@ unsigned cw_tcp_accept_again(struct cw_alarm *alarm)
 }
 
 /* Whether the error is a shortage that dropping another connection may relieve. */
-static int is_shortage(int error)
+static bool is_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC;
 }
@@ -143,7 +143,7 @@ static const char *remedy(int error)
     case EPERM:
     case EACCES:
     case ENOSYS:
-        return "; let the process call accept4";
+        return "; allow the system call accept4";
     default:
         return "";
     }
@@ -161,7 +161,7 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
     }
     if (!iface->shortage_logged) {
         iface->shortage_logged = 1;
-        cw_warn("cannot accept a TCP connection: %s; callers wait, and it is tried again ten times a second%s",
+        cw_warn("cannot accept a TCP connection: %s; retrying ten times a second%s",
                 strerror(error), remedy(error));
     }
     if (!iface->paused && iface->listener.fd >= 0) {
@@ -261,19 +261,19 @@ static const char *check_header(const struct cw_tcp_conn *conn, const struct cw_
 {
     if (conn->listening != NULL) {
         return (header->kind == CW_TCP_HELLO && header->key == 0) ? NULL :
-               "it looks for a worker, and this is a listener of a program";
+               "it connects to a worker, but this is a listener";
     }
     if (header->kind != CW_TCP_HELLO) {
         return "its handshake is malformed";
     }
     return (header->key == cw_tcp_iface_of(&conn->super)->key) ? NULL :
-           "it looks for another worker, which used this port before";
+           "it connects to another worker, which used this port before";
 }
 
 static unsigned rest_expired(struct cw_alarm *alarm)
 {
     drop_unauth(cw_container_of(alarm, struct cw_tcp_handshake, alarm)->conn, CW_LOG_WARN,
-                "the rest of its handshake does not come");
+                "its handshake is incomplete");
     return 0;
 }
 
@@ -371,7 +371,7 @@ static const char *remedy_of_listen(int error, bool of_range)
     case EADDRINUSE:
         return of_range ? "; each worker needs one, so widen the range" : "";
     case EACCES:
-        return of_range ? "; this user may not take them, so choose ports from 1024 on" : "";
+        return of_range ? "; this user cannot bind them, use ports from 1024 on" : "";
     case EMFILE:
         return "; raise the limit of open files (ulimit -n)";
     default:

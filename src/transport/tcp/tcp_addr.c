@@ -76,7 +76,7 @@ const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp
     address->key = (uint32_t)get_number(bytes + 10, 4);
     address->listens = bytes[14];
     if (num_v4 + num_v6 > CW_TCP_ADDRESS_MAX_HOSTS || length != CW_TCP_ADDRESS_HEAD + 4u * num_v4 + 16u * num_v6) {
-        return "its TCP address has another length than it says";
+        return "its TCP address has a wrong length";
     }
     if (address->port == 0 || address->listens == 0 || address->listens > (CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6)) {
         return "its TCP address is malformed";
@@ -137,7 +137,7 @@ static int distance(const struct cw_tcp_local *local, const struct cw_net_addres
     return best;
 }
 
-static int is_dialable(const struct cw_net_address *host)
+static bool is_dialable(const struct cw_net_address *host)
 {
     static const uint8_t zero[16];
 
@@ -191,7 +191,7 @@ static struct rank rank_host(const struct cw_tcp_local *local, const struct cw_t
     return rank;
 }
 
-static int is_better(const struct rank *left, const struct rank *right)
+static bool is_better(const struct rank *left, const struct rank *right)
 {
     return left->level < right->level || (left->level == right->level && left->bits > right->bits);
 }
@@ -240,15 +240,15 @@ static const char *why_none(const struct cw_tcp_local *local, const struct cw_tc
         own += routes[i].kind == CW_ROUTE_OWN;
     }
     if (excluded > 0) {
-        return "UCX_NET_DEVICES excludes the device by which the system would send there";
+        return "UCX_NET_DEVICES excludes the device of the route to it";
     }
     if (without > 0) {
         return "there is no route to any of its addresses";
     }
     if (own > 0) {
-        return (unknown != NULL) ? unknown : "it is on another host, and its addresses are those of this one, too";
+        return (unknown != NULL) ? unknown : "it is on another host that has the same addresses as this one";
     }
-    return "no address of it is of a family that a network device here has";
+    return "no network device here has the family of any of its addresses";
 }
 
 unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
@@ -301,19 +301,19 @@ unsigned cw_tcp_paths_first(const struct cw_tcp_address *peer, const struct cw_r
 {
     const char *devices[CW_TCP_MAX_CANDIDATES], *device;
     struct cw_net_address address;
-    unsigned ways = 0, i, j;
+    unsigned num_paths = 0, i, j;
 
     for (i = 0; i < count; i++) {
         device = device_to(peer, routes, &candidates[i]);
-        for (j = 0; j < ways && strcmp(devices[j], device) != 0; j++) {
+        for (j = 0; j < num_paths && strcmp(devices[j], device) != 0; j++) {
         }
-        if (device[0] == '\0' || j < ways) {
+        if (device[0] == '\0' || j < num_paths) {
             continue;
         }
         address = candidates[i];
-        memmove(&candidates[ways + 1], &candidates[ways], (i - ways) * sizeof(address));
-        candidates[ways] = address;
-        devices[ways++] = device;
+        memmove(&candidates[num_paths + 1], &candidates[num_paths], (i - num_paths) * sizeof(address));
+        candidates[num_paths] = address;
+        devices[num_paths++] = device;
     }
-    return (ways > 0) ? ways : 1;
+    return (num_paths > 0) ? num_paths : 1;
 }

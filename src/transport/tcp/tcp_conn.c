@@ -44,7 +44,7 @@ static void watch_begin(struct cw_tcp_conn *conn)
         conn->watch = malloc(sizeof(*conn->watch));
     }
     if (conn->watch == NULL) {
-        cw_diag("no memory to watch a TCP connection: should the peer's machine fall silent, nobody notices");
+        cw_diag("out of memory: keepalive is disabled for a TCP connection");
         return;
     }
     *conn->watch = (struct cw_tcp_watch){.conn = conn};
@@ -89,19 +89,19 @@ void cw_tcp_watch_handshake_done(struct cw_tcp_conn *conn)
 /* Schedules the next check. `wakes`: it also wakes a sleeping program. */
 static void look_at(struct cw_tcp_iface *iface, uint64_t at_ns, int wakes)
 {
-    if (iface->look.at_ns == at_ns && iface->look.lazy == !wakes) {
+    if (iface->check.at_ns == at_ns && iface->check.lazy == !wakes) {
         return;
     }
     if (wakes) {
-        cw_poller_alarm_set(iface->poller, &iface->look, at_ns);
+        cw_poller_alarm_set(iface->poller, &iface->check, at_ns);
     } else {
-        cw_poller_alarm_set_lazy(iface->poller, &iface->look, at_ns);
+        cw_poller_alarm_set_lazy(iface->poller, &iface->check, at_ns);
     }
 }
 
 static void poll_later(struct cw_tcp_iface *iface, uint64_t now_ns)
 {
-    iface->looked_ns = now_ns;
+    iface->checked_ns = now_ns;
     look_at(iface, now_ns + iface->settings.silence_ns / POLLS_PER_INTERVAL, 0);
 }
 
@@ -123,7 +123,7 @@ void cw_tcp_watch_sends(struct cw_tcp_conn *conn)
     take_from_system(conn->watch);
     cw_list_remove(&conn->watch->link);
     cw_list_add_tail(&iface->in_flight, &conn->watch->link);
-    if (!cw_alarm_is_set(&iface->look)) {
+    if (!cw_alarm_is_set(&iface->check)) {
         poll_later(iface, cw_clock_ns());
     }
 }
@@ -137,7 +137,7 @@ static void watch_pause(struct cw_tcp_conn *conn)
     if (conn->watch != NULL) {
         cw_list_remove(&conn->watch->link);
         if (cw_list_empty(&iface->in_flight) && cw_list_empty(&iface->resting)) {
-            cw_poller_alarm_cancel(iface->poller, &iface->look);
+            cw_poller_alarm_cancel(iface->poller, &iface->check);
         }
     }
 }
@@ -151,7 +151,7 @@ static bool is_urgent(const struct cw_tcp_conn *conn)
 
 void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
 {
-    const uint64_t at_ns = iface->looked_ns + iface->settings.silence_ns / POLLS_PER_INTERVAL;
+    const uint64_t at_ns = iface->checked_ns + iface->settings.silence_ns / POLLS_PER_INTERVAL;
     struct cw_tcp_watch *watch, *next;
 
     cw_list_for_each_safe(watch, next, &iface->in_flight, struct cw_tcp_watch, link) {
@@ -174,11 +174,11 @@ void cw_tcp_watch_notify(struct cw_tcp_conn *conn)
     char peer[CW_NET_TEXT_MAX];
 
     cw_net_peer_text(conn->item.fd, peer);
-    cw_diag("the machine of %s has acknowledged nothing for UCX_KEEPALIVE_INTERVAL: its connection ends; it is down or "
-            "cut off, or, if only long messages are lost, a router drops large packets (net.ipv4.tcp_mtu_probing=1 "
+    cw_diag("connection to the machine of %s timed out: nothing acknowledged for UCX_KEEPALIVE_INTERVAL; it is down or "
+            "unreachable, or, if only long messages are lost, a router drops large packets (net.ipv4.tcp_mtu_probing=1 "
             "helps)",
             peer);
-    cw_tcp_conn_note_end(conn, "its machine has acknowledged nothing for UCX_KEEPALIVE_INTERVAL");
+    cw_tcp_conn_note_end(conn, "nothing acknowledged for UCX_KEEPALIVE_INTERVAL");
 }
 
 static void dead(struct cw_tcp_conn *conn)
@@ -193,7 +193,7 @@ static void dead(struct cw_tcp_conn *conn)
 }
 
 /* 1: further checks are needed; 0: the connection is quiet; -1: the peer is dead. */
-static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
+static int check(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
 {
     struct cw_tcp_conn *conn = watch->conn;
     const uint64_t interval_ns = cw_tcp_iface_of(&conn->super)->settings.silence_ns;
@@ -217,23 +217,23 @@ static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
 
 unsigned cw_tcp_watch_check(struct cw_alarm *alarm)
 {
-    struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, look);
+    struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, check);
     const uint64_t now_ns = cw_clock_ns();
-    const uint64_t passed_ms = (now_ns - iface->looked_ns) / NS_PER_MS;
+    const uint64_t passed_ms = (now_ns - iface->checked_ns) / NS_PER_MS;
     struct cw_tcp_watch *watch;
-    struct cw_list looked, *link;
+    struct cw_list checked, *link;
     unsigned count = 0;
     int more;
 
-    cw_list_init(&looked);
-    cw_list_splice_tail(&looked, &iface->in_flight);
-    cw_list_splice_tail(&looked, &iface->resting);
-    while ((link = cw_list_pop_head(&looked)) != NULL) {
+    cw_list_init(&checked);
+    cw_list_splice_tail(&checked, &iface->in_flight);
+    cw_list_splice_tail(&checked, &iface->resting);
+    while ((link = cw_list_pop_head(&checked)) != NULL) {
         watch = cw_container_of(link, struct cw_tcp_watch, link);
         take_from_system(watch);
         watch->conn->quiet = 0;
         cw_list_add_tail(&iface->in_flight, &watch->link);
-        more = look(watch, now_ns, passed_ms);
+        more = check(watch, now_ns, passed_ms);
         if (more < 0) {
             dead(watch->conn);
             count++;

@@ -69,17 +69,17 @@ static enum hint hint_of(const struct cw_tcp_handshake *handshake, int error)
 static void add_hints(struct cw_text *text, unsigned hints)
 {
     if (hints & HINT_REACH) {
-        cw_text_addf(text, "; see whether its process lives, and whether a firewall lets this port pass");
+        cw_text_addf(text, "; check that its process runs and that no firewall blocks this port");
     }
     if (hints & HINT_FILES) {
         cw_text_addf(text, "; raise the limit of open files (ulimit -n)");
     }
     if (hints & HINT_LOCAL) {
         cw_text_addf(text,
-                     "; the local address must be one of this machine that reaches the server, and its port free");
+                     "; the local address must belong to this machine and reach the server, and its port be free");
     }
     if (hints & HINT_ITS_LOG) {
-        cw_text_addf(text, "; the log of its process may tell why");
+        cw_text_addf(text, "; see the log of its process");
     }
 }
 
@@ -93,7 +93,7 @@ static void note_failure(struct cw_tcp_handshake *handshake, unsigned candidate,
 }
 
 /* No candidate is left: logs the failure, and stores it for the core. */
-static void tell_failure(struct cw_tcp_conn *conn)
+static void log_failure(struct cw_tcp_conn *conn)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_handshake *handshake = conn->handshake;
@@ -102,7 +102,7 @@ static void tell_failure(struct cw_tcp_conn *conn)
 
     for (i = 0; i < handshake->num_candidates; i++) {
         if (handshake->silent & (1u << i)) {
-            note_failure(handshake, i, "no answer in time");
+            note_failure(handshake, i, "timeout");
             handshake->hints |= HINT_REACH;
         }
     }
@@ -229,7 +229,8 @@ static int send_handshake(struct cw_tcp_conn *conn)
 
     if (sent != (ssize_t)handshake->out_length) {
         attempt_failed(conn, UCS_ERR_CONNECTION_RESET,
-                       (sent < 0) ? cw_tcp_filter_reason(conn, sent) : "no room for the handshake", HINT_NONE);
+                       (sent < 0) ? cw_tcp_filter_reason(conn, sent) : "the handshake does not fit the send "
+                                                                       "buffer", HINT_NONE);
         return 0;
     }
     handshake->have = 0;
@@ -246,8 +247,8 @@ static unsigned server_is_silent(struct cw_alarm *alarm)
 
     cw_net_format(&handshake->candidates[handshake->next], text);
     cw_log_ratelimited(&limit, CW_LOG_WARN,
-                       "the server at %s took the connection and says nothing: either its worker makes no progress, or "
-                       "it uses another implementation of UCP, which this library cannot talk to", text);
+                       "no handshake from the server at %s: its worker is not progressing, or it runs another "
+                       "implementation of UCP (not wire compatible)", text);
     return 0;
 }
 
@@ -326,7 +327,7 @@ static int dial_next(struct cw_tcp_conn *conn)
             return 1;
         }
     }
-    tell_failure(conn);
+    log_failure(conn);
     conn->state = CW_TCP_CLOSED;
     return 0;
 }
@@ -345,7 +346,7 @@ static unsigned rest_expired(struct cw_alarm *alarm)
 {
     struct cw_tcp_conn *conn = cw_container_of(alarm, struct cw_tcp_handshake, alarm)->conn;
 
-    attempt_failed(conn, UCS_ERR_UNREACHABLE, "the rest of its answer does not come", HINT_NONE);
+    attempt_failed(conn, UCS_ERR_UNREACHABLE, "its reply is incomplete", HINT_NONE);
     return next_or_fail(conn);
 }
 
@@ -382,10 +383,10 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_handshake
 }
 
 /* Whether this can be the answer to our handshake. */
-static int fits(const struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
+static bool fits(const struct cw_tcp_conn *conn, const struct cw_tcp_handshake_header *header)
 {
     if (header->key != conn->handshake->key) {
-        return 0;
+        return false;
     }
     return (header->kind == CW_TCP_ACCEPTED || header->kind == CW_TCP_REFUSED) && header->length <= CW_HELLO_MAX;
 }
@@ -451,7 +452,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
     }
     if (ret < 0) {
         attempt_failed(conn, cw_tcp_end_status(ret),
-                       (ret == -EPIPE) ? "it closed the connection without an answer"
+                       (ret == -EPIPE) ? "it closed the connection without a reply"
                                        : cw_tcp_filter_reason(conn, ret),
                        (ret == -EPIPE || ret == -ECONNRESET) ? HINT_ITS_LOG : HINT_NONE);
         return next_or_fail(conn);
@@ -461,9 +462,9 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
 
 /* Finds the candidates to dial, best first, and the number of different paths to the peer: one for each local device,
  * and these come first. Within one network namespace there is one path. 0: no candidate, and *why_p is a phrase. */
-static unsigned find_ways(const struct cw_tcp_iface *iface, const struct cw_tcp_address *peer,
-                          struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], unsigned *paths_p,
-                          const char **why_p)
+static unsigned find_paths(const struct cw_tcp_iface *iface, const struct cw_tcp_address *peer,
+                           struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], unsigned *paths_p,
+                           const char **why_p)
 {
     const int apart = cw_tcp_shared_loopback(&iface->local, peer) == 0;
     struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
@@ -483,14 +484,14 @@ unsigned cw_tcp_paths(struct cw_iface *super, const void *address, size_t addres
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
     struct cw_tcp_address peer;
     const char *why;
-    unsigned ways;
+    unsigned num_paths;
 
     if (cw_tcp_address_decode(address, address_length, &peer) != NULL ||
-        find_ways(iface, &peer, candidates, &ways, &why) == 0 ||
+        find_paths(iface, &peer, candidates, &num_paths, &why) == 0 ||
         (!iface->settings.lanes_on_loopback && cw_net_is_loopback(&candidates[0]))) {
         return 0;
     }
-    return ways;
+    return num_paths;
 }
 
 void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello, size_t hello_length, void *user)
@@ -581,17 +582,17 @@ ucs_status_t cw_tcp_dial_path(struct cw_iface *super, const void *address, size_
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], first;
     const char *why = "";
     struct cw_tcp_address peer;
-    unsigned count, ways;
+    unsigned count, num_paths;
 
     if (hello_length > CW_HELLO_MAX || cw_tcp_address_decode(address, address_length, &peer) != NULL) {
         return UCS_ERR_INVALID_PARAM;
     }
-    count = find_ways(iface, &peer, candidates, &ways, &why);
+    count = find_paths(iface, &peer, candidates, &num_paths, &why);
     if (count == 0) {
         cw_debug("cannot connect to a peer by TCP once more: %s", why);
         return UCS_ERR_UNREACHABLE;
     }
-    way = way % ways;
+    way = way % num_paths;
     first = candidates[way];
     memmove(&candidates[1], &candidates[0], way * sizeof(candidates[0]));
     candidates[0] = first;

@@ -22,7 +22,7 @@
 #define MAX_PARTS   (1u + CW_TCP_MAX_IOV + 2 * MAX_RECORDS)
 #define IN_SIZE     (128u << 10) /* fits into CPU caches */
 
-_Static_assert(IN_SIZE >= 2 * (CW_TCP_RECORD_HEAD + CW_TCP_RECORD_MAX), "room for a record that is not complete");
+_Static_assert(IN_SIZE >= 2 * (CW_TCP_RECORD_HEAD + CW_TCP_RECORD_MAX), "space for an incomplete record");
 
 ssize_t cw_tcp_filter_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
 {
@@ -389,7 +389,7 @@ static ssize_t crc_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, 
         return (ssize_t)total;
     }
     if (crc->broken != 0) {
-        filter->why = "its bytes were damaged on the way (the checksum does not hold)";
+        filter->why = "data corrupted in transit (checksum mismatch)";
         return crc->broken;
     }
     return got;

@@ -353,7 +353,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->listener.fd = -1;
     iface->accept_again = (struct cw_alarm){.fire = cw_tcp_accept_again};
     iface->hello_deadline = (struct cw_alarm){.fire = cw_tcp_unauth_expire};
-    iface->look = (struct cw_alarm){.fire = cw_tcp_watch_check};
+    iface->check = (struct cw_alarm){.fire = cw_tcp_watch_check};
     iface->linger_deadline = (struct cw_alarm){.fire = cw_tcp_lingering_expire};
     iface->key = (uint32_t)(params->worker_uid ^ (params->worker_uid >> 32));
     cw_list_init(&iface->listenings);
@@ -369,8 +369,8 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->staging_size = CW_TCP_FRAME_HEADER + iface->settings.rx_seg_size;
     iface->tx_capacity = CW_TCP_FRAME_HEADER + iface->settings.tx_seg_size;
     if (params->num_devices > 0 && iface->local.num_hosts == 0 && iface->local.loopback == 0) {
-        cw_error("cannot open the TCP transport: no address is left on device %s; it went down, or "
-                 "UCX_TCP_AF_PRIO=%s%s%s leaves out its family", params->devices[0].name,
+        cw_error("cannot open the TCP transport: no address on device %s; it is down, or UCX_TCP_AF_PRIO=%s%s%s "
+                 "excludes its family", params->devices[0].name,
                  iface->settings.use_ipv4 ? "inet" : "",
                  (iface->settings.use_ipv4 && iface->settings.use_ipv6) ? "," : "",
                  iface->settings.use_ipv6 ? "inet6" : "");
@@ -408,9 +408,9 @@ static void tcp_close(struct cw_iface *super)
         cw_tcp_cm_listen_end(cw_list_head(&iface->listenings, struct cw_listening, link));
     }
     cw_tcp_lingering_end(iface);
-    assert(!cw_tcp_owes(super));
+    assert(!cw_tcp_has_unsent(super));
     assert(!cw_alarm_is_set(&iface->hello_deadline) && !cw_alarm_is_set(&iface->linger_deadline) &&
-           !cw_alarm_is_set(&iface->look));
+           !cw_alarm_is_set(&iface->check));
     cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
     free(iface->staging);
     free(iface->spare_handshake);
@@ -567,7 +567,7 @@ static ucs_status_t tcp_arm(struct cw_iface *super)
 }
 
 static const struct cw_transport_connect tcp_connect = {
-    .ways = cw_tcp_paths,
+    .num_paths = cw_tcp_paths,
     .dial_path = cw_tcp_dial_path,
     .dial = cw_tcp_dial,
     .is_unseen = cw_tcp_is_unseen,
@@ -584,7 +584,7 @@ static const struct cw_transport_packets tcp_packets = {
     .send_in_place = cw_tcp_send_in_place,
     .batch = cw_tcp_batch,
     .flush = cw_tcp_flush,
-    .owes = cw_tcp_owes,
+    .has_unsent = cw_tcp_has_unsent,
 };
 
 static const struct cw_transport_cm tcp_cm = {

@@ -71,9 +71,9 @@ static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *eve
     char peer[CW_NET_TEXT_MAX];
 
     cw_net_peer_text(conn->item.fd, peer);
-    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: it sent bytes that are no packet",
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: it sent a malformed packet",
                        peer);
-    cw_tcp_conn_note_end(conn, "the peer sent bytes that are no packet");
+    cw_tcp_conn_note_end(conn, "the peer sent a malformed packet");
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
@@ -85,10 +85,10 @@ static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *event
 
     cw_net_peer_text(conn->item.fd, peer);
     cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: %s%s", peer,
-                       (conn->filter->ops->handshake != NULL) ? "TLS found bytes that are not its own, or it did: "
+                       (conn->filter->ops->handshake != NULL) ? "TLS alert, or data corrupted in transit: "
                                                               : "",
                        cw_tcp_filter_reason(conn, -EBADMSG));
-    cw_tcp_conn_note_end(conn, "bytes came damaged");
+    cw_tcp_conn_note_end(conn, "data corrupted in transit");
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 

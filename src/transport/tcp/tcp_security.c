@@ -27,7 +27,7 @@
 
 enum auth_tls { AUTH_TLS_OFF, AUTH_TLS_PSK, AUTH_TLS_CERT }; /* cw_words_auth_tls */
 
-static int is_set(const char *text)
+static bool is_set(const char *text)
 {
     return text != NULL && text[0] != '\0';
 }
@@ -46,9 +46,9 @@ static ucs_status_t check(const struct cw_tcp_auth *auth)
     } else if (auth->tls == AUTH_TLS_CERT && !has_all) {
         cw_error("UCX_AUTH_TLS=cert needs UCX_AUTH_CERT_FILE, UCX_AUTH_CERT_KEY_FILE and UCX_AUTH_CA_FILE");
     } else if (auth->tls == AUTH_TLS_CERT && has_key) {
-        cw_error("UCX_AUTH_TLS=cert makes no use of UCX_AUTH_KEY_FILE: unset it, or set UCX_AUTH_TLS=psk");
+        cw_error("UCX_AUTH_TLS=cert does not use UCX_AUTH_KEY_FILE: unset it, or set UCX_AUTH_TLS=psk");
     } else if (auth->tls != AUTH_TLS_CERT && has_any) {
-        cw_error("UCX_AUTH_CERT_FILE, UCX_AUTH_CERT_KEY_FILE and UCX_AUTH_CA_FILE protect nothing without "
+        cw_error("UCX_AUTH_CERT_FILE, UCX_AUTH_CERT_KEY_FILE and UCX_AUTH_CA_FILE have no effect without "
                  "UCX_AUTH_TLS=cert");
     } else {
         return UCS_OK;
@@ -164,13 +164,13 @@ enum phase {
 };
 
 static const char malformed[] = "its handshake is malformed";
-static const char rx_eof[] = "it takes no answer";
-static const char left[] = "it closed the connection before both agreed";
-static const char other_key[] = "it does not know the cluster secret, or another one: UCX_AUTH_KEY_FILE must hold the "
-                                "same bytes for all processes";
+static const char rx_eof[] = "the reply cannot be sent";
+static const char left[] = "it closed the connection during the handshake";
+static const char other_key[] = "it has another cluster secret, or none: UCX_AUTH_KEY_FILE must hold the same bytes "
+                                "for all processes";
 
-static const char refuses[] = "it refuses, because its cluster secret is another one: UCX_AUTH_KEY_FILE must hold "
-                              "the same bytes for all processes";
+static const char refuses[] = "it refused, because its cluster secret differs: UCX_AUTH_KEY_FILE must hold the same "
+                              "bytes for all processes";
 
 static struct cw_tcp_security *security_of(const struct cw_tcp_conn *conn)
 {
@@ -198,7 +198,7 @@ static const char *protection_name(uint8_t protection)
     case CW_TCP_TLS_CERT:
         return "TLS by certificates (UCX_AUTH_TLS=cert)";
     default:
-        return "one that this version does not know";
+        return "one that this version does not support";
     }
 }
 
@@ -208,11 +208,11 @@ static const char *differs(struct cw_tcp_conn *conn, uint8_t theirs)
     struct cw_tcp_security *security = security_of(conn);
 
     if ((theirs ^ security->protection) == CW_TCP_SIZED) {
-        return "it is of release 1.0, which takes some cluster secrets for equal that differ; with UCX_AUTH_KEY_FILE "
-               "all processes need this release or a later one";
+        return "it is of release 1.0, which accepts some cluster secrets that differ; with UCX_AUTH_KEY_FILE all "
+               "processes need this release or a later one";
     }
     snprintf(security->why, sizeof(security->why),
-             "its settings protect connections otherwise (there: %s; here: %s); these settings must be the same in all "
+             "its protection of connections differs (there: %s; here: %s); these settings must be the same in all "
              "processes",
              protection_name(theirs), protection_name(security->protection));
     return security->why;
@@ -255,7 +255,7 @@ static const char *say_offer(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kin
 
     if (offer.protection & CW_TCP_SECRET) {
         if (!cw_secret_random(offer.nonce, sizeof(offer.nonce))) {
-            return "the system has no random numbers to challenge it with";
+            return "no random numbers for the challenge";
         }
         memcpy(conn->handshake->nonces[role_of(conn)], offer.nonce, sizeof(offer.nonce));
     }
@@ -279,7 +279,7 @@ static const char *say_proof(struct cw_tcp_conn *conn)
     uint8_t proof[CW_TCP_PROOF_SIZE];
 
     if (!proof_by(conn, role_of(conn), proof)) {
-        return "OpenSSL makes no proof for it";
+        return "OpenSSL failed to compute the proof";
     }
     return say(conn, CW_TCP_PROOF, proof, sizeof(proof)) ? NULL : rx_eof;
 }
@@ -293,7 +293,7 @@ static const char *take_proof(struct cw_tcp_conn *conn, const struct cw_tcp_hand
         return malformed;
     }
     if (!proof_by(conn, (role_of(conn) == DIALLER) ? ACCEPTOR : DIALLER, proof)) {
-        return "OpenSSL makes no proof for it";
+        return "OpenSSL failed to compute the proof";
     }
     if (!cw_secret_equal(proof, conn->handshake->in + CW_TCP_HANDSHAKE_SIZE, sizeof(proof))) {
         say_unsuited(conn, CW_TCP_OTHER_KEY);
@@ -354,7 +354,7 @@ static const char *put_guard(struct cw_tcp_conn *conn)
         return NULL;
     }
     if (conn->filter == NULL) {
-        return "there is no memory for its protection";
+        return "out of memory";
     }
     conn->filter->conn = conn;
     cw_list_init(&conn->filter->unread);
@@ -458,7 +458,7 @@ const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
         return wrong;
     }
     if (header.key != key_of(conn)) {
-        return "it looks for another worker, which used this port before";
+        return "it connects to another worker, which used this port before";
     }
     switch (header.kind) {
     case CW_TCP_HELLO:
@@ -524,7 +524,7 @@ const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_stat
         return take_unsuited(conn, &header);
     case CW_TCP_REFUSED:
         *status_p = UCS_ERR_REJECTED;
-        return "it takes no connections any more";
+        return "it no longer accepts connections";
     default:
         return malformed;
     }

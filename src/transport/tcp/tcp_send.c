@@ -223,7 +223,7 @@ ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completio
     return UCS_INPROGRESS;
 }
 
-int cw_tcp_owes(const struct cw_iface *super)
+int cw_tcp_has_unsent(const struct cw_iface *super)
 {
     const struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
 

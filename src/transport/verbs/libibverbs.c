@@ -66,8 +66,8 @@ const struct cw_verbs_library *cw_verbs_library(const char **why_p)
         return NULL;
     }
     if (cw_env_is_secure()) { /* its drivers load files that environment variables name */
-        *why_p = "libibverbs obeys its user's environment, which does not suit a program that has more rights than "
-                 "its user (set-user-id, set-group-id or file capabilities).";
+        *why_p = "libibverbs trusts the environment of its user, which is unsafe in a privileged program (set-user-id, "
+                 "set-group-id or file capabilities).";
         return NULL;
     }
     cw_lock_enter(&lock);

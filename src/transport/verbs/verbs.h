@@ -69,7 +69,7 @@ struct cw_verbs_pool {
     struct cw_verbs_segment *free;
     struct cw_verbs_chunk *chunks;
     size_t count;
-    int told;
+    int logged;
 };
 
 /* An access in flight whose request has a completion of its own. Freed ones are cached in iface->spare_ops. */
@@ -116,7 +116,7 @@ struct cw_verbs_iface {
     struct ibv_srq *srq; /* NULL before the first connection */
     struct cw_poll_item events;
     struct cw_poll_item async;
-    struct cw_alarm look; /* polls for broken queue pairs, if port.breaks_unseen */
+    struct cw_alarm check; /* polls for broken queue pairs, if port.breaks_unseen */
     int armed;
     int vanished; /* the device is gone */
     struct cw_verbs_pool pool;
@@ -182,7 +182,7 @@ struct cw_verbs_iface {
     int drained; /* recv_cq was empty at the last poll */
     int starved; /* segments or send_cq entries ran out */
     int hurried; /* all requests in flight will complete with a signal */
-    int told_limit;
+    int limit_logged;
     int is_closing;
     struct cw_verbs_refusal *refusals; /* answers to diallers, for repeated hellos */
     unsigned next_refusal;
@@ -229,7 +229,7 @@ struct cw_verbs_conn {
     uint32_t posted;     /* requests posted */
     uint32_t completed;
     uint32_t signalled; /* requests before this number will complete with a signal */
-    uint32_t looked;    /* `completed` at the last check */
+    uint32_t checked;   /* `completed` at the last check */
     uint32_t lent;      /* requests before this number may use memory of the core */
     uint32_t unsent;    /* count of the last requests, which the device never received */
     unsigned idle_polls;

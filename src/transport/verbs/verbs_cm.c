@@ -162,7 +162,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
         why = fit_routes(iface, &peer, &our_gid, &peer_gid);
     }
     if (why != NULL || hello_length > CW_HELLO_MAX) {
-        cw_diag("%s does not dial: %s", iface->port.name, (why != NULL) ? why : "the hello is too long");
+        cw_diag("%s: cannot connect: %s", iface->port.name, (why != NULL) ? why : "the hello is too long");
         return UCS_ERR_UNREACHABLE;
     }
     conn = cw_verbs_conn_new(iface, user);
@@ -192,7 +192,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
 }
 
 /* Whether an address handle can be created without waiting for the neighbour's link address. */
-static int knows_neighbour(const struct cw_verbs_conn *conn)
+static bool knows_neighbour(const struct cw_verbs_conn *conn)
 {
     const struct cw_verbs_port *port = &cw_verbs_iface_of(&conn->super)->port;
     struct cw_net_address address;
@@ -212,7 +212,7 @@ static bool goes_on(struct cw_verbs_conn *conn, uint64_t now_ns)
         return false;
     }
     cw_verbs_peer_text(conn, peer, sizeof(peer));
-    cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN, "%s: %s has not answered for UCX_UD_TIMEOUT; it is asked on",
+    cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN, "%s: no reply from %s within UCX_UD_TIMEOUT; retrying",
                        iface->port.name, peer);
     cw_verbs_retry_begin(&conn->retry, now_ns, SLOW_RETRY_NS, iface->settings.connect_timeout_ns);
     return true;
@@ -224,7 +224,7 @@ unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
 
     if (conn->state == CW_VERBS_ACCEPTING) {
         cw_verbs_cancel(conn);
-        cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT, "it never said that it receives");
+        cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT, "no confirmation that it receives");
         return 1;
     }
     if (!conn->is_said && !knows_neighbour(conn)) {
@@ -233,7 +233,7 @@ unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
             return 0;
         }
         cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE,
-                           "nobody on the network answers for its address (ARP, neighbour discovery)");
+                           "its address does not resolve (ARP, neighbour discovery)");
         return 1;
     }
     if (!conn->is_said) {
@@ -251,7 +251,7 @@ unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
         return 0;
     }
     cw_verbs_cancel(conn);
-    cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE, "no answer in the time of UCX_UD_TIMEOUT");
+    cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE, "no reply within UCX_UD_TIMEOUT");
     return 1;
 }
 
@@ -339,17 +339,17 @@ static void refuse(struct cw_verbs_iface *iface, const struct cw_verbs_datagram 
 }
 
 /* Whether that hello was refused already; if so, sends the answer again. */
-static int was_refused(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
+static bool was_refused(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
 {
     unsigned i;
 
     for (i = 0; iface->refusals != NULL && i < REFUSALS; i++) {
         if (iface->refusals[i].key == hello->address.key && iface->refusals[i].id == hello->from) {
             answer_without(iface, hello, CW_VERBS_REFUSED, iface->refusals[i].reply, iface->refusals[i].length);
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Creates a connection for the dialler. NULL: no queue pair is available, with *later set if a retransmission may
@@ -375,7 +375,7 @@ static struct cw_verbs_conn *accept_new(struct cw_verbs_iface *iface, const stru
     conn->peer_gid = (uint8_t)hello->gid_from;
     error = cw_verbs_conn_connect(conn, hello->qp, hello->psn, hello->mtu, hello->reads);
     if (error != 0) {
-        cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN, "%s: a connection is not accepted: %s", iface->port.name,
+        cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN, "%s: cannot accept a connection: %s", iface->port.name,
                            strerror(error));
         cw_verbs_conn_free(conn);
         return NULL;
@@ -479,7 +479,7 @@ static void take_reopen(struct cw_verbs_iface *iface, const struct cw_verbs_data
     conn->state = CW_VERBS_ACCEPTING;
     conn->is_ready = 0;
     if (cw_verbs_conn_connect(conn, hello->qp, hello->psn, hello->mtu, hello->reads) != 0) {
-        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the device does not reopen it");
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the device cannot reopen it");
         return;
     }
     send_reply(conn);
@@ -494,7 +494,7 @@ static void take_close(struct cw_verbs_iface *iface, const struct cw_verbs_datag
     if (conn != NULL) {
         (void)cw_verbs_sent(iface); /* the device may have reported the reason */
         conn->is_told = 1;
-        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
+        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "closed by the peer");
     }
 }
 
@@ -511,14 +511,14 @@ static unsigned reopened(struct cw_verbs_iface *iface, struct cw_verbs_conn *con
     }
     if (reply->answer != CW_VERBS_ACCEPTED) {
         conn->is_told = 1;
-        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
+        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "closed by the peer");
         return 1;
     }
     if (conn->qp == NULL) {
         return 0; /* it waits for a queue pair, and has sent no hello */
     }
     if (cw_verbs_conn_connect(conn, reply->qp, reply->psn, reply->mtu, reply->reads) != 0) {
-        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the device does not reopen it");
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the device cannot reopen it");
         return 1;
     }
     cw_verbs_dial_end(conn);
@@ -570,7 +570,7 @@ static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_d
     }
     if (conn == NULL || conn->state != CW_VERBS_DIALLING || conn->qp == NULL) {
         if (reply->answer == CW_VERBS_ACCEPTED && (conn == NULL || conn->peer_id != reply->from)) {
-            cw_debug("%s: a reply to a dial that is over, from queue pair %u", iface->port.name, wc->src_qp);
+            cw_debug("%s: late reply from queue pair %u", iface->port.name, wc->src_qp);
         }
         return 0;
     }
@@ -583,8 +583,8 @@ static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_d
     if (reply->answer == CW_VERBS_FAILED) {
         cw_verbs_peer_text(conn, peer, sizeof(peer));
         cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN,
-                           "%s: %s has no room for one more connection, as its log says, or is another process by now; "
-                           "another transport is taken if there is one",
+                           "%s: %s is out of resources for another connection (see its log), or its process was "
+                           "replaced; using another transport if there is one",
                            iface->port.name, peer);
     }
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
@@ -617,11 +617,11 @@ static unsigned take_cancel(struct cw_verbs_iface *iface, const struct cw_verbs_
     }
     if (!conn->is_ready && !conn->is_dialler && conn->epoch == 0) {
         conn->is_told = 1;
-        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it gave up");
+        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "the peer gave up");
     } else if ((conn->is_ready || conn->epoch > 0) && conn->id == cancel->to) {
         (void)cw_verbs_sent(iface); /* the device may have reported the reason before the cancel arrived */
         conn->is_told = 1;
-        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
+        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "closed by the peer");
     }
     return 0;
 }
@@ -643,7 +643,7 @@ unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_d
     if (!comes_from(&datagram->address, datagram->gid_from, wc, grh) || wc->src_qp != datagram->address.qp ||
         datagram->from == 0 || cw_verbs_pair(&iface->local, &datagram->address, &our_gid, &peer_gid) != NULL) {
         cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN,
-                           "%s: a hello that does not come from where it says is dropped", iface->port.name);
+                           "%s: dropped a hello whose source does not match its sender", iface->port.name);
         return 0;
     }
     if (datagram->kind == CW_VERBS_CLOSE) {

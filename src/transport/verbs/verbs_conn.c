@@ -45,11 +45,11 @@ void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_add
 
 /* A limit of the device or the system is reached: connections are parked, or the core tries other transports. Logged
  * once. */
-static void tell_limit(struct cw_verbs_iface *iface, const char *what, int error)
+static void log_limit(struct cw_verbs_iface *iface, const char *what, int error)
 {
-    if (!cw_verbs_make_space(iface) && !iface->told_limit) {
-        iface->told_limit = 1;
-        cw_warn("%s has no room for one more connection (%s: %s); further ones take another transport if there is one",
+    if (!cw_verbs_make_space(iface) && !iface->limit_logged) {
+        iface->limit_logged = 1;
+        cw_warn("%s is out of resources for another connection (%s: %s); using another transport if there is one",
                 iface->port.name, what, strerror(error));
     }
 }
@@ -86,7 +86,7 @@ bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn)
     int error;
 
     if (!cw_verbs_grow_cq(iface)) {
-        tell_limit(iface, "its queues", errno);
+        log_limit(iface, "its queues", errno);
         return false;
     }
     if (iface->domain != NULL) {
@@ -99,14 +99,14 @@ bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn)
         error = errno;
     }
     if (conn->qp == NULL) {
-        tell_limit(iface, "a queue pair", error);
+        log_limit(iface, "a queue pair", error);
         return false;
     }
     conn->max_inline = init.cap.max_inline_data;
     error =
         iface->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     if (error != 0) {
-        tell_limit(iface, "setting up a queue pair", error);
+        log_limit(iface, "setting up a queue pair", error);
         (void)iface->lib->destroy_qp(conn->qp);
         conn->qp = NULL;
         return false;
@@ -125,7 +125,7 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     struct cw_verbs_conn *conn;
 
     if (cw_verbs_receive_begin(iface) != UCS_OK) {
-        tell_limit(iface, "its queues", errno);
+        log_limit(iface, "its queues", errno);
         return NULL;
     }
     conn = calloc(1, sizeof(*conn) + iface->settings.sends * sizeof(conn->slots[0]));
@@ -137,7 +137,7 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     conn->super.user = user;
     conn->ops_end = &conn->ops;
     conn->alarm.fire = on_alarm;
-    conn->posted = conn->completed = conn->signalled = conn->looked = conn->lent = (uint32_t)cw_counter_start;
+    conn->posted = conn->completed = conn->signalled = conn->checked = conn->lent = (uint32_t)cw_counter_start;
     cw_list_init(&conn->blocked);
     cw_list_init(&conn->due);
     cw_list_init(&conn->live);
@@ -225,7 +225,7 @@ static void destroy_qp(struct cw_verbs_conn *conn)
 }
 
 /* Whether the device has requests of the connection. */
-static int is_running(const struct cw_verbs_conn *conn)
+static bool is_running(const struct cw_verbs_conn *conn)
 {
     return (int32_t)(conn->posted - conn->unsent - conn->completed) > 0;
 }
@@ -490,8 +490,8 @@ void cw_verbs_conn_say(struct cw_verbs_conn *conn, uint32_t word)
 
 static const char *failure_text(const struct cw_verbs_iface *iface, const struct ibv_wc *wc)
 {
-    return (wc->status == IBV_WC_RETRY_EXC_ERR)       ? "it does not answer (UCX_RC_TIMEOUT, UCX_RC_RETRY_COUNT)"
-           : (wc->status == IBV_WC_RNR_RETRY_EXC_ERR) ? "it posts no receives (UCX_RC_RNR_RETRY_COUNT)"
+    return (wc->status == IBV_WC_RETRY_EXC_ERR)       ? "no acknowledgement (UCX_RC_TIMEOUT, UCX_RC_RETRY_COUNT)"
+           : (wc->status == IBV_WC_RNR_RETRY_EXC_ERR) ? "the peer posted no receives (UCX_RC_RNR_RETRY_COUNT)"
                                                       : iface->lib->wc_status_str(wc->status);
 }
 
@@ -690,7 +690,7 @@ void cw_verbs_conn_ended(struct cw_verbs_conn *conn)
         conn->is_ended = 1;
         conn->grace_ns = cw_clock_ns() + GRACE_NS;
     }
-    cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
+    cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "closed by the peer");
 }
 
 bool cw_verbs_conn_is_wanted(const struct cw_verbs_conn *conn)
@@ -715,24 +715,24 @@ void cw_verbs_conn_poll_later(struct cw_verbs_conn *conn)
     }
 }
 
-static unsigned look(struct cw_verbs_conn *conn)
+static unsigned check(struct cw_verbs_conn *conn)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
-    if (conn->completed != conn->looked) {
+    if (conn->completed != conn->checked) {
         conn->idle_polls = 0;
     }
     if (conn->posted != conn->completed) {
         if (conn->is_watched && ++conn->idle_polls > STUCK_POLLS) {
             cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT,
-                               "it has taken nothing for ten times UCX_KEEPALIVE_INTERVAL");
+                               "the peer processed nothing for ten times UCX_KEEPALIVE_INTERVAL");
             return 1;
         }
         cw_verbs_conn_nudge(conn);
     } else if (cw_verbs_conn_is_wanted(conn)) {
         (void)cw_verbs_conn_post(conn, &wr, NULL, 1);
     }
-    conn->looked = conn->completed;
+    conn->checked = conn->completed;
     cw_verbs_conn_poll_later(conn);
     return 0;
 }
@@ -744,7 +744,7 @@ static unsigned on_alarm(struct cw_alarm *alarm)
     switch (conn->state) {
     case CW_VERBS_OPEN:
     case CW_VERBS_PARKING:
-        return look(conn);
+        return check(conn);
     case CW_VERBS_LEAVING:
         if (conn->qp == NULL && cw_verbs_say_close(conn, cw_clock_ns())) {
             return 0;

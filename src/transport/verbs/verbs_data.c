@@ -228,7 +228,7 @@ ucs_status_t cw_verbs_flush_accesses(struct cw_conn *super, struct cw_completion
     return flush(super, completion, 0);
 }
 
-static int verbs_owes(const struct cw_iface *super)
+static int verbs_has_unsent(const struct cw_iface *super)
 {
     return cw_container_of(super, const struct cw_verbs_iface, super)->in_flight > 0;
 }
@@ -265,29 +265,29 @@ const struct cw_transport_packets cw_verbs_packets = {
     .send_registered = cw_verbs_send_registered,
     .batch = cw_verbs_batch,
     .flush = verbs_flush,
-    .owes = verbs_owes,
+    .has_unsent = verbs_has_unsent,
     .keep = verbs_keep,
     .give_back = verbs_give_back,
 };
 
 /* The limit event is one-shot: it must be armed again. */
-static void ask_for_dry(struct cw_verbs_iface *iface)
+static void arm_limit_event(struct cw_verbs_iface *iface)
 {
     struct ibv_srq_attr attr = {.srq_limit = 1};
     const int error = iface->lib->modify_srq(iface->srq, &attr, IBV_SRQ_LIMIT);
 
     if (error != 0) {
-        cw_debug("%s does not tell when receives run out: %s", iface->port.name, strerror(error));
+        cw_debug("%s cannot report when receives run out: %s", iface->port.name, strerror(error));
     }
 }
 
-static CW_NOINLINE void was_dry(struct cw_verbs_iface *iface)
+static CW_NOINLINE void was_empty(struct cw_verbs_iface *iface)
 {
     atomic_store_explicit(&iface->dry, 0, memory_order_relaxed);
     if (iface->super.upcalls->dry != NULL) {
         iface->super.upcalls->dry(iface->super.owner);
     }
-    ask_for_dry(iface);
+    arm_limit_event(iface);
 }
 
 void cw_verbs_refill(struct cw_verbs_iface *iface)
@@ -317,13 +317,13 @@ void cw_verbs_refill(struct cw_verbs_iface *iface)
         num = (unsigned)(bad - wrs);
         errno = error;
         if (iface->receiving + num == 0 && iface->num_conns > 0) {
-            cw_verbs_gone(iface, "it takes no receives");
+            cw_verbs_gone(iface, "cannot post receives");
         }
     }
     iface->missing -= num;
     iface->receiving += num;
     if (cw_unlikely(atomic_load_explicit(&iface->dry, memory_order_relaxed))) {
-        was_dry(iface);
+        was_empty(iface);
     }
 }
 
@@ -354,7 +354,7 @@ ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
     segment = (iface->missing == 0) ? cw_verbs_segment_get(iface) : NULL;
     if (segment != NULL) {
         cw_verbs_segment_put(iface, segment);
-        ask_for_dry(iface);
+        arm_limit_event(iface);
         return UCS_OK;
     }
     error = errno;
@@ -374,7 +374,7 @@ static CW_NOINLINE void take_word(struct cw_verbs_conn *conn, uint32_t word)
     } else if (word == CW_VERBS_END) {
         cw_verbs_conn_ended(conn);
     } else if (!cw_verbs_park_word(conn, word)) {
-        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "it sent what is no packet");
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the peer sent a malformed packet");
     }
 }
 
@@ -410,7 +410,7 @@ unsigned cw_verbs_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc
             cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, iface->lib->wc_status_str(wc->status));
         }
     } else if (!(wc->wc_flags & IBV_WC_WITH_IMM) || wc->byte_len > iface->settings.segment) {
-        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "it sent what is no packet");
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the peer sent a malformed packet");
     } else {
         count = take_packet(iface, conn, be32toh(wc->imm_data), segment->data, wc->byte_len);
     }

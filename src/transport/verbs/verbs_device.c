@@ -83,7 +83,7 @@ void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_sett
     if (end != config->ib_pkey && *end == '\0') {
         settings->pkey = pkey & PKEY_MASK;
     } else if (strcmp(config->ib_pkey, "auto") != 0) {
-        cw_warn("UCX_IB_PKEY=%s is no number and not auto; taken for auto", config->ib_pkey);
+        cw_warn("invalid UCX_IB_PKEY=%s, expected a number or auto; using auto", config->ib_pkey);
     }
     settings->sl = (uint8_t)clamp(number_or_auto(config->ib_sl, 0), 0, 15);
     settings->traffic_class = (uint8_t)clamp(number_or_auto(config->ib_traffic_class, DEFAULT_ROCE_TC), 0, 255);
@@ -192,7 +192,7 @@ static void find_gids(const struct cw_verbs_library *lib, struct ibv_context *co
         } else if (error == 0) {
             add_gid(port, (unsigned)i, &entry);
         } else {
-            snprintf(step, sizeof(step), "asking for its GID of index %d", i);
+            snprintf(step, sizeof(step), "querying its GID of index %d", i);
             breaks(port, step, error);
         }
         return;
@@ -227,7 +227,7 @@ static void find_pkey(const struct cw_verbs_library *lib, struct ibv_context *co
 
     for (i = 0; i < entries; i++) {
         if (lib->query_pkey(context, port->number, i, &raw) != 0) {
-            breaks(port, "asking for its partitions", errno);
+            breaks(port, "querying its partitions", errno);
             break;
         }
         pkey = be16toh(raw);
@@ -269,7 +269,7 @@ static void check_port(const struct cw_verbs_library *lib, struct ibv_context *c
     error = (error == 0) ? lib->query_port_compat(context, number, (struct _compat_ibv_port_attr *)(void *)&attr)
                          : error;
     if (error != 0) {
-        breaks(port, "asking for its attributes", error);
+        breaks(port, "querying its attributes", error);
         return;
     }
     port->max_qps = (unsigned)clamp((uint64_t)limits.max_qp, 4, INT32_MAX);
@@ -293,14 +293,15 @@ static void check_port(const struct cw_verbs_library *lib, struct ibv_context *c
         port->is_broken = 0;
         snprintf(port->why, sizeof(port->why), "%s", state_text(attr.state));
     } else if (settings->guarded) {
-        snprintf(port->why, sizeof(port->why), "UCX_AUTH_KEY_FILE or UCX_AUTH_TLS ask for protection that it lacks");
+        snprintf(port->why, sizeof(port->why), "it does not support the protection that UCX_AUTH_KEY_FILE or "
+                                               "UCX_AUTH_TLS requires");
     } else if (limits.max_srq == 0) {
         snprintf(port->why, sizeof(port->why), "the device has no shared receive queues");
     }
 }
 
 /* The process may have no permission for a listed device, as in a container: not an error. */
-static int is_withheld(int error)
+static bool is_withheld(int error)
 {
     return error == ENOENT || error == EACCES || error == EPERM;
 }
@@ -346,10 +347,10 @@ static unsigned list_ports(const struct cw_verbs_settings *settings, struct cw_v
         lib->free_device_list(list);
     }
     if (lib != NULL && list == NULL) {
-        cw_warn("RDMA devices are left out, as libibverbs cannot list them: %s", strerror(errno));
+        cw_warn("RDMA devices are left out: libibverbs cannot list them: %s", strerror(errno));
         *why = "libibverbs cannot list its devices.";
     } else if (lib != NULL && num == 0) {
-        *why = "libibverbs knows no driver for the devices of this machine; install ibverbs-providers or rdma-core.";
+        *why = "libibverbs has no driver for the devices of this machine; install ibverbs-providers or rdma-core.";
     }
     return count;
 }
@@ -382,7 +383,7 @@ void cw_verbs_explain(const struct cw_config *config, struct cw_text *text)
     struct cw_verbs_port *const ports = malloc(MAX_PORTS * sizeof(*ports));
     struct cw_verbs_settings settings;
     struct cw_verbs_settings fitted;
-    const char *why = "There is no memory to list them.";
+    const char *why = "Out of memory.";
     char gid[CW_VERBS_GID_TEXT];
     unsigned num, i, j;
 
@@ -391,7 +392,7 @@ void cw_verbs_explain(const struct cw_config *config, struct cw_text *text)
     if (num == 0) {
         cw_text_addf(text, "%s\n", why);
     } else {
-        cw_text_addf(text, "Messages take connections (RC), whichever of rc, ud, dc and srd UCX_TLS names.\n");
+        cw_text_addf(text, "Messages use reliable connections (RC), whichever of rc, ud, dc and srd UCX_TLS names.\n");
     }
     for (i = 0; i < num; i++) {
         if (ports[i].address.mtu != 0) {
@@ -410,7 +411,7 @@ void cw_verbs_explain(const struct cw_config *config, struct cw_text *text)
         fitted = settings;
         cw_verbs_settings_fit(&fitted, &ports[i]);
         cw_text_addf(text,
-                     "%s: a connection has %u places for sends (UCX_RC_TX_QUEUE_LEN) and takes %zu bytes beside the "
+                     "%s: a connection has a send queue of %u (UCX_RC_TX_QUEUE_LEN) and takes %zu bytes beside the "
                      "device's; a worker has %u receives of %zu bytes (UCX_RC_RX_QUEUE_LEN, UCX_IB_SEG_SIZE); beyond "
                      "%u connections (UCX_RC_MAX_NUM_EPS) idle ones are parked\n",
                      ports[i].name, fitted.sends, conn_bytes(fitted.sends), fitted.receives, fitted.segment,
@@ -430,7 +431,7 @@ struct ibv_context *cw_verbs_device_open(const struct cw_verbs_library *lib, con
     const char *device;
     int num = 0, i;
 
-    *port = (struct cw_verbs_port){.why = "it is not there any more"};
+    *port = (struct cw_verbs_port){.why = "the device is gone"};
     list = lib->get_device_list(&num);
     if (list == NULL) {
         breaks(port, "listing the devices", errno);

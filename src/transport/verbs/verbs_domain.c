@@ -62,7 +62,7 @@ static void find_paging(struct cw_verbs_domain *domain)
         domain->pages_atomics = (can & IBV_ODP_SUPPORT_ATOMIC) != 0;
     }
     if (!domain->super.attr.on_demand) {
-        cw_diag("%s does not page memory on demand, so memory is pinned (UCX_REG_NONBLOCK_MEM_TYPES)",
+        cw_diag("%s has no on-demand paging: memory is pinned (UCX_REG_NONBLOCK_MEM_TYPES)",
                 domain->port.name);
     }
 }
@@ -142,7 +142,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
     if (memh->mr == NULL) {
         status = (errno == ENOMEM || errno == EAGAIN) ? UCS_ERR_NO_MEMORY : UCS_ERR_INVALID_ADDR;
         atomic_store_explicit(&super->why, (errno != EFAULT) ? strerror(errno) : NULL, memory_order_relaxed);
-        cw_debug("%s does not register %zu bytes: %s", domain->port.name, length, strerror(errno));
+        cw_debug("%s cannot register %zu bytes: %s", domain->port.name, length, strerror(errno));
         free(memh);
         return status;
     }
@@ -168,7 +168,7 @@ static ucs_status_t domain_reg_dmabuf(struct cw_domain *super, const struct cw_m
         status = (errno == ENOMEM || errno == EAGAIN)                                   ? UCS_ERR_NO_MEMORY
                  : (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPROTONOSUPPORT) ? UCS_ERR_UNSUPPORTED
                                                                                         : UCS_ERR_INVALID_ADDR;
-        cw_debug("%s does not register a dma-buf of %zu bytes: %s", domain->port.name, length, strerror(errno));
+        cw_debug("%s cannot register a dma-buf of %zu bytes: %s", domain->port.name, length, strerror(errno));
         free(memh);
         return status;
     }

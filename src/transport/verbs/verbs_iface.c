@@ -58,7 +58,7 @@ static void fail_all(struct cw_verbs_iface *iface, const char *why)
 void cw_verbs_gone(struct cw_verbs_iface *iface, const char *why)
 {
     if (!iface->vanished) {
-        cw_warn("%s: %s; its connections are over", iface->port.name, why);
+        cw_warn("%s: %s; its connections are closed", iface->port.name, why);
         fail_all(iface, why);
     }
 }
@@ -68,7 +68,7 @@ int cw_verbs_poll(struct cw_verbs_iface *iface, struct ibv_cq *cq, unsigned most
     const int num = ibv_poll_cq(cq, (int)most, wc);
 
     if (cw_unlikely(num < 0)) {
-        cw_verbs_gone(iface, "its completions cannot be read");
+        cw_verbs_gone(iface, "cannot read its completions");
     }
     return (num > 0) ? num : 0;
 }
@@ -132,7 +132,7 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
     return 0;
 }
 
-static int is_broken(const struct cw_verbs_iface *iface, struct ibv_qp *qp)
+static bool is_broken(const struct cw_verbs_iface *iface, struct ibv_qp *qp)
 {
     struct ibv_qp_init_attr init;
     struct ibv_qp_attr attr;
@@ -143,7 +143,7 @@ static int is_broken(const struct cw_verbs_iface *iface, struct ibv_qp *qp)
 /* A peer whose access broke the queue pair may have missed the device's NAK, and retries in vain. */
 static unsigned on_poll(struct cw_alarm *alarm)
 {
-    struct cw_verbs_iface *iface = cw_container_of(alarm, struct cw_verbs_iface, look);
+    struct cw_verbs_iface *iface = cw_container_of(alarm, struct cw_verbs_iface, check);
     struct cw_verbs_conn *conn;
 
     cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
@@ -151,7 +151,7 @@ static unsigned on_poll(struct cw_alarm *alarm)
         if ((conn->state >= CW_VERBS_OPEN && conn->state <= CW_VERBS_LEAVING) && conn->qp != NULL &&
             !conn->is_broken && is_broken(iface, conn->qp)) {
             (void)cw_verbs_sent(iface); /* the device may have reported a reason */
-            cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "the device refused a request of it");
+            cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "the device refused one of its requests");
         }
     }
     if (!cw_list_empty(&iface->conns)) {
@@ -162,8 +162,8 @@ static unsigned on_poll(struct cw_alarm *alarm)
 
 void cw_verbs_poll_broken(struct cw_verbs_iface *iface)
 {
-    if (iface->port.breaks_unseen && !cw_alarm_is_set(&iface->look)) {
-        cw_poller_alarm_set_lazy(iface->poller, &iface->look, cw_clock_ns() + POLL_NS);
+    if (iface->port.breaks_unseen && !cw_alarm_is_set(&iface->check)) {
+        cw_poller_alarm_set_lazy(iface->poller, &iface->check, cw_clock_ns() + POLL_NS);
     }
 }
 
@@ -213,7 +213,7 @@ int cw_verbs_can_feed(const struct cw_verbs_iface *iface)
 
 ucs_status_t cw_verbs_lacks(struct cw_verbs_iface *iface, const char *what, int error)
 {
-    snprintf(iface->port.why, sizeof(iface->port.why), "there is no room for %s: %s", what, strerror(error));
+    snprintf(iface->port.why, sizeof(iface->port.why), "out of resources for %s: %s", what, strerror(error));
     return UCS_ERR_NO_MEMORY;
 }
 
@@ -303,7 +303,7 @@ static void free_iface(struct cw_verbs_iface *iface)
     if (iface->async.fd >= 0) {
         cw_poller_remove(iface->poller, &iface->async);
     }
-    cw_poller_alarm_cancel(iface->poller, &iface->look);
+    cw_poller_alarm_cancel(iface->poller, &iface->check);
     cw_poller_alarm_cancel(iface->poller, &iface->sweep);
     (void)cw_verbs_retired_free(iface, true);
     cw_watch_listener_close(&iface->watched);
@@ -361,7 +361,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     iface->poller = params->poller;
     iface->events.fd = -1;
     iface->async.fd = -1;
-    iface->look.fire = on_poll;
+    iface->check.fire = on_poll;
     iface->key = cw_random_u64();
     cw_list_init(&iface->conns);
     cw_verbs_sweep_init(iface);

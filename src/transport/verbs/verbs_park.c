@@ -311,7 +311,7 @@ bool cw_verbs_park_word(struct cw_verbs_conn *conn, uint32_t word)
 }
 
 /* Moves the connections used since the last sweep to the end of the list. Returns how many are being parked. */
-static unsigned look(struct cw_verbs_iface *iface)
+static unsigned check(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_conn *conn, *next;
     unsigned left = iface->num_live, pending = 0;
@@ -366,7 +366,7 @@ static unsigned on_sweep(struct cw_alarm *alarm)
     struct cw_verbs_conn *conn, *next;
     const bool is_short = iface->is_short;
     unsigned surplus = (iface->num_live > iface->most_live) ? iface->num_live - iface->most_live : 0;
-    unsigned pending = look(iface);
+    unsigned pending = check(iface);
     bool asked = false;
 
     iface->is_short = 0;

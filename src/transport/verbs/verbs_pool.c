@@ -59,8 +59,8 @@ static int grow(struct cw_verbs_iface *iface)
     }
     chunk->memory = cw_verbs_memory(iface, CHUNK * size, &chunk->mr);
     if (chunk->memory == NULL) {
-        if (!pool->told) {
-            pool->told = 1;
+        if (!pool->logged) {
+            pool->logged = 1;
             cw_warn("%s: %s", iface->port.name, iface->port.why);
         }
         free(chunk);

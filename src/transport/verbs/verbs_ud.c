@@ -64,7 +64,7 @@ ucs_status_t cw_verbs_ud_open(struct cw_verbs_iface *iface)
     iface->ud = iface->lib->create_qp(iface->pd, &init);
     error = (iface->ud != NULL) ? start(iface) : errno;
     if (error != 0) {
-        return cw_verbs_lacks(iface, "its queue pair for datagrams", error);
+        return cw_verbs_lacks(iface, "its UD queue pair", error);
     }
     return UCS_OK;
 }
@@ -96,7 +96,7 @@ static void restart(struct cw_verbs_iface *iface)
     error = (error == 0) ? start(iface) : error;
     iface->ud_sending = 0;
     if (error != 0) {
-        cw_error("%s can begin no more connections: its queue pair for datagrams broke and cannot be mended: %s",
+        cw_error("%s can open no more connections: its UD queue pair failed and cannot be reset: %s",
                  iface->port.name, strerror(error));
     }
 }
@@ -144,7 +144,7 @@ void cw_verbs_ud_send(struct cw_verbs_iface *iface, const struct cw_verbs_addres
     wr.wr.ud.remote_qpn = to->qp;
     wr.wr.ud.remote_qkey = QKEY;
     if (wr.wr.ud.ah == NULL) {
-        cw_log_ratelimited(&iface->ud_limit, CW_LOG_DEBUG, "%s: no way to a peer: %s", iface->port.name,
+        cw_log_ratelimited(&iface->ud_limit, CW_LOG_DEBUG, "%s: no path to a peer: %s", iface->port.name,
                            strerror(errno));
         return;
     }
@@ -167,8 +167,7 @@ unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc 
     if (wc->status != IBV_WC_SUCCESS) {
         if (wc->status != IBV_WC_WR_FLUSH_ERR) {
             cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN,
-                               "%s: a datagram broke the queue pair for datagrams (%s); "
-                               "it is made anew",
+                               "%s: a datagram broke the UD queue pair (%s); creating a new one",
                                iface->port.name, iface->lib->wc_status_str(wc->status));
             restart(iface);
         }
@@ -184,17 +183,17 @@ unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc 
         wrong = cw_verbs_datagram_decode(bytes + CW_VERBS_UD_GRH, wc->byte_len - CW_VERBS_UD_GRH, &datagram);
     }
     if (wrong == NULL && datagram.key != iface->key) {
-        wrong = "it is for another interface, or of an unauthenticated peer";
+        wrong = "it is for another interface, or from an unauthenticated peer";
     }
     if (wrong == NULL) {
         count = cw_verbs_datagram(iface, &datagram, wc, bytes);
     } else {
-        cw_log_ratelimited(&iface->ud_limit, CW_LOG_DEBUG, "%s: a datagram of %u bytes is dropped: %s",
+        cw_log_ratelimited(&iface->ud_limit, CW_LOG_DEBUG, "%s: dropped a datagram of %u bytes: %s",
                            iface->port.name, wc->byte_len, wrong);
     }
     error = post_receive(iface, slot);
     if (error != 0) {
-        cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN, "%s: a receive for datagrams is lost: %s", iface->port.name,
+        cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN, "%s: lost a receive for datagrams: %s", iface->port.name,
                            strerror(error));
     }
     return count;

@@ -33,7 +33,8 @@ void cw_verbs_watch_open(struct cw_verbs_iface *iface)
     for (i = 0; i < iface->port.address.num_gids; i++) {
         if (cw_verbs_gid_address(iface->port.address.gids[i], &address) &&
             !cw_watch_listen(&iface->watched, &address)) {
-            cw_debug("%s: GID %u: this process cannot be watched there", iface->port.name, iface->port.gid_indices[i]);
+            cw_debug("%s: GID %u: cannot listen for peers that watch this "
+                     "process", iface->port.name, iface->port.gid_indices[i]);
         }
     }
 }

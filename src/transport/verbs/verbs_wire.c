@@ -4,6 +4,7 @@
  */
 #include "transport/verbs/verbs_wire.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -67,7 +68,7 @@ const char *cw_verbs_address_decode(const void *from, size_t length, struct cw_v
     address->key = get(bytes + 10, 8);
     address->domain = bytes[18];
     if (address->num_gids > CW_VERBS_MAX_GIDS || length != CW_VERBS_ADDRESS_HEAD + (size_t)16 * address->num_gids) {
-        return "its RDMA address has another length than it says";
+        return "its RDMA address has a wrong length";
     }
     if (address->ethernet > 1) {
         return "its RDMA address is of another version";
@@ -116,10 +117,10 @@ static const char *decode_rest(const uint8_t *bytes, size_t length, struct cw_ve
 
     if (datagram->kind == CW_VERBS_HELLO || datagram->kind == CW_VERBS_CLOSE) {
         if (length < at + 1 || length - at - 1 < bytes[at]) {
-            return "the address in it is cut off";
+            return "its address is truncated";
         }
         if (cw_verbs_address_decode(bytes + at + 1, bytes[at], &datagram->address) != NULL) {
-            return "the address in it is malformed";
+            return "its address is malformed";
         }
         if (datagram->gid_from >= datagram->address.num_gids) {
             return "it names a GID that its sender does not have";
@@ -127,7 +128,7 @@ static const char *decode_rest(const uint8_t *bytes, size_t length, struct cw_ve
         at += 1u + bytes[at];
     }
     if (length - at != datagram->length) {
-        return "it has another length than it says";
+        return "its length is wrong";
     }
     datagram->words = bytes + at;
     return NULL;
@@ -139,7 +140,7 @@ const char *cw_verbs_datagram_decode(const void *from, size_t length, struct cw_
 
     memset(datagram, 0, sizeof(*datagram));
     if (length < CW_VERBS_DATAGRAM_HEAD || memcmp(bytes, "CW\2", 3) != 0) {
-        return "it is none of this library's";
+        return "not a datagram of this library";
     }
     if (bytes[3] < CW_VERBS_HELLO || bytes[3] > CW_VERBS_CLOSE || bytes[28] > CW_VERBS_FAILED) {
         return "its kind is unknown";
@@ -158,7 +159,7 @@ const char *cw_verbs_datagram_decode(const void *from, size_t length, struct cw_
     datagram->length = (size_t)get(bytes + 38, 2);
     datagram->epoch = (uint32_t)get(bytes + 40, 4);
     if (datagram->length > CW_VERBS_WORDS_MAX || datagram->mtu < MTU_FIRST || datagram->mtu > MTU_LAST) {
-        return "its numbers are beyond their limits";
+        return "its values are out of range";
     }
     return decode_rest(bytes, length, datagram);
 }
@@ -181,7 +182,7 @@ static const char *pair_infiniband(const struct cw_verbs_address *ours, const st
         return "it is in another InfiniBand subnet";
     }
     if (theirs->lid == 0 || theirs->lid >= 0xc000) {
-        return "its LID is none of a port";
+        return "its LID is invalid";
     }
     if ((ours->pkey & ~PKEY_FULL) != (theirs->pkey & ~PKEY_FULL)) {
         return "it is in another partition of the fabric (P_Key)";
@@ -189,7 +190,7 @@ static const char *pair_infiniband(const struct cw_verbs_address *ours, const st
     return ((ours->pkey | theirs->pkey) & PKEY_FULL) ? NULL : "both are limited members of the partition (P_Key)";
 }
 
-static int are_alike(const uint8_t *left, const uint8_t *right)
+static bool are_alike(const uint8_t *left, const uint8_t *right)
 {
     return cw_verbs_gid_is_ipv4(left) == cw_verbs_gid_is_ipv4(right) &&
            cw_verbs_gid_is_local(left) == cw_verbs_gid_is_local(right);

@@ -12,6 +12,7 @@
 #include "transport/tcp/tls/tls.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,7 @@ static const struct cw_openssl *the_openssl; /* for the callbacks of OpenSSL; th
 static void *the_method;
 static const unsigned char identity[] = "causeway";
 
-static int is_in_kernel(void *bio)
+static bool is_in_kernel(void *bio)
 {
     return the_openssl->BIO_ctrl(bio, BIO_GET_KTLS_SEND, 0, NULL) > 0;
 }
@@ -351,13 +352,13 @@ struct cw_tls_context *cw_tls_context_new(const struct cw_tls_settings *settings
     struct cw_tls_context *tls = calloc(1, sizeof(*tls));
 
     if (openssl == NULL || tls == NULL) {
-        snprintf(why, size, "%s", (openssl == NULL) ? wrong : "there is no memory");
+        snprintf(why, size, "%s", (openssl == NULL) ? wrong : "out of memory");
         free(tls);
         return NULL;
     }
     tls->openssl = openssl;
     tls->context = make_method(openssl) ? openssl->SSL_CTX_new(openssl->TLS_method()) : NULL;
-    wrong = (tls->context == NULL) ? "OpenSSL makes no context" : set_up(openssl, tls->context, settings);
+    wrong = (tls->context == NULL) ? "OpenSSL failed to create a context" : set_up(openssl, tls->context, settings);
     if (wrong != NULL) {
         snprintf(why, size, "%s (%s)", wrong, last_error(openssl));
         cw_tls_context_free(tls);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers at the worker's TCP port: before the handshake, with a handshake that is wrong somewhere, and with broken
- * packets after a valid one. Only their own connection is lost.
+ * Unauthenticated peers at the worker's TCP port: before the handshake, with a handshake that is wrong somewhere, and
+ * with broken packets after a valid one. Only their own connection is lost.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "strangers_tcp.h"
+#include "unauth_tcp.h"
 #include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_wire.h"
@@ -40,7 +40,7 @@ static int call(void)
 
 static void hello_bytes(uint8_t bytes[HELLO_BYTES])
 {
-    struct cw_hello hello = cw_stranger_hello();
+    struct cw_hello hello = cw_unauth_hello();
 
     cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, server_address().key);
     cw_hello_encode(&hello, bytes + CW_TCP_HANDSHAKE_SIZE);
@@ -102,7 +102,7 @@ static void body_handshakes(void *argument)
     size_t i;
 
     (void)argument;
-    cw_strangers_begin();
+    cw_unauth_begin();
     hello_bytes(good);
     shown_out("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 0);
     shown_out("SSH", 3, 0);
@@ -125,12 +125,12 @@ static void body_handshakes(void *argument)
             shown_out(bytes, sizeof(good), 1);
         }
     }
-    hello = cw_stranger_hello();
+    hello = cw_unauth_hello();
     hello.target_uid++;
     memcpy(bytes, good, sizeof(good));
     cw_hello_encode(&hello, bytes + CW_TCP_HANDSHAKE_SIZE);
     shown_out(bytes, sizeof(good), 0);
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 /* Silent ones and such as reset the connection in every state. */
@@ -144,7 +144,7 @@ static void body_silent(void *argument)
     unsigned i;
 
     (void)argument;
-    cw_strangers_begin();
+    cw_unauth_begin();
     cw_visit_begins();
     end = cw_now_ns() + CW_SILENCE_NS;
     for (i = 0; i < 50; i++) {
@@ -169,7 +169,7 @@ static void body_silent(void *argument)
     for (i = 0; i < 50; i++) {
         (void)close(silent[i]);
     }
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 /* Words of all kinds of wrong, among them a hello that only the core can refuse. Leaves by a reset, which keeps the
@@ -216,7 +216,7 @@ static int come(unsigned number)
 static void body_flood(void *argument)
 {
     (void)argument;
-    cw_strangers_flood(come);
+    cw_unauth_flood(come);
 }
 
 static void body_frames(void *argument)
@@ -227,7 +227,7 @@ static void body_frames(void *argument)
     size_t i;
 
     (void)argument;
-    cw_strangers_begin();
+    cw_unauth_begin();
     for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
         cw_visit_begins();
         visit = open_visit();
@@ -236,13 +236,13 @@ static void body_frames(void *argument)
         leave(visit);
         cw_visit_is_over(1);
     }
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 static void body_packets(void *argument)
 {
     (void)argument;
-    cw_strangers_packets(&visitor);
+    cw_unauth_packets(&visitor);
 }
 
 static void test_handshakes(void **state)
@@ -260,7 +260,7 @@ static void test_silent(void **state)
 static void test_flood(void **state)
 {
     (void)state;
-    cw_child_must_pass(body_flood, NULL, "a flood of strangers");
+    cw_child_must_pass(body_flood, NULL, "a flood of unauthenticated peers");
 }
 
 static void test_frames(void **state)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers with an endpoint of the provider: control packets that name other workers, connections that do not exist,
- * and addresses of somebody else, which the worker must not connect to. Traps listen there: all addresses 127.1.x.y
- * with the port of one socket.
+ * Unauthenticated peers with an endpoint of the provider: control packets that name other workers, connections that do
+ * not exist, and addresses of somebody else, which the worker must not connect to. Traps listen there: all addresses
+ * 127.1.x.y with the port of one socket.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 #include <cmocka.h>
 
-#include "strangers.h"
+#include "unauth.h"
 #include "transport/ofi/ofi_wire.h"
 
 enum { OFI_WIRE_ID = 6, PLACES = 16, MANY = 200, RECEIVES = 32, ROOM = 1024, KINDS = CW_OFI_HANDLED + 1 };
@@ -51,7 +51,7 @@ static void must(int error)
     cw_check(error == 0);
 }
 
-static void open_stranger(void)
+static void open_unauth(void)
 {
     const size_t at = sizeof(server_entry);
     struct fi_info *hints = fi_allocinfo();
@@ -88,7 +88,7 @@ static void open_stranger(void)
     fi_freeinfo(hints);
 }
 
-static void close_stranger(void)
+static void close_unauth(void)
 {
     must(fi_close(&ep->fid));
     must(fi_close(&cq->fid));
@@ -166,7 +166,7 @@ static void say(struct claim claim)
                                .entry_length = sizeof(struct cw_ofi_entry) + sizeof(own),
                                .length = CW_HELLO_LENGTH};
     struct cw_ofi_entry entry = server_entry;
-    struct cw_hello hello = cw_stranger_hello();
+    struct cw_hello hello = cw_unauth_hello();
     uint8_t core[CW_HELLO_LENGTH];
     char *at = bytes;
     ssize_t error;
@@ -190,7 +190,7 @@ static void say(struct claim claim)
 
 static uint64_t server_uid(void)
 {
-    return cw_stranger_hello().target_uid;
+    return cw_unauth_hello().target_uid;
 }
 
 /* A dial as it should be, which is answered; so everything before it was handled. */
@@ -252,7 +252,7 @@ static unsigned caught(int trap)
     return count;
 }
 
-/* Nothing waits for the strangers any more. */
+/* Nothing waits for the unauthenticated peers any more. */
 static void wait_for_rest(void)
 {
     const uint64_t until = cw_now_ns() + UINT64_C(60000000000);
@@ -268,19 +268,19 @@ static void wait_for_rest(void)
 
 static void begin(int *trap)
 {
-    cw_strangers_begin();
+    cw_unauth_begin();
     cw_visit_begins();
     *trap = open_trap();
-    open_stranger();
+    open_unauth();
     arrive();
 }
 
 static void end(int trap)
 {
-    close_stranger();
+    close_unauth();
     (void)close(trap);
     cw_visit_is_over(0);
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 static void no_connection_for(enum cw_ofi_kind kind, uint64_t to, int is_right_worker)
@@ -346,7 +346,7 @@ static void body_foreign(void *argument)
     end(trap);
 }
 
-/* The provider knows by then where the stranger is. */
+/* The provider knows by then where the unauthenticated peer is. */
 static void body_contradicted(void *argument)
 {
     unsigned i;
@@ -439,7 +439,7 @@ static void test_contradicted(void **state)
 static void test_drain(void **state)
 {
     (void)state;
-    cw_child_must_pass(body_drain, NULL, "packets of strangers as work");
+    cw_child_must_pass(body_drain, NULL, "packets of unauthenticated peers as work");
 }
 
 static void test_again(void **state)

@@ -553,7 +553,7 @@ static int run_receiver(int fd, const char *argument)
     return 0;
 }
 
-/* Memory of a pool has no handle for other processes: all arrives through the host, and the log says it once. */
+/* Memory of a pool has no IPC handle: all arrives through the host, and the log says it once. */
 static void test_memory_without_a_handle(void **state)
 {
     struct cw_remote remote;
@@ -577,8 +577,8 @@ static void test_memory_without_a_handle(void **state)
     peer_close(&peer);
     cw_remote_join(&remote);
     ok(cuMemFreeAsync(from, NULL));
-    assert_non_null(strstr(text, "has no handle for other processes"));
-    assert_null(strstr(strstr(text, "has no handle") + 1, "has no handle"));
+    assert_non_null(strstr(text, "has no IPC handle"));
+    assert_null(strstr(strstr(text, "has no IPC handle") + 1, "has no IPC handle"));
 }
 
 /* UCX_TLS without cuda_ipc or rocm_ipc opens nothing. */

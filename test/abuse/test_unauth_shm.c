@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers at the worker's Unix socket: wrong handshakes, memory that is not what they say, descriptors of all sorts;
- * and in the ring itself: impossible lengths, unknown packets, counters that run backwards. Only their own connection
- * is lost.
+ * Unauthenticated peers at the worker's Unix socket: wrong handshakes, memory that is not what they say, descriptors of
+ * all sorts; and in the ring itself: impossible lengths, unknown packets, counters that run backwards. Only their own
+ * connection is lost.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "strangers.h"
+#include "unauth.h"
 #include "transport/shm/shm.h"
 #include "wire/packet.h"
 
@@ -88,7 +88,7 @@ static void send_fds(int fd, const void *data, size_t length, const int *fds, un
 
 static int new_memory(size_t size, int seals)
 {
-    int fd = memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("unauthenticated peer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     cw_check(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
     cw_check(seals == 0 || fcntl(fd, F_ADD_SEALS, seals) == 0);
@@ -105,7 +105,7 @@ _Static_assert(sizeof(struct first) == sizeof(struct shm_handshake) + CW_HELLO_L
 
 static struct first good_first(void)
 {
-    struct cw_hello hello = cw_stranger_hello();
+    struct cw_hello hello = cw_unauth_hello();
     struct first first = {.handshake = {.magic = {'C', 'W', 'S', '1'},
                                 .version = SHM_VERSION,
                                 .hello_length = CW_HELLO_LENGTH,
@@ -253,7 +253,7 @@ static void wrong_memory(void)
     fds[0] = open("/dev/zero", O_RDWR | O_CLOEXEC);
     shown_out(&first, sizeof(first), fds, 1);
     shown_out(&first, sizeof(first), NULL, 0);
-    fds[0] = memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+    fds[0] = memfd_create("unauthenticated peer", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
     if (fds[0] >= 0) { /* could be taken back later: SIGBUS */
         shown_out(&first, sizeof(first), fds, 1);
     }
@@ -359,13 +359,13 @@ static void wrong_words(void)
 static void body_handshakes(void *argument)
 {
     (void)argument;
-    cw_strangers_begin();
+    cw_unauth_begin();
     wrong_words();
     wrong_sizes();
     wrong_memory();
     wrong_descriptors();
     wrong_probes();
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 static void body_silent(void *argument)
@@ -375,7 +375,7 @@ static void body_silent(void *argument)
     unsigned i;
 
     (void)argument;
-    cw_strangers_begin();
+    cw_unauth_begin();
     cw_visit_begins();
     end = cw_now_ns() + CW_SILENCE_NS;
     for (i = 0; i < 50; i++) {
@@ -391,7 +391,7 @@ static void body_silent(void *argument)
     for (i = 0; i < 50; i++) {
         (void)close(silent[i]);
     }
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 /* More than may wait: the oldest are shown out, the youngest may still speak. */
@@ -404,7 +404,7 @@ static void body_crowd(void *argument)
     int memory;
 
     (void)argument;
-    cw_strangers_begin();
+    cw_unauth_begin();
     first = good_first();
     memory = new_memory(first.handshake.memory_size, SEALS);
     cw_visit_begins();
@@ -423,7 +423,7 @@ static void body_crowd(void *argument)
         (void)close(silent[i]);
     }
     (void)close(memory);
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 /* Words of all kinds of wrong, among them a hello that only the core can refuse. */
@@ -462,13 +462,13 @@ static int come(unsigned number)
 static void body_flood(void *argument)
 {
     (void)argument;
-    cw_strangers_flood(come);
+    cw_unauth_flood(come);
 }
 
 static void body_packets(void *argument)
 {
     (void)argument;
-    cw_strangers_packets(&visitor);
+    cw_unauth_packets(&visitor);
 }
 
 /* ---- the ring ---- */
@@ -480,7 +480,7 @@ static void body_words(void *argument)
     size_t i, line;
 
     (void)argument;
-    cw_strangers_begin();
+    cw_unauth_begin();
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         cw_visit_begins();
         visit = open_visit();
@@ -500,11 +500,11 @@ static void body_words(void *argument)
     cw_server_until(fd_ended, &visit->fd);
     leave(visit);
     cw_visit_is_over(1);
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
-/* A stranger that takes its memory away while the server uses it: it cannot be cut off, and where it has holes there
- * are zeros. */
+/* An unauthenticated peer that takes its memory away while the server uses it: it cannot be cut off, and where it has
+ * holes there are zeros. */
 static void body_memory_goes(void *argument)
 {
     const off_t size = (off_t)shm_memory_size(NUM_BYTES);
@@ -513,7 +513,7 @@ static void body_memory_goes(void *argument)
     int round, i;
 
     (void)argument;
-    cw_strangers_begin();
+    cw_unauth_begin();
     for (round = 0; round < 20; round++) {
         cw_visit_begins();
         visit = open_visit();
@@ -532,7 +532,7 @@ static void body_memory_goes(void *argument)
         }
         cw_visit_is_over(1);
     }
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 /* The server answers synchronous messages into a ring whose consumer tells nonsense. Memory next to the ring would show
@@ -547,7 +547,7 @@ static void body_counters(void *argument)
     int round, i;
 
     (void)argument;
-    cw_strangers_begin();
+    cw_unauth_begin();
     for (round = 0; round < 30; round++) {
         cw_visit_begins();
         visit = open_visit();
@@ -575,7 +575,7 @@ static void body_counters(void *argument)
     while (ucp_tag_probe_nb(cw_server.worker, 0x777, UINT64_MAX, 0, &(ucp_tag_recv_info_t){0}) != NULL) {
         (void)cw_party_wait(&cw_server, NULL, ucp_tag_recv_nbx(cw_server.worker, NULL, 0, 0x777, UINT64_MAX, &param));
     }
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 /* Wants to be woken before each packet and takes none of the bytes that wake it: there is no room for more of them
@@ -593,7 +593,7 @@ static void body_deaf(void *argument)
     char byte;
 
     (void)argument;
-    cw_strangers_begin();
+    cw_unauth_begin();
     cw_visit_begins();
     first = good_first();
     first.handshake.sleeps = 1;
@@ -624,7 +624,7 @@ static void body_deaf(void *argument)
     cw_check(errno == EAGAIN && bytes > 10 && bytes < ANSWERS); /* it is connected still */
     leave(visit);
     cw_visit_is_over(1);
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 static void test_handshakes(void **state)
@@ -636,7 +636,7 @@ static void test_handshakes(void **state)
 static void test_yield_policy(void **state)
 {
     (void)state;
-    cw_child_must_pass(body_crowd, NULL, "a crowd of strangers");
+    cw_child_must_pass(body_crowd, NULL, "a crowd of unauthenticated peers");
 }
 
 static void test_silent(void **state)
@@ -648,7 +648,7 @@ static void test_silent(void **state)
 static void test_flood(void **state)
 {
     (void)state;
-    cw_child_must_pass(body_flood, NULL, "a flood of strangers");
+    cw_child_must_pass(body_flood, NULL, "a flood of unauthenticated peers");
 }
 
 static void test_packets(void **state)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How strangers come by TCP, to a worker's port or a listener's: they call, say something wrong, and are shown out.
+ * How unauthenticated peers come by TCP, to a worker's port or a listener's: they call, say something wrong, and are
+ * shown out.
  */
-#ifndef CW_ABUSE_STRANGERS_TCP_H
-#define CW_ABUSE_STRANGERS_TCP_H
+#ifndef CW_ABUSE_UNAUTH_TCP_H
+#define CW_ABUSE_UNAUTH_TCP_H
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "strangers.h"
+#include "unauth.h"
 
 /* A connection to this port (in the order of the network), which does not block. */
 static inline int cw_call_port(uint16_t port)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See town.h. */
-#include "town.h"
+/* See cluster.h. */
+#include "cluster.h"
 
 #include <poll.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 #include "core/worker.h"
 #include "os/random.h"
 
-static struct cw_town the_town;
+static struct cw_cluster the_cluster;
 static uint64_t library_random;
 static struct cw_sim_stats totals;
 static uint64_t total_cuts;
@@ -40,7 +40,7 @@ static const char *transports(void)
     return (names == NULL) ? (has_devices() ? "simrdma" : "sim") : names;
 }
 
-int cw_town_is_simulated(void)
+int cw_cluster_is_simulated(void)
 {
     return strncmp(transports(), "sim", 3) == 0;
 }
@@ -49,7 +49,7 @@ int cw_town_is_simulated(void)
  * lanes are cut all the time, with and without a word. Nothing may be seen of that. */
 static int has_lanes(void)
 {
-    return getenv("CW_SIM_LANES") != NULL && cw_town_is_simulated();
+    return getenv("CW_SIM_LANES") != NULL && cw_cluster_is_simulated();
 }
 
 static void add_devices(struct cw_sim_knobs *knobs, uint64_t seed)
@@ -78,7 +78,7 @@ uint64_t cw_clock_ns(void)
 {
     struct timespec now;
 
-    if (!cw_town_is_simulated()) {
+    if (!cw_cluster_is_simulated()) {
         clock_gettime(CLOCK_MONOTONIC, &now);
         return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     }
@@ -106,16 +106,16 @@ static struct cw_sim_knobs with_lanes(const struct cw_sim_knobs *knobs, uint64_t
     return changed;
 }
 
-static void cut_lanes(struct cw_town *town)
+static void cut_lanes(struct cw_cluster *cluster)
 {
     const char *spare = NULL, *cut = "CWL1";
 
     if (has_failover()) {
         spare = "CWL1";
-        cut = (cw_town_random(town, 2) == 0) ? "CWY1" : "CWL1";
+        cut = (cw_cluster_random(cluster, 2) == 0) ? "CWY1" : "CWL1";
     }
-    if (has_lanes() && cw_town_random(town, 64) == 0) {
-        town->num_cuts += (unsigned)cw_sim_cut(town->world, cut, 4, spare, (int)cw_town_random(town, 2));
+    if (has_lanes() && cw_cluster_random(cluster, 64) == 0) {
+        cluster->num_cuts += (unsigned)cw_sim_cut(cluster->world, cut, 4, spare, (int)cw_cluster_random(cluster, 2));
     }
 }
 
@@ -133,7 +133,7 @@ static uint64_t wrap_after(uint64_t seed)
     return 2 * (1 + (draw >> 8) % (UINT64_C(1) << draw % 14));
 }
 
-/* Lanes that were cut, if that was asked for, in all towns. */
+/* Lanes that were cut, if that was asked for, in all clusters. */
 static void tell_cuts(void)
 {
     if (has_lanes()) {
@@ -144,7 +144,7 @@ static void tell_cuts(void)
     }
 }
 
-void cw_town_fail(const struct cw_town *town, const char *format, ...)
+void cw_cluster_fail(const struct cw_cluster *cluster, const char *format, ...)
 {
     char text[400];
     va_list args;
@@ -152,21 +152,21 @@ void cw_town_fail(const struct cw_town *town, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    print_error("%s\nReplay: CW_SIM_SEED=%llu CW_SIM_SEEDS=1\n", text, (unsigned long long)town->seed);
+    print_error("%s\nReplay: CW_SIM_SEED=%llu CW_SIM_SEEDS=1\n", text, (unsigned long long)cluster->seed);
     fail();
     abort();
 }
 
-uint64_t cw_town_random(struct cw_town *town, uint64_t limit)
+uint64_t cw_cluster_random(struct cw_cluster *cluster, uint64_t limit)
 {
-    town->random += 0x9e3779b97f4a7c15u;
-    return cw_hash_mix(town->random) % limit;
+    cluster->random += 0x9e3779b97f4a7c15u;
+    return cw_hash_mix(cluster->random) % limit;
 }
 
-static void must(struct cw_town *town, ucs_status_t status, const char *what)
+static void must(struct cw_cluster *cluster, ucs_status_t status, const char *what)
 {
     if (status != UCS_OK) {
-        cw_town_fail(town, "%s answers %s", what, ucs_status_string(status));
+        cw_cluster_fail(cluster, "%s answers %s", what, ucs_status_string(status));
     }
 }
 
@@ -181,30 +181,30 @@ static void ep_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     struct failure_place *place = arg;
 
-    if (status == UCS_OK || ep != the_town.people[place->from].eps[place->to]) {
-        cw_town_fail(&the_town, "the error handler is called with status %d, or for a wrong endpoint", status);
+    if (status == UCS_OK || ep != the_cluster.nodes[place->from].eps[place->to]) {
+        cw_cluster_fail(&the_cluster, "the error handler is called with status %d, or for a wrong endpoint", status);
     }
-    if (++the_town.people[place->from].failures[place->to] > 1) {
-        cw_town_fail(&the_town, "the error handler is called twice for one endpoint"); /* ERR-4 */
+    if (++the_cluster.nodes[place->from].failures[place->to] > 1) {
+        cw_cluster_fail(&the_cluster, "the error handler is called twice for one endpoint"); /* ERR-4 */
     }
 }
 
 /* Many messages are announced, and devices move them by each of the ways: as the costs say, or as is set. */
-static void announce_to_devices(struct cw_town *town, ucp_config_t *config)
+static void announce_to_devices(struct cw_cluster *cluster, ucp_config_t *config)
 {
     static const char *const schemes[] = {"auto", "get_zcopy", "put_zcopy", "get_zcopy"};
 
-    if (town->seed % 3 != 0) {
-        must(town, ucp_config_modify(config, "RNDV_THRESH", "700"), "ucp_config_modify");
-        must(town, ucp_config_modify(config, "RNDV_SCHEME", schemes[town->seed % 4]), "ucp_config_modify");
+    if (cluster->seed % 3 != 0) {
+        must(cluster, ucp_config_modify(config, "RNDV_THRESH", "700"), "ucp_config_modify");
+        must(cluster, ucp_config_modify(config, "RNDV_SCHEME", schemes[cluster->seed % 4]), "ucp_config_modify");
     }
 }
 
 /* With some seeds the program reports what it unmaps, so registrations are kept from one message to the next. */
-static void report_unmapped(const struct cw_town *town)
+static void report_unmapped(const struct cw_cluster *cluster)
 {
     ucm_unset_external_event(UCM_EVENT_VM_UNMAPPED);
-    if (has_devices() && town->seed % 5 != 0 && town->seed % 7 != 0) { /* else it would not replay */
+    if (has_devices() && cluster->seed % 5 != 0 && cluster->seed % 7 != 0) { /* else it would not replay */
         ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
     }
 }
@@ -219,7 +219,7 @@ static void forget_memory(void *memory, size_t length)
     free(memory);
 }
 
-static void open_worker(struct cw_town *town, struct cw_person *person)
+static void open_worker(struct cw_cluster *cluster, struct cw_cluster_node *node)
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                            .features = UCP_FEATURE_TAG | UCP_FEATURE_STREAM | UCP_FEATURE_AM |
@@ -228,48 +228,50 @@ static void open_worker(struct cw_town *town, struct cw_person *person)
                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
     ucp_config_t *config;
 
-    if (town->sleepers) {
+    if (cluster->sleepers) {
         params.features |= UCP_FEATURE_WAKEUP;
     }
-    must(town, ucp_config_read(NULL, NULL, &config), "ucp_config_read");
-    must(town, ucp_config_modify(config, "TLS", transports()), "ucp_config_modify");
+    must(cluster, ucp_config_read(NULL, NULL, &config), "ucp_config_read");
+    must(cluster, ucp_config_modify(config, "TLS", transports()), "ucp_config_modify");
     if (has_lanes()) {
-        must(town, ucp_config_modify(config, "MAX_RNDV_RAILS", "4"), "ucp_config_modify");
-        must(town, ucp_config_modify(config, "MAX_RMA_RAILS", "3"), "ucp_config_modify");
-        must(town, ucp_config_modify(config, "RNDV_THRESH", "1000"), "ucp_config_modify");
+        must(cluster, ucp_config_modify(config, "MAX_RNDV_RAILS", "4"), "ucp_config_modify");
+        must(cluster, ucp_config_modify(config, "MAX_RMA_RAILS", "3"), "ucp_config_modify");
+        must(cluster, ucp_config_modify(config, "RNDV_THRESH", "1000"), "ucp_config_modify");
     }
     if (has_devices()) {
-        announce_to_devices(town, config);
+        announce_to_devices(cluster, config);
     }
     if (has_devices() && has_lanes()) { /* an atomic operation of a device needs a lane that leads to that device */
-        must(town, ucp_config_modify(config, "ATOMIC_MODE", "cpu"), "ucp_config_modify");
+        must(cluster, ucp_config_modify(config, "ATOMIC_MODE", "cpu"), "ucp_config_modify");
     }
-    must(town, ucp_init(&params, config, &person->context), "ucp_init");
+    must(cluster, ucp_init(&params, config, &node->context), "ucp_init");
     ucp_config_release(config);
-    must(town, ucp_worker_create(person->context, &worker_params, &person->worker), "ucp_worker_create");
-    must(town, ucp_worker_get_address(person->worker, &person->address, &person->address_length),
+    must(cluster, ucp_worker_create(node->context, &worker_params, &node->worker), "ucp_worker_create");
+    must(cluster, ucp_worker_get_address(node->worker, &node->address, &node->address_length),
          "ucp_worker_get_address");
-    if (town->sleepers) {
-        must(town, ucp_worker_get_efd(person->worker, &person->fd), "ucp_worker_get_efd");
+    if (cluster->sleepers) {
+        must(cluster, ucp_worker_get_efd(node->worker, &node->fd), "ucp_worker_get_efd");
     }
 }
 
-static void open_ep(struct cw_town *town, unsigned from, unsigned to)
+static void open_ep(struct cw_cluster *cluster, unsigned from, unsigned to)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .address = town->people[to].address,
-                              .err_mode = town->mode,
+                              .address = cluster->nodes[to].address,
+                              .err_mode = cluster->mode,
                               .err_handler.cb = ep_failed,
                               .err_handler.arg = &places[from][to]};
 
     places[from][to] = (struct failure_place){.from = from, .to = to};
-    must(town, ucp_ep_create(town->people[from].worker, &params, &town->people[from].eps[to]), "ucp_ep_create");
+    must(cluster, ucp_ep_create(cluster->nodes[from].worker, &params, &cluster->nodes[from].eps[to]),
+         "ucp_ep_create");
 }
 
-struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode, int sleepers)
+struct cw_cluster *cw_cluster_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode,
+                                  int sleepers)
 {
-    struct cw_town *town = &the_town;
+    struct cw_cluster *cluster = &the_cluster;
     struct cw_sim_knobs changed = *knobs;
     unsigned i, j;
 
@@ -279,13 +281,14 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
         told = 1;
         atexit(tell_cuts);
     }
-    memset(town, 0, sizeof(*town));
-    town->seed = seed;
-    town->random = seed * 3;
+    memset(cluster, 0, sizeof(*cluster));
+    cluster->seed = seed;
+    cluster->random = seed * 3;
     cw_counter_start = counters_wrap() ? -wrap_after(seed) : 0;
-    town->mode = has_failover() ? UCP_ERR_HANDLING_MODE_FAILOVER : mode;
-    town->sleepers = sleepers;
-    library_random = seed * 5 + (cw_town_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it */
+    cluster->mode = has_failover() ? UCP_ERR_HANDLING_MODE_FAILOVER : mode;
+    cluster->sleepers = sleepers;
+    library_random = seed * 5 + (cw_cluster_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it
+                                                                                               */
     library_clock_ns = 0;
     if (has_lanes()) {
         changed = with_lanes(knobs, seed);
@@ -293,35 +296,35 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
     if (has_devices()) {
         add_devices(&changed, seed);
     }
-    town->world = cw_sim_world_new(seed, &changed);
-    if (town->world == NULL) {
-        cw_town_fail(town, "no memory");
+    cluster->world = cw_sim_world_new(seed, &changed);
+    if (cluster->world == NULL) {
+        cw_cluster_fail(cluster, "no memory");
     }
-    report_unmapped(town);
-    town->num_workers = 2 + (unsigned)cw_town_random(town, CW_MAX_WORKERS - 1);
-    for (i = 0; i < town->num_workers; i++) {
-        open_worker(town, &town->people[i]);
+    report_unmapped(cluster);
+    cluster->num_workers = 2 + (unsigned)cw_cluster_random(cluster, CW_MAX_WORKERS - 1);
+    for (i = 0; i < cluster->num_workers; i++) {
+        open_worker(cluster, &cluster->nodes[i]);
     }
-    for (i = 0; i < town->num_workers; i++) {
-        for (j = 0; j < town->num_workers; j++) {
-            open_ep(town, i, j); /* to itself, too */
+    for (i = 0; i < cluster->num_workers; i++) {
+        for (j = 0; j < cluster->num_workers; j++) {
+            open_ep(cluster, i, j); /* to itself, too */
         }
     }
-    return town;
+    return cluster;
 }
 
-uint64_t cw_town_free(struct cw_town *town)
+uint64_t cw_cluster_free(struct cw_cluster *cluster)
 {
     struct cw_sim_stats stats;
     unsigned i;
 
-    for (i = 0; i < town->num_workers; i++) {
-        ucp_worker_release_address(town->people[i].worker, town->people[i].address);
-        ucp_worker_destroy(town->people[i].worker);
-        ucp_cleanup(town->people[i].context);
+    for (i = 0; i < cluster->num_workers; i++) {
+        ucp_worker_release_address(cluster->nodes[i].worker, cluster->nodes[i].address);
+        ucp_worker_destroy(cluster->nodes[i].worker);
+        ucp_cleanup(cluster->nodes[i].context);
     }
-    cw_sim_get_stats(town->world, &stats);
-    total_cuts += town->num_cuts;
+    cw_sim_get_stats(cluster->world, &stats);
+    total_cuts += cluster->num_cuts;
     totals.packets += stats.packets;
     totals.again += stats.again;
     totals.pieces += stats.pieces;
@@ -331,16 +334,16 @@ uint64_t cw_town_free(struct cw_town *town)
     totals.gets += stats.gets;
     totals.puts += stats.puts;
     totals.from_registered += stats.from_registered;
-    cw_sim_world_free(town->world);
+    cw_sim_world_free(cluster->world);
     return cw_hash_mix(stats.digest ^ library_clock_ns);
 }
 
-void cw_town_get_totals(struct cw_sim_stats *result)
+void cw_cluster_get_totals(struct cw_sim_stats *result)
 {
     *result = totals;
 }
 
-enum cw_sim_fault cw_town_breaking(uint64_t seed)
+enum cw_sim_fault cw_cluster_breaking(uint64_t seed)
 {
     if (has_devices() && seed % 3 == 0) {
         return CW_SIM_ACCESS;
@@ -348,125 +351,125 @@ enum cw_sim_fault cw_town_breaking(uint64_t seed)
     return (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE;
 }
 
-void cw_town_check_devices(uint64_t count)
+void cw_cluster_check_devices(uint64_t count)
 {
     if (!has_devices()) {
         return;
     }
     if (totals.accesses <= 10 * count || (count >= 7 && (totals.registered == 0 || totals.no_register == 0))) {
-        cw_town_fail(&the_town, "%llu accesses, %llu registrations and %llu refused ones are too few",
-                     (unsigned long long)totals.accesses, (unsigned long long)totals.registered,
-                     (unsigned long long)totals.no_register);
+        cw_cluster_fail(&the_cluster, "%llu accesses, %llu registrations and %llu refused ones are too few",
+                        (unsigned long long)totals.accesses, (unsigned long long)totals.registered,
+                        (unsigned long long)totals.no_register);
     }
 }
 
-void cw_town_check_rendezvous(uint64_t count)
+void cw_cluster_check_rendezvous(uint64_t count)
 {
     if (has_devices() && (totals.gets <= count || totals.puts <= count || totals.no_register == 0)) {
-        cw_town_fail(&the_town, "%llu gets, %llu puts and %llu refused registrations are too few for %llu seeds",
-                     (unsigned long long)totals.gets, (unsigned long long)totals.puts,
-                     (unsigned long long)totals.no_register, (unsigned long long)count);
+        cw_cluster_fail(&the_cluster, "%llu gets, %llu puts and %llu refused registrations are too few for %llu seeds",
+                        (unsigned long long)totals.gets, (unsigned long long)totals.puts,
+                        (unsigned long long)totals.no_register, (unsigned long long)count);
     }
     /* With several lanes most messages of that length are shared by devices. */
     if (has_devices() && 4 * totals.from_registered <= count) {
-        cw_town_fail(&the_town, "%llu packets out of registered memory are too few for %llu seeds",
-                     (unsigned long long)totals.from_registered, (unsigned long long)count);
+        cw_cluster_fail(&the_cluster, "%llu packets out of registered memory are too few for %llu seeds",
+                        (unsigned long long)totals.from_registered, (unsigned long long)count);
     }
 }
 
-static int is_awake(struct cw_person *person)
+static int is_awake(struct cw_cluster_node *node)
 {
-    struct pollfd fd = {.fd = person->fd, .events = POLLIN};
+    struct pollfd fd = {.fd = node->fd, .events = POLLIN};
 
-    if (person->asleep && poll(&fd, 1, 0) == 1) {
-        person->asleep = 0;
+    if (node->asleep && poll(&fd, 1, 0) == 1) {
+        node->asleep = 0;
     }
-    return !person->asleep;
+    return !node->asleep;
 }
 
 /* The worker goes on where it stands in the loop "progress to 0, arm, sleep". */
-static void step_sleeper(struct cw_town *town, struct cw_person *person)
+static void step_sleeper(struct cw_cluster *cluster, struct cw_cluster_node *node)
 {
     unsigned i, awake = 0;
     ucs_status_t status;
 
-    if (is_awake(person)) {
-        if (ucp_worker_progress(person->worker) == 0) {
-            status = ucp_worker_arm(person->worker);
+    if (is_awake(node)) {
+        if (ucp_worker_progress(node->worker) == 0) {
+            status = ucp_worker_arm(node->worker);
             if (status != UCS_OK && status != UCS_ERR_BUSY) {
-                must(town, status, "ucp_worker_arm");
+                must(cluster, status, "ucp_worker_arm");
             }
-            person->asleep = status == UCS_OK;
+            node->asleep = status == UCS_OK;
         }
         return;
     }
-    for (i = 0; i < town->num_workers; i++) {
-        awake += is_awake(&town->people[i]) != 0;
+    for (i = 0; i < cluster->num_workers; i++) {
+        awake += is_awake(&cluster->nodes[i]) != 0;
     }
-    if (awake == 0 && town->waiting) {
-        cw_town_fail(town, "all workers sleep, and %u of %u operations are not done: a wake-up was lost",
-                     town->num_ops - town->num_done, town->num_ops);
+    if (awake == 0 && cluster->waiting) {
+        cw_cluster_fail(cluster, "all workers sleep, and %u of %u operations are not done: a wake-up was lost",
+                        cluster->num_ops - cluster->num_done, cluster->num_ops);
     }
 }
 
 /* In place of the system's counter of ticks: the seed decides which idle rounds look at descriptors and alarms, between
  * each one and one of 16. */
-static void pace(struct cw_town *town, struct ucp_worker *worker)
+static void pace(struct cw_cluster *cluster, struct ucp_worker *worker)
 {
-    const uint64_t chance = cw_hash_mix((town->seed << 32) ^ ++town->num_steps);
+    const uint64_t chance = cw_hash_mix((cluster->seed << 32) ^ ++cluster->num_steps);
 
-    if (cw_town_is_simulated()) {
+    if (cw_cluster_is_simulated()) {
         worker->next_poll_ticks = 0;
-        worker->rounds_to_clock = chance % (UINT64_C(1) << town->seed % 5) != 0;
+        worker->rounds_to_clock = chance % (UINT64_C(1) << cluster->seed % 5) != 0;
     }
 }
 
-void cw_town_step_one(struct cw_town *town, unsigned worker)
+void cw_cluster_step_one(struct cw_cluster *cluster, unsigned worker)
 {
-    struct cw_person *person = &town->people[worker];
+    struct cw_cluster_node *node = &cluster->nodes[worker];
 
-    cut_lanes(town);
-    pace(town, person->worker);
-    if (town->sleepers) {
-        step_sleeper(town, person);
-    } else if (!person->dead) {
-        ucp_worker_progress(person->worker);
+    cut_lanes(cluster);
+    pace(cluster, node->worker);
+    if (cluster->sleepers) {
+        step_sleeper(cluster, node);
+    } else if (!node->dead) {
+        ucp_worker_progress(node->worker);
     }
 }
 
-void cw_town_step(struct cw_town *town)
+void cw_cluster_step(struct cw_cluster *cluster)
 {
-    cw_town_step_one(town, (unsigned)cw_town_random(town, town->num_workers));
+    cw_cluster_step_one(cluster, (unsigned)cw_cluster_random(cluster, cluster->num_workers));
 }
 
-unsigned cw_town_rest(void)
+unsigned cw_cluster_rest(void)
 {
     return has_failover() ? 300000 : 3000; /* a lane that was cut without a word is noticed by the clock */
 }
 
-unsigned cw_town_rounds(void)
+unsigned cw_cluster_rounds(void)
 {
-    return cw_town_is_simulated() ? CW_MAX_ROUNDS : 100 * CW_MAX_ROUNDS; /* the system does not wait for our calls */
+    return cw_cluster_is_simulated() ? CW_MAX_ROUNDS : 100 * CW_MAX_ROUNDS; /* the system does not wait for our calls */
 }
 
-void cw_town_finish(struct cw_town *town)
+void cw_cluster_finish(struct cw_cluster *cluster)
 {
     unsigned rounds;
 
-    town->waiting = 1;
-    for (rounds = 0; town->num_done < town->num_ops; rounds++) {
-        cw_town_step(town);
-        if (rounds == cw_town_rounds()) {
-            cw_town_fail(town, "%u of %u operations are not done after %u calls of progress",
-                         town->num_ops - town->num_done, town->num_ops, rounds);
+    cluster->waiting = 1;
+    for (rounds = 0; cluster->num_done < cluster->num_ops; rounds++) {
+        cw_cluster_step(cluster);
+        if (rounds == cw_cluster_rounds()) {
+            cw_cluster_fail(cluster, "%u of %u operations are not done after %u calls of progress",
+                            cluster->num_ops - cluster->num_done, cluster->num_ops, rounds);
         }
     }
-    town->waiting = 0;
+    cluster->waiting = 0;
 }
 
-size_t cw_message_length(const struct cw_town *town, unsigned from, unsigned to, uint64_t number)
+size_t cw_message_length(const struct cw_cluster *cluster, unsigned from, unsigned to, uint64_t number)
 {
-    uint64_t chance = cw_hash_mix(town->seed ^ (number << 8) ^ (from << 4) ^ to);
+    uint64_t chance = cw_hash_mix(cluster->seed ^ (number << 8) ^ (from << 4) ^ to);
 
     switch (chance % 8) {
     case 0:
@@ -492,15 +495,15 @@ static void fill(uint8_t *buffer, size_t length, unsigned from, unsigned to, uin
 }
 
 /* `worker`: the one of the two who posts it. */
-static struct cw_op *op_new(struct cw_town *town, unsigned worker, unsigned from, unsigned to, size_t length)
+static struct cw_op *op_new(struct cw_cluster *cluster, unsigned worker, unsigned from, unsigned to, size_t length)
 {
     struct cw_op *op;
 
-    town->people[worker].asleep = 0; /* whoever posts something goes through the loop again */
-    if (town->num_ops == CW_MAX_OPS) {
-        cw_town_fail(town, "the test posts too many operations");
+    cluster->nodes[worker].asleep = 0; /* whoever posts something goes through the loop again */
+    if (cluster->num_ops == CW_MAX_OPS) {
+        cw_cluster_fail(cluster, "the test posts too many operations");
     }
-    op = &town->ops[town->num_ops++];
+    op = &cluster->ops[cluster->num_ops++];
     *op = (struct cw_op){.from = from, .to = to, .length = length, .buffer = malloc(length + 1)};
     return op;
 }
@@ -508,11 +511,11 @@ static struct cw_op *op_new(struct cw_town *town, unsigned worker, unsigned from
 static void op_done(struct cw_op *op, ucs_status_t status)
 {
     if (op->done) {
-        cw_town_fail(&the_town, "an operation completes twice");
+        cw_cluster_fail(&the_cluster, "an operation completes twice");
     }
     op->done = 1;
     op->status = status;
-    the_town.num_done++;
+    the_cluster.num_done++;
 }
 
 static void sent(void *request, ucs_status_t status, void *user_data)
@@ -539,12 +542,12 @@ static struct cw_op *started(struct cw_op *op, ucs_status_ptr_t result)
 {
     if (result == NULL) {
         if (op->calls > 0) {
-            cw_town_fail(&the_town, "NULL was returned and the callback called, too");
+            cw_cluster_fail(&the_cluster, "NULL was returned and the callback called, too");
         }
         op_done(op, UCS_OK);
     } else if (UCS_PTR_IS_ERR(result)) {
         if (op->calls > 0) {
-            cw_town_fail(&the_town, "an error was returned and the callback called, too");
+            cw_cluster_fail(&the_cluster, "an error was returned and the callback called, too");
         }
         op_done(op, UCS_PTR_STATUS(result));
     } else {
@@ -559,7 +562,7 @@ static uint64_t tag_of(unsigned from, unsigned to)
 }
 
 /* Some messages are sent with a handle of their memory. */
-static void map_some(const struct cw_town *town, struct cw_op *op, ucp_request_param_t *param)
+static void map_some(const struct cw_cluster *cluster, struct cw_op *op, ucp_request_param_t *param)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                          .address = op->buffer,
@@ -568,39 +571,39 @@ static void map_some(const struct cw_town *town, struct cw_op *op, ucp_request_p
     if (!has_devices() || op->number % 3 != 0 || op->length == 0) {
         return;
     }
-    if (ucp_mem_map(town->people[op->from].context, &params, &op->memh) != UCS_OK) {
-        cw_town_fail(town, "memory cannot be mapped");
+    if (ucp_mem_map(cluster->nodes[op->from].context, &params, &op->memh) != UCS_OK) {
+        cw_cluster_fail(cluster, "memory cannot be mapped");
     }
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
     param->memh = op->memh;
 }
 
-struct cw_op *cw_town_send(struct cw_town *town, unsigned from, unsigned to)
+struct cw_op *cw_cluster_send(struct cw_cluster *cluster, unsigned from, unsigned to)
 {
-    uint64_t number = town->sent[from][to]++;
-    size_t length = cw_message_length(town, from, to, number);
-    struct cw_op *op = op_new(town, from, from, to, length);
-    ucp_ep_h ep = town->people[from].eps[to];
+    uint64_t number = cluster->sent[from][to]++;
+    size_t length = cw_message_length(cluster, from, to, number);
+    struct cw_op *op = op_new(cluster, from, from, to, length);
+    ucp_ep_h ep = cluster->nodes[from].eps[to];
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .cb.send = sent, .user_data = op};
 
     op->number = number;
     fill(op->buffer, length, from, to, number);
-    map_some(town, op, &param);
-    if (cw_town_random(town, 4) == 0) {
+    map_some(cluster, op, &param);
+    if (cw_cluster_random(cluster, 4) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
-    if (cw_town_random(town, 5) == 0) {
+    if (cw_cluster_random(cluster, 5) == 0) {
         return started(op, ucp_tag_send_sync_nbx(ep, op->buffer, length, tag_of(from, to), &param));
     }
     return started(op, ucp_tag_send_nbx(ep, op->buffer, length, tag_of(from, to), &param));
 }
 
-struct cw_op *cw_town_recv(struct cw_town *town, unsigned from, unsigned to)
+struct cw_op *cw_cluster_recv(struct cw_cluster *cluster, unsigned from, unsigned to)
 {
-    uint64_t number = town->received[from][to]++;
-    size_t length = cw_message_length(town, from, to, number) + cw_town_random(town, 3) * 100;
-    struct cw_op *op = op_new(town, to, from, to, length);
+    uint64_t number = cluster->received[from][to]++;
+    size_t length = cw_message_length(cluster, from, to, number) + cw_cluster_random(cluster, 3) * 100;
+    struct cw_op *op = op_new(cluster, to, from, to, length);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_RECV_INFO,
                                  .cb.recv = received,
@@ -610,14 +613,14 @@ struct cw_op *cw_town_recv(struct cw_town *town, unsigned from, unsigned to)
     op->is_recv = 1;
     op->number = number;
     memset(op->buffer, 0xcc, length + 1);
-    return started(op,
-                   ucp_tag_recv_nbx(town->people[to].worker, op->buffer, length, tag_of(from, to), UINT64_MAX, &param));
+    return started(
+        op, ucp_tag_recv_nbx(cluster->nodes[to].worker, op->buffer, length, tag_of(from, to), UINT64_MAX, &param));
 }
 
 /* Whether the buffer of a receive holds exactly that message. */
-static int holds(const struct cw_town *town, const struct cw_op *op, uint64_t number)
+static int holds(const struct cw_cluster *cluster, const struct cw_op *op, uint64_t number)
 {
-    const size_t length = cw_message_length(town, op->from, op->to, number);
+    const size_t length = cw_message_length(cluster, op->from, op->to, number);
     uint8_t *expected;
     int equal;
 
@@ -634,45 +637,45 @@ static int holds(const struct cw_town *town, const struct cw_op *op, uint64_t nu
 
 /* Where connections break, announced messages are lost with them, and later ones that came whole are not: then it is
  * one behind the last that was received. */
-static uint64_t number_of(struct cw_town *town, const struct cw_op *op)
+static uint64_t number_of(struct cw_cluster *cluster, const struct cw_op *op)
 {
     uint64_t number = op->number;
 
-    if (!town->gaps) {
+    if (!cluster->gaps) {
         return number;
     }
-    number = (number < town->taken[op->from][op->to]) ? town->taken[op->from][op->to] : number;
-    while (number + 1 < town->sent[op->from][op->to] && !holds(town, op, number)) {
+    number = (number < cluster->taken[op->from][op->to]) ? cluster->taken[op->from][op->to] : number;
+    while (number + 1 < cluster->sent[op->from][op->to] && !holds(cluster, op, number)) {
         number++;
     }
-    town->taken[op->from][op->to] = number + 1;
+    cluster->taken[op->from][op->to] = number + 1;
     return number;
 }
 
-void cw_op_check(struct cw_town *town, struct cw_op *op)
+void cw_op_check(struct cw_cluster *cluster, struct cw_op *op)
 {
     size_t length;
     uint8_t *expected;
 
     if (op->is_recv && op->status == UCS_OK) {
-        op->number = number_of(town, op);
+        op->number = number_of(cluster, op);
     }
-    length = cw_message_length(town, op->from, op->to, op->number);
+    length = cw_message_length(cluster, op->from, op->to, op->number);
     if (op->request != NULL && op->calls != 1) {
-        cw_town_fail(town, "the callback of an operation came %u times", op->calls);
+        cw_cluster_fail(cluster, "the callback of an operation came %u times", op->calls);
     }
     if (op->is_recv && op->status == UCS_OK) {
         if (op->info.length != length || op->info.sender_tag != tag_of(op->from, op->to)) {
-            cw_town_fail(town, "message %llu from %u to %u came with %zu bytes instead of %zu and tag %llx",
-                         (unsigned long long)op->number, op->from, op->to, op->info.length, length,
-                         (unsigned long long)op->info.sender_tag);
+            cw_cluster_fail(cluster, "message %llu from %u to %u came with %zu bytes instead of %zu and tag %llx",
+                            (unsigned long long)op->number, op->from, op->to, op->info.length, length,
+                            (unsigned long long)op->info.sender_tag);
         }
         expected = malloc(length + 1);
         fill(expected, length, op->from, op->to, op->number);
         expected[length] = 0xcc;
         if (memcmp(expected, op->buffer, length + 1) != 0) {
-            cw_town_fail(town, "message %llu from %u to %u (%zu bytes) is damaged or out of order",
-                         (unsigned long long)op->number, op->from, op->to, length);
+            cw_cluster_fail(cluster, "message %llu from %u to %u (%zu bytes) is damaged or out of order",
+                            (unsigned long long)op->number, op->from, op->to, length);
         }
         free(expected);
     }
@@ -681,23 +684,23 @@ void cw_op_check(struct cw_town *town, struct cw_op *op)
         op->request = NULL;
     }
     if (op->memh != NULL) {
-        (void)ucp_mem_unmap(town->people[op->from].context, op->memh);
+        (void)ucp_mem_unmap(cluster->nodes[op->from].context, op->memh);
         op->memh = NULL;
     }
     forget_memory(op->buffer, op->length + 1);
     op->buffer = NULL;
 }
 
-struct cw_op *cw_town_close_ep(struct cw_town *town, unsigned from, unsigned to, uint32_t flags)
+struct cw_op *cw_cluster_close_ep(struct cw_cluster *cluster, unsigned from, unsigned to, uint32_t flags)
 {
-    struct cw_op *op = op_new(town, from, from, to, 0);
+    struct cw_op *op = op_new(cluster, from, from, to, 0);
     ucp_request_param_t param = {.op_attr_mask =
                                      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
                                  .cb.send = sent,
                                  .user_data = op,
                                  .flags = flags};
-    ucp_ep_h ep = town->people[from].eps[to];
+    ucp_ep_h ep = cluster->nodes[from].eps[to];
 
-    town->people[from].eps[to] = NULL; /* an error handler that comes now comes too late (ERR-4) */
+    cluster->nodes[from].eps[to] = NULL; /* an error handler that comes now comes too late (ERR-4) */
     return started(op, ucp_ep_close_nbx(ep, &param));
 }

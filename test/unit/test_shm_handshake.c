@@ -128,7 +128,7 @@ static void a_handshake_that_comes_late_is_not_waited_for(void **state)
     assert_int_equal(opened, UCS_OK);
 }
 
-static int connect_as_stranger(void)
+static int connect_as_unauth(void)
 {
     struct shm_iface *iface = cw_container_of(acceptor.iface, struct shm_iface, super);
     int fd = -1;
@@ -145,13 +145,13 @@ static void who_greets_wrongly_or_goes_meanwhile_is_dropped(void **state)
 
     (void)state;
     for (looks = 0; looks < 3; looks++) {
-        fd = connect_as_stranger();
+        fd = connect_as_unauth();
         late = looks;
         assert_int_equal(cw_unix_send(fd, nonsense, sizeof(nonsense), -1), UCS_OK);
         cw_poller_dispatch(acceptor.poller);
         cw_fd_close(fd);
         cw_poller_dispatch(acceptor.poller);
-        fd = connect_as_stranger();
+        fd = connect_as_unauth();
         late = looks;
         cw_fd_close(fd);
         cw_poller_dispatch(acceptor.poller);

@@ -5,8 +5,8 @@
  * too (cw_random_u64 is replaced), and so does time, so a run replays exactly. With CW_SIM_TLS the same workers talk
  * over those transports of the system: a seed then chooses what is done, not when it arrives.
  */
-#ifndef CW_TEST_SIM_TOWN_H
-#define CW_TEST_SIM_TOWN_H
+#ifndef CW_TEST_SIM_CLUSTER_H
+#define CW_TEST_SIM_CLUSTER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ struct cw_op {
     ucp_tag_recv_info_t info;  /* of receives */
 };
 
-struct cw_person {
+struct cw_cluster_node {
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address;
@@ -45,11 +45,11 @@ struct cw_person {
     int fd;                                    /* of sleepers */
 };
 
-struct cw_town {
+struct cw_cluster {
     uint64_t seed;
     struct cw_sim_world *world;
     unsigned num_workers;
-    struct cw_person people[CW_MAX_WORKERS];
+    struct cw_cluster_node nodes[CW_MAX_WORKERS];
     ucp_err_handling_mode_t mode;
     int sleepers;                              /* workers arm and sleep whenever progress returns 0 (WAK-4) */
     struct cw_op ops[CW_MAX_OPS];
@@ -65,48 +65,49 @@ struct cw_town {
     uint64_t taken[CW_MAX_WORKERS][CW_MAX_WORKERS];        /* one more than the last that was received then */
 };
 
-/* The one town of the process; its memory is reused. */
-struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode,
-                            int sleepers);
+/* The one cluster of the process; its memory is reused. */
+struct cw_cluster *cw_cluster_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode,
+                                  int sleepers);
 /* Destroys workers, contexts and the network; fails when anything is left in it. Returns the digest of the run: of what
  * happened in the network, and of how often the library looked at the clock. */
-uint64_t cw_town_free(struct cw_town *town);
-/* What all towns so far went through. */
-void cw_town_get_totals(struct cw_sim_stats *totals);
+uint64_t cw_cluster_free(struct cw_cluster *cluster);
+/* What all clusters so far went through. */
+void cw_cluster_get_totals(struct cw_sim_stats *totals);
 
 /* A fault that breaks connections. */
-enum cw_sim_fault cw_town_breaking(uint64_t seed);
+enum cw_sim_fault cw_cluster_breaking(uint64_t seed);
 /* Where there are devices, they carried a good deal out for so many seeds, and were refused registrations. */
-void cw_town_check_devices(uint64_t count);
+void cw_cluster_check_devices(uint64_t count);
 
 /* Where there are devices, they moved announced messages both ways, and were refused registrations. */
-void cw_town_check_rendezvous(uint64_t count);
+void cw_cluster_check_rendezvous(uint64_t count);
 
-uint64_t cw_town_random(struct cw_town *town, uint64_t limit);
+uint64_t cw_cluster_random(struct cw_cluster *cluster, uint64_t limit);
 /* Progress of one worker, chosen by chance. Fails when all sleep although operations are under way. */
-void cw_town_step(struct cw_town *town);
+void cw_cluster_step(struct cw_cluster *cluster);
 /* Progress of that worker. */
-void cw_town_step_one(struct cw_town *town, unsigned worker);
-int cw_town_is_simulated(void);
+void cw_cluster_step_one(struct cw_cluster *cluster, unsigned worker);
+int cw_cluster_is_simulated(void);
 /* After so many steps without an end something hangs. */
-unsigned cw_town_rounds(void);
+unsigned cw_cluster_rounds(void);
 /* The number of steps in which what is under way arrives. */
-unsigned cw_town_rest(void);
+unsigned cw_cluster_rest(void);
 /* Steps until all operations are done. */
-void cw_town_finish(struct cw_town *town);
+void cw_cluster_finish(struct cw_cluster *cluster);
 
 /* One message from a worker to another, of random size and flavour. NULL: the endpoint failed. */
-struct cw_op *cw_town_send(struct cw_town *town, unsigned from, unsigned to);
+struct cw_op *cw_cluster_send(struct cw_cluster *cluster, unsigned from, unsigned to);
 /* A receive for the next message on that way. */
-struct cw_op *cw_town_recv(struct cw_town *town, unsigned from, unsigned to);
+struct cw_op *cw_cluster_recv(struct cw_cluster *cluster, unsigned from, unsigned to);
 /* Checks and frees an operation that is done. */
-void cw_op_check(struct cw_town *town, struct cw_op *op);
+void cw_op_check(struct cw_cluster *cluster, struct cw_op *op);
 /* Closes an endpoint and returns the operation. */
-struct cw_op *cw_town_close_ep(struct cw_town *town, unsigned from, unsigned to, uint32_t flags);
+struct cw_op *cw_cluster_close_ep(struct cw_cluster *cluster, unsigned from, unsigned to, uint32_t flags);
 
 /* Prints the sentence and the seed, then fails the test. */
-void cw_town_fail(const struct cw_town *town, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+void cw_cluster_fail(const struct cw_cluster *cluster, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
 
-size_t cw_message_length(const struct cw_town *town, unsigned from, unsigned to, uint64_t number);
+size_t cw_message_length(const struct cw_cluster *cluster, unsigned from, unsigned to, uint64_t number);
 
 #endif

@@ -178,7 +178,7 @@ static void test_random_bytes(void **state)
 static void test_slow_and_silent(void **state)
 {
     uint8_t bytes[CW_TCP_HANDSHAKE_SIZE + 5];
-    struct cw_tcp_conn *stranger;
+    struct cw_tcp_conn *unauth;
     struct node node;
     int slow, silent, early;
     unsigned i;
@@ -201,14 +201,14 @@ static void test_slow_and_silent(void **state)
     close(early);
     DRIVE_UNTIL(&node, &node, tcp_of(&node)->num_unauth == 1);
     log_count_begin();
-    stranger = cw_list_head(&tcp_of(&node)->unauth, struct cw_tcp_conn, link);
-    assert_in_range(stranger->handshake->deadline_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
-    assert_in_range(tcp_of(&node)->hello_deadline.at_ns, cw_clock_ns(), stranger->handshake->deadline_ns);
+    unauth = cw_list_head(&tcp_of(&node)->unauth, struct cw_tcp_conn, link);
+    assert_in_range(unauth->handshake->deadline_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
+    assert_in_range(tcp_of(&node)->hello_deadline.at_ns, cw_clock_ns(), unauth->handshake->deadline_ns);
     cw_poller_alarm_set(node.poller, &tcp_of(&node)->hello_deadline, cw_clock_ns()); /* too early for this one */
-    sleep_until(&node, tcp_of(&node)->hello_deadline.at_ns == stranger->handshake->deadline_ns);
+    sleep_until(&node, tcp_of(&node)->hello_deadline.at_ns == unauth->handshake->deadline_ns);
     assert_false(raw_ended(silent));
-    stranger->handshake->deadline_ns = cw_clock_ns(); /* ten seconds later */
-    cw_poller_alarm_set(node.poller, &tcp_of(&node)->hello_deadline, stranger->handshake->deadline_ns);
+    unauth->handshake->deadline_ns = cw_clock_ns(); /* ten seconds later */
+    cw_poller_alarm_set(node.poller, &tcp_of(&node)->hello_deadline, unauth->handshake->deadline_ns);
     sleep_until(&node, raw_ended(silent));
     assert_false(cw_alarm_is_set(&tcp_of(&node)->hello_deadline));
     assert_int_equal(log_lines, 1);
@@ -543,8 +543,8 @@ static void test_placed_in_vain(void **state)
     node_close(&node);
 }
 
-/* Idle strangers use up the descriptors: accepting pauses without spinning or flooding the log, and goes on when one
- * closes. */
+/* Idle unauthenticated peers use up the descriptors: accepting pauses without spinning or flooding the log, and goes on
+ * when one closes. */
 static void test_no_descriptors(void **state)
 {
     struct rlimit old, tight;
@@ -590,8 +590,8 @@ static void test_no_descriptors(void **state)
     node_close(&other);
 }
 
-/* Strangers old enough make room for others. */
-static void test_strangers_bounded(void **state)
+/* Unauthenticated peers old enough make room for others. */
+static void test_unauth_bounded(void **state)
 {
     struct rlimit limit;
     struct node node;
@@ -677,7 +677,7 @@ int main(void)
         cmocka_unit_test(test_placed_split_everywhere), cmocka_unit_test(test_placed_in_vain),
         cmocka_unit_test(test_cut_off),           cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_empty_frames),
-        cmocka_unit_test(test_strangers_bounded), cmocka_unit_test(test_wrong_listener),
+        cmocka_unit_test(test_unauth_bounded), cmocka_unit_test(test_wrong_listener),
         cmocka_unit_test(test_random_bytes), /* the last: it uses up the lines that the log allows */
     };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of strangers.h. */
+/* The functions of unauth.h. */
 #define _GNU_SOURCE
-#include "strangers.h"
+#include "unauth.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ static void rest(unsigned ms)
     }
 }
 
-void cw_strangers_begin(void)
+void cw_unauth_begin(void)
 {
     cw_check(setenv("UCX_KEEPALIVE_INTERVAL", KEEPALIVE_INTERVAL, 1) == 0);
     cw_party_open(&cw_server, UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP);
@@ -83,7 +83,7 @@ const void *cw_server_entry(uint8_t wire_id, size_t *length_p)
     return entry;
 }
 
-struct cw_hello cw_stranger_hello(void)
+struct cw_hello cw_unauth_hello(void)
 {
     struct cw_address address;
 
@@ -114,7 +114,7 @@ static int fds_are_back(void *argument)
     return cw_open_fds() <= fds_before;
 }
 
-void cw_strangers_end(void)
+void cw_unauth_end(void)
 {
     int efd, tries = 0;
     uint64_t cpu;
@@ -150,14 +150,14 @@ static void keep_coming(int (*come)(unsigned), unsigned *came)
     }
 }
 
-void cw_strangers_flood(int (*come)(unsigned number))
+void cw_unauth_flood(int (*come)(unsigned number))
 {
     enum { PROCESSES = 3, STRANGERS = 3000 };
     pid_t pids[PROCESSES];
     unsigned *came;
     int status, i;
 
-    cw_strangers_begin();
+    cw_unauth_begin();
     came = mmap(NULL, sizeof(*came), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     cw_check(came != MAP_FAILED);
     while (ucp_worker_arm(cw_server.worker) != UCS_OK) { /* from now on each round looks at the descriptors */
@@ -179,7 +179,7 @@ void cw_strangers_flood(int (*come)(unsigned number))
     }
     cw_check(munmap(came, sizeof(*came)) == 0);
     cw_party_talk(&cw_friend, &cw_server, 1000);
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 /* ---- packets ---- */
@@ -452,13 +452,13 @@ static void random_packets(const struct cw_visitor *visitor, unsigned rounds)
     cw_check(cw_server.failures == 0 && cw_friend.failures == 0);
 }
 
-void cw_strangers_packets(const struct cw_visitor *visitor)
+void cw_unauth_packets(const struct cw_visitor *visitor)
 {
-    cw_strangers_begin();
+    cw_unauth_begin();
     bad_packets(visitor);
     unfinished(visitor);
     made_up_lengths(visitor);
     forged_ack(visitor);
     random_packets(visitor, 300);
-    cw_strangers_end();
+    cw_unauth_end();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers at a listener of the program, and a stranger in the place of the server: handshakes and answers that are
- * wrong somewhere, packets before their time, ends at every stage. Only their own connection is lost, and an endpoint
- * fails once.
+ * Unauthenticated peers at a listener of the program, and an unauthenticated peer in the place of the server:
+ * handshakes and answers that are wrong somewhere, packets before their time, ends at every stage. Only their own
+ * connection is lost, and an endpoint fails once.
  */
 #define _GNU_SOURCE
 #include <endian.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "strangers_tcp.h"
+#include "unauth_tcp.h"
 #include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_wire.h"
@@ -52,7 +52,7 @@ static void begin(void)
                                     .conn_handler.cb = requested};
     ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
 
-    cw_strangers_begin();
+    cw_unauth_begin();
     cw_check(ucp_listener_create(cw_server.worker, &params, &listener) == UCS_OK);
     cw_check(ucp_listener_query(listener, &attr) == UCS_OK);
     memcpy(&listener_name, &attr.sockaddr, sizeof(listener_name));
@@ -61,7 +61,7 @@ static void begin(void)
 static void end(void)
 {
     ucp_listener_destroy(listener);
-    cw_strangers_end();
+    cw_unauth_end();
 }
 
 static int one_requested(void *argument)
@@ -123,7 +123,7 @@ static void body_handshakes(void *argument)
     cw_tcp_handshake_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH + 8, 0);
     shown_out(port, bytes, CW_TCP_HANDSHAKE_SIZE + CW_CM_REQUEST_LENGTH + 8, 0);
 
-    hello = cw_stranger_hello(); /* for a worker, with its key and without */
+    hello = cw_unauth_hello(); /* for a worker, with its key and without */
     entry = cw_server_entry(cw_tcp_transport.wire_id, &length);
     cw_check(cw_tcp_address_decode(entry, length, &address) == NULL);
     for (i = 0; i < 2; i++) {
@@ -336,7 +336,7 @@ static void body_random_packets(void *argument)
     ucp_listener_destroy(listener);
 }
 
-/* ---- a stranger in the place of the server ---- */
+/* ---- an unauthenticated peer in the place of the server ---- */
 
 static int hello_came(void *argument)
 {
@@ -371,7 +371,7 @@ static int mislead(int trap, const void *bytes, size_t length, ucp_ep_h *ep_p)
     return fd;
 }
 
-/* The endpoint fails, at once or (`opens`) after it took the stranger for the server. */
+/* The endpoint fails, at once or (`opens`) after it took the unauthenticated peer for the server. */
 static void must_fail(int trap, const void *bytes, size_t length, int opens)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
@@ -481,7 +481,7 @@ static void test_random_packets(void **state)
 static void test_answers(void **state)
 {
     (void)state;
-    cw_child_must_pass(body_answers, NULL, "a stranger in the place of the server");
+    cw_child_must_pass(body_answers, NULL, "an unauthenticated peer in the place of the server");
 }
 
 int main(void)

@@ -142,7 +142,7 @@ static void test_who_keeps_all_starves_nobody(void **state)
     give_back_all(rig->b->iface);
 }
 
-static void test_kept_beyond_the_connection(void **state)
+static void test_retained_beyond_the_connection(void **state)
 {
     struct cw_rig *rig = *state;
     struct cw_end *one, *other;
@@ -160,12 +160,12 @@ static void test_kept_beyond_the_connection(void **state)
     give_back_all(rig->b->iface);
 }
 
-int cw_group_kept(void)
+int cw_group_retained(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_kept_packet_stays),
         cmocka_unit_test(test_who_keeps_all_starves_nobody),
-        cmocka_unit_test(test_kept_beyond_the_connection),
+        cmocka_unit_test(test_retained_beyond_the_connection),
     };
 
     return cw_rig_run("kept", tests, sizeof(tests) / sizeof(tests[0]));
