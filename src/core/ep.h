@@ -54,7 +54,7 @@ struct cw_peer {
     uint16_t address_length;            /* 0: the worker is known from its hello only */
     struct cw_peer_address **others;    /* addresses that contain other parts of it; NULL: none */
     uint8_t num_others;
-    uint8_t direct;                     /* the program has a key of its memory that gives load/store access */
+    uint8_t direct;                     /* its memory was reached without a connection, or can be: by load and store */
     uint8_t address[];
 };
 

@@ -108,8 +108,11 @@ static CW_INLINE const struct cw_protocol *choose(const struct ucp_ep *ep, const
 /* Each attempt chooses the protocol, because a queued operation may get its connection later. */
 static ucs_status_t attempt(struct cw_request *request)
 {
-    ucs_status_t status = choose(request->ep, cw_request_state(request))->start(request);
+    ucs_status_t status = CW_AGAIN;
 
+    if (cw_likely(request->ep->state == CW_EP_OPEN)) {
+        status = choose(request->ep, cw_request_state(request))->start(request);
+    }
     return cw_likely(status != UCS_ERR_UNSUPPORTED) ? status : attempt(request);
 }
 

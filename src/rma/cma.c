@@ -9,9 +9,22 @@
 
 #define PART_BYTES ((size_t)128 << 10)
 
+static CW_COLD bool is_ready_unopened(struct ucp_ep *ep)
+{
+    if (ep->state == CW_EP_IDLE) {
+        cw_ep_dial(ep);
+    }
+    return ep->state == CW_EP_DIALING && ep->conn != NULL && cw_lane_can_copy(ep->conn);
+}
+
+bool cw_cma_is_ready(struct ucp_ep *ep)
+{
+    return cw_likely(ep->state == CW_EP_OPEN) ? cw_lane_can_copy(ep->conn) : is_ready_unopened(ep);
+}
+
 int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key)
 {
-    return ep->state == CW_EP_OPEN && key->validity != 0 && cw_lane_can_copy(ep->conn);
+    return key->validity != 0 && cw_cma_is_ready(ep);
 }
 
 ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
@@ -33,6 +46,9 @@ ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t a
             return UCS_ERR_UNSUPPORTED;
         }
         cw_dt_skip(cursor, part);
+    }
+    if (cw_unlikely(ep->state != CW_EP_OPEN)) {
+        ep->peer->direct = 1; /* a flush of nothing else need not wait for the peer's answer */
     }
     return UCS_OK;
 }

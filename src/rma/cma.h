@@ -6,11 +6,17 @@
 #ifndef CW_RMA_CMA_H
 #define CW_RMA_CMA_H
 
+#include <stdbool.h>
+
 #include "rma/rma.h"
 
 enum cw_cma_direction { CW_CMA_PUT, CW_CMA_GET };
 
-/* Returns whether this endpoint can copy to and from the memory of the key: it is open, and the kernel permits it. */
+/* Whether the endpoint can copy to and from registered memory of the peer: the kernel permits it, and the endpoint is
+ * open, or dials and awaits the peer's answer. An idle endpoint dials. */
+bool cw_cma_is_ready(struct ucp_ep *ep);
+
+/* The same, for the memory of that key. */
 int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key);
 
 /* Copies all of the cursor's memory (contig or iov) to or from `address`. Returns UCS_OK, or UCS_ERR_UNSUPPORTED if the

@@ -79,7 +79,7 @@ static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep 
     } else if (cw_access_is_possible(ep, get->rkey)) {
         remote = CW_REMOTE_ACCESS;
     }
-    if (cw_unlikely(remote == 0 && cw_op_ep(ep)->rma->no_packets)) {
+    if (cw_unlikely(remote == 0 && (cw_op_ep(ep)->rma->no_packets || ep->state != CW_EP_OPEN))) {
         return &refused;
     }
     return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_GET, remote), &get->cursor,

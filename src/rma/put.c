@@ -117,11 +117,11 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
     } else if (cw_access_is_possible(ep, rkey) && ep->conn->iface->limits.access.max_put_bcopy > 0) {
         remote = CW_REMOTE_ACCESS;
     }
+    if (cw_unlikely(remote == 0 && (cw_op_ep(ep)->rma->no_packets || ep->state != CW_EP_OPEN))) {
+        return &refused;
+    }
     if (remote == 0 && force == CW_FORCE_NONE && is_better_announced(send, ep)) {
         force = CW_FORCE_RNDV;
-    }
-    if (cw_unlikely(remote == 0 && cw_op_ep(ep)->rma->no_packets)) {
-        return &refused;
     }
     return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_PUT, remote), &send->cursor, force, bits_of(send, remote));
 }

@@ -13,6 +13,7 @@
 #include "base/counter.h"
 #include "base/log.h"
 #include "core/ep_batch.h"
+#include "rma/cma.h"
 #include "rma/put_list.h"
 
 /* Operations that one endpoint starts before it yields to other endpoints. */
@@ -236,7 +237,7 @@ static ucs_status_t first_attempt(struct cw_request *request, enum cw_rma_haste 
     ucs_status_t status;
 
     if (!ready && !cw_ep_gathers(ep)) {
-        return CW_AGAIN;
+        return (ep->state != CW_EP_OPEN && cw_cma_is_ready(ep)) ? request->send(request) : CW_AGAIN;
     }
     if (haste != CW_RMA_AT_ONCE && cw_ep_collects(ep)) {
         return (haste == CW_RMA_FOLLOWS) ? cw_ep_follow(ep, request) : CW_LATER;
@@ -253,6 +254,9 @@ CW_COLD ucs_status_t cw_rma_refuse_packets(const struct ucp_ep *ep, const struct
 {
     const int is_device = cursor->class_id == CW_DT_DEVICE || cursor->class_id == CW_DT_STAGED;
 
+    if (ep->state != CW_EP_OPEN) {
+        return CW_AGAIN;
+    }
     cw_error("canceled a %s of %zu bytes between %s memory and memory of type host of worker %016llx: it needs "
              "packets, which UCX_PROTO_EMULATION_ENABLE=n forbids", what, cursor->length,
              cw_words_memory_type[is_device ? cursor->memory_type : UCS_MEMORY_TYPE_HOST],

@@ -77,7 +77,8 @@ void cw_rma_update(struct cw_rma *rma);
  * CW_RMA_COLLECTED: waits in the queue for progress. */
 enum cw_rma_haste { CW_RMA_AT_ONCE, CW_RMA_FOLLOWS, CW_RMA_COLLECTED };
 
-/* Logs that only packets could carry out the operation; returns the status for it. */
+/* The status of an attempt that only packets could carry out, where none may be sent: CW_AGAIN until the endpoint is
+ * open. Then they are forbidden, which is logged. */
 ucs_status_t cw_rma_refuse_packets(const struct ucp_ep *ep, const struct cw_dt_cursor *cursor, const char *what);
 
 /*

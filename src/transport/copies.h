@@ -25,7 +25,9 @@ struct cw_claim_pair {
 /* Copies between the memory of this process and the peer's, and words that both share. Only `process`, `pass` and
  * `take` may be NULL, the last two together. */
 struct cw_transport_copies {
-    /* Whether copies are proved to work on this open connection; after a failure it stays 0. */
+    /* Whether copies are proved to work on this open connection; after a failure it stays 0. On a connection that is
+     * dialled and not answered: whether copies with a validity word may be tried; `pair`, `pass` and `take` need the
+     * answer. */
     int (*ready)(struct cw_conn *conn);
     /* Copies between local memory and an address of the peer, which may be any number, as the kernel checks it. The
      * call blocks for the whole copy, so the caller limits it to some 100 KiB. All bytes are copied, or it returns

@@ -499,13 +499,13 @@ static void test_rma9_owner_that_computes(void **state)
     cw_servant_dismiss(&servant);
 }
 
-static bool can_be_read(const struct cw_servant *servant, uint64_t address)
+static bool can_be_read(pid_t pid, uint64_t address)
 {
     char byte;
     struct iovec local = {.iov_base = &byte, .iov_len = 1};
     struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = 1};
 
-    return process_vm_readv(servant->remote.pid, &local, 1, &remote, 1, 0) == 1;
+    return process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1;
 }
 
 /* The same of memory of the program's own, where the system copies: short and long ones end in the call, and a flush
@@ -527,7 +527,7 @@ static void test_rma9_owner_comes_and_goes(void **state)
     cw_servant_start(&servant, pair);
     cw_target_open(&target, pair, &servant, CW_MEMORY_HEAP, sizeof(data));
     cw_target_try(&target, 0);
-    if (!can_be_read(&servant, target.address)) {
+    if (!can_be_read(servant.remote.pid, target.address)) {
         print_message("the system does not let processes read each other's memory\n");
         cw_target_close(&target);
         cw_servant_dismiss(&servant);
@@ -557,6 +557,194 @@ static void test_rma9_owner_comes_and_goes(void **state)
     }
     cw_target_close(&target);
     cw_servant_dismiss(&servant);
+}
+
+/* What an owner gives away that never calls the library again. */
+struct offer {
+    uint64_t address_length;
+    uint64_t key_length;
+    uint64_t place;
+    char address[4096];
+    char key[1024];
+};
+
+enum { OWNED = 4 << 20 };
+
+/* Ends when it gets the seed of the pattern that its memory has to have then. */
+static int run_owner(int fd, const char *kind)
+{
+    static struct offer offer;
+    struct cw_region region;
+    struct cw_side side;
+    void *address, *key;
+    uint64_t seed;
+    size_t length;
+
+    cw_side_open(&side, &config);
+    cw_region_open(&region, side.context, (enum cw_memory)(kind[0] - '0'), OWNED);
+    cw_pattern_fill(region.base, OWNED, 1);
+    address = cw_test_worker_address(side.worker, &length);
+    assert_true(length <= sizeof(offer.address));
+    memcpy(offer.address, address, length);
+    offer.address_length = length;
+    key = cw_region_blob(&region, &length);
+    assert_true(length <= sizeof(offer.key));
+    memcpy(offer.key, key, length);
+    offer.key_length = length;
+    offer.place = (uintptr_t)region.base;
+    cw_fd_write(fd, &offer, sizeof(offer));
+    cw_fd_read(fd, &seed, sizeof(seed), NULL);
+    cw_pattern_check(region.base, OWNED, seed);
+    free(address);
+    free(key);
+    cw_region_close(&region);
+    cw_side_destroy(&side);
+    return 0;
+}
+
+struct silent {
+    struct cw_remote owner;
+    struct offer offer;
+    struct cw_side side;
+    ucp_rkey_h key;
+    char *data;
+};
+
+static void silent_connect(struct silent *silent, ucp_err_handling_mode_t mode)
+{
+    ucp_ep_params_t params;
+
+    memset(&params, 0xff, sizeof(params)); /* GEN-2 */
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    params.address = (const ucp_address_t *)silent->offer.address;
+    params.err_mode = mode;
+    cw_side_open(&silent->side, &config);
+    assert_int_equal(ucp_ep_create(silent->side.worker, &params, &silent->side.ep), UCS_OK);
+    assert_int_equal(ucp_ep_rkey_unpack(silent->side.ep, silent->offer.key, &silent->key), UCS_OK);
+}
+
+static void silent_leave(struct silent *silent)
+{
+    ucp_request_param_t param = cw_param_none();
+
+    ucp_rkey_destroy(silent->key);
+    (void)cw_worker_wait_request(silent->side.worker, ucp_ep_close_nbx(silent->side.ep, &param), "close");
+    cw_side_destroy(&silent->side);
+}
+
+static ucs_status_t silent_access(struct silent *silent, bool get, bool is_list, size_t length)
+{
+    ucp_dt_iov_t list[2] = {{silent->data, length / 2}, {silent->data + length / 2, length - length / 2}};
+    ucp_request_param_t param = cw_param_none();
+    void *buffer = is_list ? (void *)list : silent->data;
+    const size_t count = is_list ? 2 : length;
+
+    if (is_list) {
+        param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+        param.datatype = ucp_dt_make_iov();
+    }
+    return cw_worker_wait_request(silent->side.worker,
+                                  get ? ucp_get_nbx(silent->side.ep, buffer, count, silent->offer.place, silent->key,
+                                                    &param)
+                                      : ucp_put_nbx(silent->side.ep, buffer, count, silent->offer.place, silent->key,
+                                                    &param), "access without the owner");
+}
+
+static void silent_flush(struct silent *silent)
+{
+    ucp_request_param_t param = cw_param_none();
+
+    assert_int_equal(cw_worker_wait_request(silent->side.worker, ucp_ep_flush_nbx(silent->side.ep, &param), "flush"),
+                     UCS_OK);
+    assert_int_equal(cw_worker_wait_request(silent->side.worker, ucp_worker_flush_nbx(silent->side.worker, &param),
+                                            "flush of the worker"), UCS_OK);
+}
+
+/* The first access of an endpoint, which no answer of the owner has opened, and further ones. */
+static void silent_rounds(struct silent *silent, ucp_err_handling_mode_t mode, bool is_list, bool puts_first,
+                          uint64_t *seed)
+{
+    static const size_t lengths[] = {8, 65536, OWNED};
+
+    silent_connect(silent, mode);
+    for (int i = 0; i < 3; i++) {
+        if (!puts_first || i > 0) {
+            assert_int_equal(silent_access(silent, true, is_list, lengths[i]), UCS_OK);
+            cw_pattern_check(silent->data, lengths[i], *seed);
+        }
+        cw_pattern_fill(silent->data, OWNED, ++*seed);
+        assert_int_equal(silent_access(silent, false, is_list, lengths[i]), UCS_OK);
+        silent_flush(silent);
+        assert_int_equal(silent_access(silent, true, is_list, lengths[i]), UCS_OK);
+        cw_pattern_check(silent->data, lengths[i], *seed);
+        assert_int_equal(silent_access(silent, false, is_list, OWNED), UCS_OK);
+        silent_flush(silent);
+    }
+    silent_leave(silent);
+}
+
+static void silent_start(struct silent *silent, enum cw_memory kind)
+{
+    const char name[2] = {(char)('0' + (int)kind), '\0'};
+
+    cw_remote_start(&silent->owner, "owner", name);
+    cw_fd_read(silent->owner.fd, &silent->offer, sizeof(silent->offer), NULL);
+}
+
+/* RMA-9, RMA-10, RMA-11, FLU-1: an owner that makes no progress since it gave its address and key away. */
+static void test_rma10_owner_that_never_progresses(void **state)
+{
+    static struct silent silent;
+
+    (void)state;
+    cw_test_need_two_processes();
+    if (cw_test_over_network()) {
+        skip();
+    }
+    silent.data = malloc(OWNED);
+    assert_non_null(silent.data);
+    for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
+        uint64_t seed = 1;
+
+        silent_start(&silent, (enum cw_memory)kind);
+        if (kind == CW_MEMORY_ALLOCATED ||
+            (cw_test_tls_has("shm") && can_be_read(silent.owner.pid, silent.offer.place))) {
+            for (int i = 0; i < 8; i++) {
+                silent_rounds(&silent, ((i & 1) && !cw_test_reference()) ? UCP_ERR_HANDLING_MODE_PEER
+                                                                         : UCP_ERR_HANDLING_MODE_NONE,
+                              i & 2, i & 4, &seed);
+            }
+        }
+        cw_fd_write(silent.owner.fd, &seed, sizeof(seed));
+        cw_remote_join(&silent.owner);
+    }
+    free(silent.data);
+}
+
+/* ERR-2: the same owner is killed: an access that follows ends with an error. */
+static void test_err2_owner_that_never_progressed(void **state)
+{
+    static struct silent silent;
+
+    (void)state;
+    cw_test_need_two_processes();
+    if (cw_test_over_network()) {
+        skip();
+    }
+    cw_test_skip_reference("over shared memory it does not notice");
+    silent.data = malloc(OWNED);
+    assert_non_null(silent.data);
+    for (int i = 0; i < 4; i++) {
+        silent_start(&silent, CW_MEMORY_HEAP);
+        silent_connect(&silent, (i & 1) ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE);
+        if (cw_test_tls_has("shm") && can_be_read(silent.owner.pid, silent.offer.place)) {
+            assert_int_equal(silent_access(&silent, i & 2, false, 8), UCS_OK);
+        }
+        cw_remote_kill(&silent.owner);
+        assert_true(silent_access(&silent, i & 2, false, OWNED) != UCS_OK);
+        silent_leave(&silent);
+    }
+    free(silent.data);
 }
 
 /* N22-114: what only packets reach is accepted, told of, and canceled; mapped memory is reached as ever. */
@@ -605,7 +793,7 @@ static void test_n22_114_no_emulation(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct cw_role roles[] = {CW_SERVANT_ROLE};
+    static const struct cw_role roles[] = {CW_SERVANT_ROLE, {"owner", run_owner}};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_matrix_in_one_process, cw_test_setup, matrix_teardown),
         cmocka_unit_test_setup_teardown(test_matrix_in_two_processes, cw_test_setup, matrix_teardown),
@@ -614,6 +802,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_n22_114_no_emulation, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_rma9_owner_that_computes, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_rma9_owner_comes_and_goes, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_rma10_owner_that_never_progresses, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_err2_owner_that_never_progressed, cw_test_setup, cw_test_teardown),
     };
     int code;
 

@@ -276,6 +276,48 @@ static void test_peer_closes(void **state)
     }
 }
 
+/* Before the answer, with the validity word of what is copied. */
+static void test_unanswered(void **state)
+{
+    const struct cw_transport_copies *copies = cw_subject.transport->copies;
+    const struct cw_bytes hello = cw_bytes_unique(16);
+    const uint64_t word = 4711;
+    const struct cw_validity right = {.address = address_of(&word), .value = word};
+    const struct cw_validity wrong = {.address = address_of(&word), .value = word + 1};
+    struct iovec iov = {.iov_base = local, .iov_len = AREA};
+    struct cw_rig *rig = *state;
+    struct cw_end *end;
+    ucs_status_t status;
+
+    need_slots();
+    end = cw_end_dial(rig->a, rig->b, &hello);
+    if (!is_ready(end)) {
+        print_message("Skipped: no copies before the answer\n");
+        skip();
+    }
+    cw_pattern_fill(theirs, AREA, 21);
+    cw_pattern_fill(local, AREA, 22);
+    memcpy(before, local, AREA);
+    cw_check(copies->write(end->conn, &iov, 1, address_of(theirs), &wrong) == UCS_ERR_REJECTED &&
+                 memcmp(theirs, before, AREA) != 0 && is_ready(end), "a wrong validity word is not rejected");
+    status = copies->write(end->conn, &iov, 1, address_of(theirs), &right);
+    if (was_chance(end, status)) {
+        return;
+    }
+    cw_check(memcmp(theirs, before, AREA) == 0, "what was written before the answer is wrong");
+    memset(local, 0, AREA);
+    status = copies->read(end->conn, &iov, 1, address_of(theirs), &right);
+    if (was_chance(end, status)) {
+        return;
+    }
+    cw_check(memcmp(local, before, AREA) == 0, "what was read before the answer is wrong");
+    cw_check(copies->read(end->conn, &iov, 1, address_of(theirs), &wrong) == UCS_ERR_REJECTED && is_ready(end),
+             "a wrong validity word is not rejected");
+    cw_rig_wait(rig, &end->opened, 1, "`opened`");
+    cw_check(is_ready(end) && copies->read(end->conn, &iov, 1, address_of(theirs), NULL) == UCS_OK,
+             "after a rejected copy before the answer the memory is not ready");
+}
+
 /* ---- another process ---- */
 
 /* Closes the sides of the rig; what comes next opens them where it needs them. */
@@ -442,10 +484,11 @@ static void must_do_without(struct cw_rig *rig)
     cw_end_close(other);
 }
 
-/* One side's configuration is enough, whichever dials. */
+/* One side's configuration is enough, whichever dials, and before the answer. */
 static void test_switched_off(void **state)
 {
     struct cw_rig *rig = *state;
+    struct cw_bytes hello;
     unsigned off;
 
     need_processes();
@@ -456,6 +499,8 @@ static void test_switched_off(void **state)
         cw_rig_allow_peer_memory(!(off & 2));
         cw_side_open(rig->b);
         cw_rig_allow_peer_memory(1);
+        hello = cw_bytes_unique(16);
+        cw_check(!is_ready(cw_end_dial(rig->a, rig->b, &hello)), "copies that are not allowed are ready unanswered");
         must_do_without(rig);
     }
 }
@@ -525,6 +570,7 @@ int cw_group_peer(void)
         cmocka_unit_test(test_bad_addresses),
         cmocka_unit_test(test_claim_pairs),
         cmocka_unit_test(test_peer_closes),
+        cmocka_unit_test(test_unanswered),
         cmocka_unit_test(test_other_process),
         cmocka_unit_test(test_peer_killed),
         cmocka_unit_test(test_switched_off),

@@ -41,9 +41,8 @@ int cw_sim_peer_ready(struct cw_conn *base)
     const struct cw_sim_link *link = conn->link;
     const struct cw_sim_conn *peer = link->ends[1 - conn->side];
 
-    cw_sim_must(conn->state != CW_SIM_DIALING, "the peer's memory is asked for before `opened`");
-    return !conn->no_copies && conn->state != CW_SIM_BROKEN && peer != NULL && peer->state != CW_SIM_BROKEN &&
-           !is_dead(link->ifaces[0]) && !is_dead(link->ifaces[1]);
+    return !conn->no_copies && conn->state != CW_SIM_BROKEN && !is_dead(link->ifaces[0]) && !is_dead(link->ifaces[1]) &&
+           (conn->state == CW_SIM_DIALING || (peer != NULL && peer->state != CW_SIM_BROKEN));
 }
 
 /* Copies between the entries of `iov` and contiguous memory, at most `limit` bytes. */
@@ -84,8 +83,10 @@ static ucs_status_t peer_copy(struct cw_conn *base, int writes, const struct iov
     return UCS_OK;
 }
 
-static int is_right(const struct cw_validity *validity)
+static int is_right(struct cw_conn *conn, const struct cw_validity *validity)
 {
+    cw_sim_must(validity != NULL || cw_sim_conn(conn)->state != CW_SIM_DIALING,
+                "the peer's memory is asked for without a validity word before `opened`");
     return validity == NULL ||
            __atomic_load_n((const uint64_t *)(uintptr_t)validity->address, __ATOMIC_ACQUIRE) == validity->value;
 }
@@ -93,13 +94,13 @@ static int is_right(const struct cw_validity *validity)
 ucs_status_t cw_sim_peer_read(struct cw_conn *base, const struct iovec *to, unsigned count, uint64_t from,
                               const struct cw_validity *validity)
 {
-    return is_right(validity) ? peer_copy(base, 0, to, count, from) : UCS_ERR_REJECTED;
+    return is_right(base, validity) ? peer_copy(base, 0, to, count, from) : UCS_ERR_REJECTED;
 }
 
 ucs_status_t cw_sim_peer_write(struct cw_conn *base, const struct iovec *from, unsigned count, uint64_t to,
                                const struct cw_validity *validity)
 {
-    return is_right(validity) ? peer_copy(base, 1, from, count, to) : UCS_ERR_REJECTED;
+    return is_right(base, validity) ? peer_copy(base, 1, from, count, to) : UCS_ERR_REJECTED;
 }
 
 struct cw_claim_pair *cw_sim_pair(struct cw_conn *base, int ours, unsigned index)

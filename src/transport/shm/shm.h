@@ -52,6 +52,9 @@ enum shm_heat {
     SHM_COLD
 };
 
+/* A bit of a listener's token: its process allows cross-process copies. */
+#define SHM_TOKEN_COPIES UINT64_C(1)
+
 /* State of cross-process copies. */
 enum shm_peer_state { SHM_PEER_UNPROVED, SHM_PEER_READY, SHM_PEER_CLOSED };
 
@@ -121,7 +124,7 @@ struct shm_conn {
     struct shm_arrivals *peer_arrivals; /* ... the peer's page; NULL: none */
     struct shm_passed *passed;      /* descriptors received from the peer; NULL: none so far */
     uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection has ended */
-    uint64_t token;                 /* WAITING: the token of the listener to dial */
+    uint64_t token;                 /* dialled: the token of the listener */
     char hello[];                   /* CW_HELLO_MAX bytes in a dialled connection */
 };
 

@@ -71,6 +71,7 @@ ucs_status_t cw_shm_make_open(struct shm_iface *iface, struct shm_conn *conn)
     }
     cw_list_remove(&conn->link);
     conn->state = SHM_CONN_OPEN;
+    conn->peer_state = SHM_PEER_UNPROVED; /* by the peer's words, which a dialler gets only now */
     cw_shm_open_add(iface, conn);
     return UCS_OK;
 }

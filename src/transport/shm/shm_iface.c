@@ -2,8 +2,8 @@
 /*
  * The interface of the shared memory transport: listening socket, address, table of slots.
  *
- * Address: OFFSET 0 SIZE 8 place (host and namespace), 8/8 token (name of the socket). Both are valid only on the same
- * host, hence in host byte order.
+ * Address: OFFSET 0 SIZE 8 place (host and namespace), 8/8 token (name of the socket; bit 0: cross-process copies are
+ * allowed). Both are valid only on the same host, hence in host byte order.
  */
 #include "transport/shm/shm.h"
 
@@ -116,7 +116,7 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
         goto fail;
     }
     set_sizes(iface, params->config);
-    iface->token = cw_random_u64();
+    iface->token = (cw_random_u64() & ~SHM_TOKEN_COPIES) | (iface->peer_memory ? SHM_TOKEN_COPIES : 0);
     iface->place_id = cw_unix_directory_id(directory);
     if (iface->place_id == 0) {
         status = UCS_ERR_NO_DEVICE;

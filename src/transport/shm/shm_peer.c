@@ -9,10 +9,14 @@
  *
  * Pids are reused. The probe word holds a random number while the connection is open, and each copy reads it
  * (os/peer_memory.h). The socket would prove less: a child of the peer can hold it open after the peer's end.
+ *
+ * A dialler does not know the peer's words before the reply, which a peer that computes sends late. Until then only
+ * copies with a validity word are made: its value is a random number, too, that only the owner of the memory has.
  */
 #include "transport/shm/shm.h"
 
 #include <assert.h>
+#include <stdbool.h>
 
 #include "base/bytes.h"
 #include "base/log.h"
@@ -67,15 +71,16 @@ static CW_COLD int copies_work(const struct shm_conn *conn)
 
 static CW_COLD enum shm_peer_state prove(struct shm_conn *conn)
 {
+    const bool answered = conn->state == SHM_CONN_OPEN;
     const char *why = NULL;
 
     if (!shm_iface_of(&conn->super)->peer_memory) {
         why = "UCX_TLS names neither cma nor shm";
-    } else if (conn->peer.probe == 0) {
+    } else if (answered ? conn->peer.probe == 0 : !(conn->token & SHM_TOKEN_COPIES)) {
         why = "the peer refuses them";
     } else if ((conn->peer.pid = cw_unix_peer_pid(conn->item.fd)) == 0) {
         why = "the peer is in another PID namespace";
-    } else if (!copies_work(conn)) {
+    } else if (answered && !copies_work(conn)) {
         why = "the kernel refuses to copy between the processes";
     }
     if (why != NULL) {
@@ -89,7 +94,7 @@ int cw_shm_peer_ready(struct cw_conn *super)
 {
     struct shm_conn *conn = shm_conn_of(super);
 
-    if (conn->state != SHM_CONN_OPEN || conn->hangup) {
+    if ((conn->state != SHM_CONN_OPEN && conn->state != SHM_CONN_DIALLED) || conn->hangup) {
         return 0;
     }
     if (conn->peer_state == SHM_PEER_UNPROVED) {
@@ -104,13 +109,15 @@ static ucs_status_t copy(const struct cw_peer_process *peer, int writes, const s
     return writes ? cw_peer_memory_write(peer, iov, count, there) : cw_peer_memory_read(peer, iov, count, there);
 }
 
-/* UCS_ERR_REJECTED: only this memory cannot be copied; UCS_ERR_IO_ERROR: copies have failed for the connection. */
+/* UCS_ERR_REJECTED: only this memory cannot be copied; UCS_ERR_IO_ERROR: copies have failed for the connection. Nothing
+ * tells these apart before the reply. */
 static CW_COLD ucs_status_t why_not(const struct shm_conn *conn)
 {
     uint64_t word = 0;
     struct iovec at = {.iov_base = &word, .iov_len = sizeof(word)};
 
-    return (cw_peer_memory_read(&conn->peer, &at, 1, conn->peer.probe_address) == UCS_OK) ? UCS_ERR_REJECTED :
+    return (conn->state == SHM_CONN_DIALLED ||
+            cw_peer_memory_read(&conn->peer, &at, 1, conn->peer.probe_address) == UCS_OK) ? UCS_ERR_REJECTED :
            UCS_ERR_IO_ERROR;
 }
 
