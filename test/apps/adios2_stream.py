@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A stream of ADIOS2 (engine SST) between two processes, whose data plane is UCP: the reader gets what is written.
 
-Usage: adios2_stream.py DIRECTORY-OF-LIBUCP. Both processes load libucp from there, or this fails.
+Usage: adios2_stream.py DIRECTORY-OF-LIBUCP. Both processes load libucp from there, or this fails,
+as it does after SECONDS.
 """
 
+import faulthandler
 import os
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import sys
 import adios2
 import numpy
 
-STEPS, LENGTHS = 5, (1, 1000, 300000)
+STEPS, LENGTHS, SECONDS = 5, (1, 1000, 300000), 120
 NAME = "stream"
 
 
@@ -61,6 +63,7 @@ def check_library(directory):
 
 
 def main():
+    faulthandler.dump_traceback_later(SECONDS, exit=True)
     if len(sys.argv) == 3:
         read()
     else:
