@@ -246,7 +246,7 @@ static void one(const struct twin_scenario *scenario)
         die(way);
     } else if (moment >= UNDER_WAY) {
         order(PROGRESS);
-        status = ends(post("get", &other, SMALL));
+        status = twin_prepare(&alone, post("get", &other, SMALL));
         if (status != UCS_OK) {
             twin_tell("%s: connecting %s", scenario->name, twin_status(status));
             return;

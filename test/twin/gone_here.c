@@ -137,6 +137,13 @@ static ucs_status_t ends(ucs_status_ptr_t request, const struct side *also)
     return twin_wait(&pair, request);
 }
 
+static void prepare(ucs_status_ptr_t request, const struct side *also)
+{
+    struct twin_pair pair = {.worker = {sides[0].worker, also->worker}};
+
+    twin_need(twin_prepare(&pair, request) == UCS_OK, "connecting");
+}
+
 static ucs_status_t close_ep(const struct side *side, bool forced)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -185,7 +192,7 @@ static void own(const struct twin_scenario *scenario)
         twin_tell("%s: create %s", scenario->name, twin_status(status));
         return;
     }
-    twin_need(ends(post("flush", 0), &sides[0]) == UCS_OK, "connecting");
+    prepare(post("flush", 0), &sides[0]);
     calls = 0;
     posted = post(scenario->what, LARGE);
     progress_first();
@@ -239,9 +246,9 @@ static void second(const struct twin_scenario *scenario)
         return;
     }
     if (scenario->moment != BEFORE) {
-        twin_need(connect_to(&sides[1], addresses[0]) == UCS_OK && ends(post("flush", 0), &sides[1]) == UCS_OK &&
-                      ends(post("get", SMALL), &sides[1]) == UCS_OK,
-                  "connecting");
+        twin_need(connect_to(&sides[1], addresses[0]) == UCS_OK, "the other endpoint");
+        prepare(post("flush", 0), &sides[1]);
+        prepare(post("get", SMALL), &sides[1]);
     }
     if (scenario->moment == LATER) {
         die(scenario);

@@ -184,7 +184,7 @@ void twin_pair_open(struct twin_pair *pair, uint64_t features, ucp_err_handling_
     twin_need(ucp_context_query(pair->context, &attr) == UCS_OK, "ucp_context_query");
     pair->request_size = attr.request_size;
     for (i = 0; i < 2; i++) {
-        twin_need(twin_wait(pair, ucp_ep_flush_nb(pair->ep[i], 0, twin_done)) == UCS_OK, "connecting");
+        twin_need(twin_prepare(pair, ucp_ep_flush_nb(pair->ep[i], 0, twin_done)) == UCS_OK, "connecting");
     }
 }
 
@@ -254,6 +254,16 @@ ucs_status_t twin_wait(struct twin_pair *pair, ucs_status_ptr_t result)
     }
     ucp_request_free(result);
     return status;
+}
+
+ucs_status_t twin_prepare(struct twin_pair *pair, ucs_status_ptr_t result)
+{
+    struct twin_waiting waiting = {0};
+
+    while (UCS_PTR_IS_PTR(result) && ucp_request_check_status(result) == UCS_INPROGRESS) {
+        (void)twin_round(pair, &waiting);
+    }
+    return twin_wait(pair, result);
 }
 
 static void reap(const struct twin_scenario *list, size_t count)

@@ -105,6 +105,9 @@ void twin_settle(struct twin_pair *pair);
 bool twin_round(struct twin_pair *pair, struct twin_waiting *waiting);
 /* Progress until the request is over; INPROGRESS when it is not within TWIN_SECONDS. Frees it. */
 ucs_status_t twin_wait(struct twin_pair *pair, ucs_status_ptr_t result);
+/* As twin_wait, of what only prepares a comparison: on a busy machine it may take long, so the alarm of the case ends
+ * it. */
+ucs_status_t twin_prepare(struct twin_pair *pair, ucs_status_ptr_t result);
 bool twin_late(const int *seen, struct twin_pair *pair);
 
 #endif
