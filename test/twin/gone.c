@@ -164,13 +164,22 @@ static void order(char command)
     move(true, &command, 1);
 }
 
+/* Once: later the process id may be somebody else's. */
+static void kill_peer(void)
+{
+    if (peer > 0) {
+        kill(peer, SIGKILL);
+        waitpid(peer, NULL, 0);
+        peer = 0;
+    }
+}
+
 static void die(enum way way)
 {
     static const char commands[] = {[DESTROYED] = DESTROY, [CLOSED] = CLOSE, [FORCED] = FORCE};
 
     if (way == KILLED) {
-        kill(peer, SIGKILL);
-        waitpid(peer, NULL, 0);
+        kill_peer();
     } else {
         order(commands[way]);
     }
@@ -283,6 +292,7 @@ static void between_two(const struct twin_scenario *scenario)
     }
     twin_need(socketpair(AF_UNIX, SOCK_STREAM, 0, ends_of) == 0, "a socket");
     peer = fork();
+    twin_need(peer >= 0, "a process");
     wire = ends_of[peer == 0];
     close(ends_of[peer != 0]);
     if (peer == 0) {
@@ -290,7 +300,7 @@ static void between_two(const struct twin_scenario *scenario)
         play_peer(scenario->moment >= UNDER_WAY);
     }
     one(scenario);
-    kill(peer, SIGKILL);
+    kill_peer();
 }
 
 static void add(struct twin_scenario *list, size_t *count, const char *what, enum moment moment, enum way way)
