@@ -290,6 +290,7 @@ static void print_further_lanes(const struct ucp_ep *ep, FILE *stream)
 void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 {
     const struct cw_iface *iface;
+    char reason[512];
 
     CW_CALL_RETURN_IF_NULL(ep, "endpoint", );
     cw_worker_enter(ep->worker);
@@ -300,7 +301,12 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
         print_first_lane(ep, iface, stream);
         print_further_lanes(ep, stream);
     }
-    fprintf(stream, "#               state: %s\n#\n", state_name(ep));
+    fprintf(stream, "#               state: %s\n", state_name(ep));
+    if (ep->state == CW_EP_FAILED) {
+        cw_ep_explain(ep, reason, sizeof(reason));
+        fprintf(stream, "#              reason: %s\n", reason);
+    }
+    fprintf(stream, "#\n");
     if (iface != NULL) {
         cw_proto_info_write(ep->worker, iface, (ep->state == CW_EP_OPEN) ? ep->conn : NULL, stream);
     }

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -634,6 +635,16 @@ static const char *advice(const struct ucp_ep *ep)
     default:
         return "; see the preceding log lines";
     }
+}
+
+void cw_ep_explain(const struct ucp_ep *ep, char *text, size_t size)
+{
+    if (ep->closes & CW_CLOSE_CAME) {
+        (void)snprintf(text, size, "%s: the peer closed the endpoint", ucs_status_string(ep->status));
+        return;
+    }
+    (void)snprintf(text, size, "%s%s%s%s", ucs_status_string(ep->status), (ep->end != NULL) ? ": " : "",
+                   (ep->end != NULL) ? ep->end : "", advice(ep));
 }
 
 /* No callback reports the failure. In mode NONE the program cannot learn of it, so it is logged. */

@@ -254,6 +254,8 @@ void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn);
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);
 /* Fails all requests of the endpoint from the next progress on and reports once. Safe in upcalls. */
 void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
+/* Writes why a failed endpoint failed, as one line: its status, how its connection ended, and what to do. */
+void cw_ep_explain(const struct ucp_ep *ep, char *text, size_t size);
 
 /* Ends the current connection attempt: its connection is closed by the next reap. Safe in upcalls. */
 void cw_ep_drop_conn(struct ucp_ep *ep);

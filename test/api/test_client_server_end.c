@@ -273,12 +273,32 @@ static void test_cs35_data_goes_by_an_allowed_device(void **state)
     }
 }
 
-static void end_is_reported(struct cs_errors *errors, ucp_ep_h ep)
+/* ucp_ep_print_info names the reason of a failure, and tells an orderly close from a death and from one by force. */
+static void reason_is_printed(ucp_ep_h ep, bool was_closed)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+
+    if (cw_test_reference()) {
+        fclose(stream);
+        free(text);
+        return;
+    }
+    ucp_ep_print_info(ep, stream);
+    fclose(stream);
+    assert_non_null(strstr(text, " reason: Connection reset by remote peer"));
+    assert_int_equal(strstr(text, "the peer closed the endpoint") != NULL, was_closed);
+    free(text);
+}
+
+static void end_is_reported(struct cs_errors *errors, ucp_ep_h ep, bool was_closed)
 {
     cs_until(&errors->count, 1, "end of the peer");
     assert_int_equal(errors->status, UCS_ERR_CONNECTION_RESET);
     cs_settle();
     assert_int_equal(errors->count, 1);
+    reason_is_printed(ep, was_closed);
     assert_int_equal(UCS_PTR_RAW_STATUS(cs_send(ep, "12345678", 8, 1)), UCS_ERR_CONNECTION_RESET);
     cs_wait(cs_close(ep, false), "close");
     cs_settle();
@@ -303,11 +323,11 @@ static void test_cs29_err20_one_side_closes(void **state)
         }
         if (server_closes) {
             assert_int_equal(cs_wait(cs_close(couple.server, force), "close"), UCS_OK); /* CLS-8 */
-            end_is_reported(&couple.client_errors, couple.client);
+            end_is_reported(&couple.client_errors, couple.client, !force);
             assert_int_equal(couple.server_errors.count, 0);
         } else {
             assert_int_equal(cs_wait(cs_close(couple.client, force), "close"), UCS_OK);
-            end_is_reported(&couple.server_errors, couple.server);
+            end_is_reported(&couple.server_errors, couple.server, !force);
             assert_int_equal(couple.client_errors.count, 0);
         }
     }
@@ -387,7 +407,7 @@ static void test_cs29_a_server_closes_at_every_stage(void **state)
             ucp_worker_progress(cs_workers[1 - k % 2]);
         }
         assert_int_equal(cs_wait(cs_close(server, i % 2), "close"), UCS_OK);
-        end_is_reported(&errors, client);
+        end_is_reported(&errors, client, i % 2 == 0);
         assert_int_equal(server_errors.count, 0);
     }
     ucp_listener_destroy(listener.handle);
@@ -728,7 +748,7 @@ static void test_cs28_server_killed(void **state)
     assert_true(UCS_PTR_IS_PTR(waiting));
     cw_remote_kill(&remote);
     assert_true(cs_wait(waiting, "send to the dead") < 0);
-    end_is_reported(&errors, ep);
+    end_is_reported(&errors, ep, false);
 }
 
 static void test_cs29_server_process_closes(void **state)

@@ -1001,7 +1001,7 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
 ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr);
 
 /**
- * Print an endpoint, its lanes and its protocols, for people.
+ * Print an endpoint, its lanes and its protocols, for people; of one that has failed, the reason, too.
  *
  * @param ep      The endpoint.
  * @param stream  Receives the text; stays open.
