@@ -190,10 +190,29 @@ static struct names_text names_of_transports(const struct found *found)
     return names;
 }
 
+/* The available name that is nearest to a misspelt one; "" if none is near. */
+static void guess_transport(const char *name, const struct names_text *available, char *guess, size_t size)
+{
+    unsigned distance = (strlen(name) < 5) ? 2 : 3, now;
+    char names[sizeof(available->text)], *rest = names, *candidate;
+
+    guess[0] = '\0';
+    cw_string_copy(names, sizeof(names), available->text);
+    while ((candidate = strsep(&rest, ", ")) != NULL) {
+        now = (candidate[0] == '\0') ? distance : cw_string_distance(name, candidate, distance);
+        if (now < distance) {
+            distance = now;
+            (void)snprintf(guess, size, " (maybe: %s?)", candidate);
+        }
+    }
+}
+
 static void warn_transports(const struct cw_config *config, const struct found *found)
 {
     const struct cw_allow_list *tls = &config->tls;
     const unsigned count = (tls->mode == CW_LIST_ALLOW) ? num_checked(&tls->list, "transport") : 0;
+    struct names_text available;
+    char guess[64];
     unsigned i, j, known;
 
     for (i = 0; i < count; i++) {
@@ -204,8 +223,10 @@ static void warn_transports(const struct cw_config *config, const struct found *
                      cw_plan_tls_covered(tls->list.names[i], found->list[j].transport->name));
         }
         if (!known) {
-            cw_warn("transport '%s' is not available, please use one or more of: %s", tls->list.names[i],
-                    names_of_transports(found).text);
+            available = names_of_transports(found);
+            guess_transport(tls->list.names[i], &available, guess, sizeof(guess));
+            cw_warn("transport '%s' is not available, please use one or more of: %s%s", tls->list.names[i],
+                    available.text, guess);
             warn_reasons(config, tls->list.names[i], NULL);
         }
     }

@@ -132,6 +132,33 @@ static void test_absent_transport_says_why(void **state)
     }
 }
 
+/* One letter wrong, or two in the wrong order. */
+static void test_misspelt_transport_is_guessed(void **state)
+{
+    static const char *const misspelt[][2] = {{"tpc", "(maybe: tcp?)"}, {"sefl", "(maybe: self?)"}, {"xyz", NULL}};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    char text[8192], list[64];
+    ucp_config_t *config;
+    ucp_context_h context;
+    int saved[2], file;
+
+    (void)state;
+    cw_test_skip_reference("it does not guess");
+    for (size_t i = 0; i < sizeof(misspelt) / sizeof(misspelt[0]); i++) {
+        assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
+        snprintf(list, sizeof(list), "self,tcp,%s", misspelt[i][0]);
+        assert_int_equal(ucp_config_modify(config, "TLS", list), UCS_OK);
+        file = cw_capture_start(saved);
+        assert_int_equal(ucp_init(&params, config, &context), UCS_OK);
+        cw_capture_end(file, saved, text, sizeof(text));
+        assert_non_null(strstr(text, "is not available, please use one or more of: "));
+        assert_int_equal(strstr(text, "(maybe: ") != NULL, misspelt[i][1] != NULL);
+        assert_true(misspelt[i][1] == NULL || strstr(text, misspelt[i][1]) != NULL);
+        ucp_cleanup(context);
+        ucp_config_release(config);
+    }
+}
+
 /* ---- DT-14: pack and unpack run inside calls of the program alone; DT-13: on memory that memcpy can touch ---- */
 
 static bool inside;
@@ -409,6 +436,7 @@ int main(void)
         T(test_cfg40_absent_device_is_told),
         T(test_cfg40_long_lists),
         T(test_absent_transport_says_why),
+        T(test_misspelt_transport_is_guessed),
         T(test_dt14_packs_inside_calls),
         T(test_err13_close_inside_the_error_handler),
         T(test_n22_28_memory_types),
