@@ -12,13 +12,13 @@ A worker belongs to the event loop, and so to the thread, in which it was made. 
 from ._aio import ANY_TAG, Context, Endpoint, Feature, Listener, Message, Worker
 from ._core import Memory, RemoteKey
 from ._core import version as _version
-from ._errors import (BusyError, CanceledError, ClosedError, Error, ForkedError, InvalidAddressError,
+from ._errors import (BusyError, CanceledError, ClosedError, EndError, Error, ForkedError, InvalidAddressError,
                       InvalidParamError, NoMemoryError, NotConnectedError, RejectedError, ResetError, TimedOutError,
                       TruncatedError, UnreachableError, UnsupportedError)
 
 __version__ = _version().split()[0]
 
-__all__ = ["ANY_TAG", "BusyError", "CanceledError", "ClosedError", "Context", "Endpoint", "Error", "Feature",
-           "ForkedError", "InvalidAddressError", "InvalidParamError", "Listener", "Memory", "Message",
+__all__ = ["ANY_TAG", "BusyError", "CanceledError", "ClosedError", "Context", "EndError", "Endpoint", "Error",
+           "Feature", "ForkedError", "InvalidAddressError", "InvalidParamError", "Listener", "Memory", "Message",
            "NoMemoryError", "NotConnectedError", "RejectedError", "RemoteKey", "ResetError", "TimedOutError",
            "TruncatedError", "UnreachableError", "UnsupportedError", "Worker"]

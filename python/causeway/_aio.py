@@ -5,11 +5,12 @@ import asyncio
 import collections
 import enum
 import os
+import socket
 import weakref
-from typing import Any, Awaitable, Callable, Deque, Dict, Optional, Tuple, Union
+from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Tuple, Union
 
 from . import _core
-from ._errors import ResetError
+from ._errors import EndError, Error, ResetError, UnreachableError
 
 Buffer = Any
 ANY_TAG = 0
@@ -30,12 +31,21 @@ class Feature(enum.IntFlag):
     ALL = TAG | RMA | AMO32 | AMO64 | STREAM | AM
 
 
+_SINGLE = (Feature.TAG, Feature.RMA, Feature.AMO32, Feature.AMO64, Feature.STREAM, Feature.AM)
+
+
+def _sort_addresses(found: "List[Any]", port: int) -> "List[Tuple[Any, ...]]":
+    """What getaddrinfo() has found, each address once, with the port."""
+    return list(dict.fromkeys((place[0], port) + tuple(place[2:]) for _, _, _, _, place in found))
+
+
 class Context:
     """Settings and features; makes workers and lets peers reach memory."""
 
     def __init__(self, features: Feature = Feature.ALL, settings: Optional[Dict[str, str]] = None,
                  name: Optional[str] = None) -> None:
         self._core = _core.Context(int(features), settings, name)
+        self._features = int(features)
 
     def worker(self, *, patience: float = PATIENCE) -> "Worker":
         """A worker of the running event loop. After something has happened it looks for more during so many seconds,
@@ -45,6 +55,10 @@ class Context:
     def map(self, buffer: Buffer) -> _core.Memory:
         """Let peers that are given its key reach a writable buffer, until close() of what is returned."""
         return self._core.map(buffer)
+
+    def __repr__(self) -> str:
+        return "<causeway.Context with %s>" % "|".join(feature.name or "" for feature in _SINGLE
+                                                       if feature & self._features)
 
     def close(self) -> None:
         """Destroy the context. Its workers and its memory are closed by then."""
@@ -141,6 +155,9 @@ class Message:
         await self.recv_into(buffer)
         return buffer
 
+    def __repr__(self) -> str:
+        return "<causeway.Message of %d bytes%s>" % (self.length, ", to be fetched" if self.rendezvous else "")
+
     def release(self) -> None:
         """Give the payload back; one that was not fetched is dropped. BufferError while views of it exist."""
         self._core.release()
@@ -193,9 +210,42 @@ class Worker:
         """Whether it is closed."""
         return self._core.closed
 
+    def __repr__(self) -> str:
+        return "<causeway.Worker%s>" % (" closed" if self.closed else " with %d endpoints" % len(self._endpoints))
+
+    async def _resolve(self, host: str, port: int) -> "List[Tuple[Any, ...]]":
+        if not isinstance(host, str):
+            raise TypeError("the host must be a str, not '%s'" % type(host).__name__)
+        try:  # no thread for what is an address already
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except socket.gaierror:
+            found = await self._loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return _sort_addresses(found, port)
+
     async def connect(self, host: str, port: int) -> "Endpoint":
-        """An endpoint to a listener. Whether somebody listens there is told by the first operation or flush()."""
-        return self._endpoint_of(self._core.connect((host, port), None))
+        """An endpoint to a listener that has accepted it. Names are resolved, and each address of one is tried. Raises
+        what the last of them failed with: NotConnectedError if nobody listens there, RejectedError, UnreachableError;
+        socket.gaierror for a name that does not resolve. It waits until the server accepts: see asyncio.wait_for()."""
+        self._core.fileno()  # raises if the worker cannot be used
+        failure: Exception = UnreachableError("'%s' has no address" % host)
+        for address in await self._resolve(host, port):
+            core = self._core.connect(address, None)
+            try:
+                answer = core.flush()
+                if answer is not None:
+                    # A flush ends with its endpoint only: a task that is cancelled closes that, and waits for neither.
+                    waiter = self._core.waiter()
+                    answer.add_done_callback(lambda request, waiter=waiter: waiter.done or waiter.set(None))
+                    await waiter
+                    answer.result()
+                return self._endpoint_of(core)
+            except BaseException as error:
+                if not core.closed:
+                    core.close(True)
+                if not isinstance(error, Error):
+                    raise
+                failure = error
+        raise failure
 
     def connect_worker(self, address: bytes) -> "Endpoint":
         """An endpoint to the worker of that address."""
@@ -203,7 +253,8 @@ class Worker:
 
     def listen(self, handler: Callable[["Endpoint"], Union[Awaitable[None], None]], host: str = "127.0.0.1",
                port: int = 0) -> "Listener":
-        """Accept clients: the handler gets an endpoint for each; if it is a coroutine it runs as a task."""
+        """Accept clients: the handler gets an endpoint for each; if it is a coroutine it runs as a task. A host that
+        is a name is resolved at once, which may take a while."""
         return Listener(self, handler, host, port)
 
     def _inbox(self, id: int) -> _Inbox:
@@ -265,6 +316,8 @@ class Worker:
         if self._core.closed:
             return
         self._core.close()
+        for endpoint in list(self._endpoints.values()):
+            endpoint._ended(None)
         if self._again is not None:
             self._again.cancel()
         self._loop.remove_reader(self._fd)
@@ -299,7 +352,14 @@ class Listener:
             else:
                 listener._accept(client)
 
-        self._core = worker._core.listen(on_client, (host, port))
+        worker._core.fileno()  # raises if the worker cannot be used
+        first, *others = _sort_addresses(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM), port)
+        try:
+            self._core = worker._core.listen(on_client, first)
+        except Error:
+            if not others:
+                raise
+            self._core = worker._core.listen(on_client, others[0])
 
     def _accept(self, client: _core.Client) -> None:
         answer = self._handler(self._worker._endpoint_of(client.accept(None)))
@@ -307,6 +367,12 @@ class Listener:
             task: "asyncio.Task[None]" = self._worker._loop.create_task(answer)  # type: ignore[arg-type]
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def __repr__(self) -> str:
+        try:
+            return "<causeway.Listener at %s:%d>" % self.address
+        except Error:
+            return "<causeway.Listener closed>"
 
     @property
     def address(self) -> Tuple[str, int]:
@@ -319,16 +385,50 @@ class Listener:
 
 
 class Endpoint:
-    """A connection to a peer. Operations raise what it failed with."""
+    """A connection to a peer. Operations raise what it failed with: EndError if the peer closed it."""
 
     def __init__(self, worker: Worker, core: _core.Endpoint) -> None:
         self._worker = worker
         self._core = core
+        self._on_close: "List[Callable[[Endpoint, Optional[Exception]], object]]" = []
+
+    def __repr__(self) -> str:
+        peer, error = self._core.peer, self._core.error
+        state = " closed" if self.closed else " failed: %s" % error if error is not None else ""
+        return "<causeway.Endpoint%s%s>" % (" to %s:%d" % peer if peer is not None else "", state)
 
     @property
     def closed(self) -> bool:
         """Whether it is closed."""
         return self._core.closed
+
+    @property
+    def peer(self) -> Optional[Tuple[str, int]]:
+        """Host and port of the peer; None if it was reached by the address of its worker, or is closed."""
+        return self._core.peer
+
+    def on_close(self, callback: "Callable[[Endpoint, Optional[Exception]], object]") -> None:
+        """Call callback(endpoint, error) once, when the connection has ended: with None if either side closed it in
+        good order, else with the error. A callback for one that has ended already runs soon. An endpoint that is
+        forgotten calls nothing."""
+        error = self._core.error
+        if error is not None or self.closed:
+            self._worker._loop.call_soon(callback, self, None if isinstance(error, EndError) else error)
+            return
+        self._on_close.append(callback)
+        this = weakref.ref(self)
+
+        def on_error(error: Exception) -> None:
+            endpoint = this()
+            if endpoint is not None:
+                endpoint._ended(error)
+
+        self._core.on_error = on_error
+
+    def _ended(self, error: Optional[Exception]) -> None:
+        callbacks, self._on_close = self._on_close, []
+        for callback in callbacks:
+            self._worker._loop.call_soon(callback, self, None if isinstance(error, EndError) else error)
 
     async def am_send(self, id: int, payload: Buffer = b"", header: Buffer = b"", *, reply: bool = False) -> None:
         """Send an active message; done when the payload may be changed. reply: the receiver gets an endpoint."""
@@ -349,11 +449,17 @@ class Endpoint:
             await answer
 
     async def stream_recv(self, buffer: Buffer, *, whole: bool = False) -> int:
-        """Take from the stream what is there, at least a byte; whole: fill the buffer. Gives the length."""
-        answer = self._core.stream_recv(buffer, whole)
-        if type(answer) is _core.Request:
-            answer = await answer
-        return int(answer)
+        """Take from the stream what is there, at least a byte; whole: fill the buffer. Gives the length: 0 when the
+        peer has closed its endpoint. With whole that raises EndError."""
+        try:
+            answer = self._core.stream_recv(buffer, whole)
+            if type(answer) is _core.Request:
+                answer = await answer
+            return int(answer)
+        except EndError:
+            if whole:
+                raise
+            return 0
 
     def unpack_key(self, key: bytes) -> _core.RemoteKey:
         """The right to reach memory of this peer, from what its Memory.key() gave."""
@@ -416,8 +522,9 @@ class Endpoint:
             answer = self._core.close(force)
             if answer is not None:
                 await answer
-        except ResetError:
+        except (EndError, ResetError):
             pass
+        self._ended(None)
 
     async def __aenter__(self) -> "Endpoint":
         return self

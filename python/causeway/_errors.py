@@ -5,7 +5,8 @@ from typing import Dict, Type
 
 
 class Error(Exception):
-    """An operation failed. The text is a sentence with the library's reason; `status` is the number of it."""
+    """An operation failed. The text is a sentence with the library's reason: the line that the library logged for the
+    call, or how the connection ended; `status` is the number of it."""
 
     status: int = 0
 
@@ -63,20 +64,32 @@ class NotConnectedError(Error, ConnectionRefusedError):
 
 
 class ResetError(Error, ConnectionResetError):
-    """The peer closed the connection or died."""
+    """The peer died, or broke the connection."""
+
+
+class EndError(Error, EOFError):
+    """The peer closed its endpoint in good order: there is nothing more to receive, and nobody to send to."""
 
 
 _CLASSES: Dict[int, Type[Error]] = {
     -4: NoMemoryError, -5: InvalidParamError, -6: UnreachableError, -7: InvalidAddressError, -8: UnsupportedError,
     -9: TruncatedError, -15: BusyError, -16: CanceledError, -20: TimedOutError, -22: UnsupportedError,
-    -23: RejectedError, -24: NotConnectedError, -25: ResetError,
+    -23: RejectedError, -24: NotConnectedError, -25: ResetError, -80: TimedOutError,
 }
 for _status in range(-79, -59):  # the range "the connection failed"
     _CLASSES[_status] = ResetError
 
 
-def make(status: int, what: str, reason: str) -> Error:
+_CLOSED_BY_PEER = "the peer closed the endpoint"  # as ucp_ep_print_info has it
+
+
+def make(status: int, what: str, raw: bytes) -> Error:
     """The exception of a status."""
-    error = _CLASSES.get(status, Error)("%s: %s" % (what, reason))
+    reason = raw.decode("utf-8", "replace")
+    is_end = status == -25 and reason.endswith(_CLOSED_BY_PEER)
+    kind = _CLASSES.get(status, Error)
+    if is_end:
+        kind = EndError
+    error = kind("%s: %s" % (what, reason))
     error.status = status
     return error

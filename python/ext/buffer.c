@@ -97,6 +97,22 @@ static bool cuda_get(PyObject *object, PyObject *interface, bool writable, Buffe
     return true;
 }
 
+/* Of an object that has not given a writable buffer. Keeps that exception if it is not for this reason. */
+static bool is_read_only(PyObject *object)
+{
+    PyObject *type, *value, *trace;
+    Py_buffer view;
+
+    PyErr_Fetch(&type, &value, &trace);
+    bool answer = PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) == 0;
+    if (answer) {
+        answer = view.readonly;
+        PyBuffer_Release(&view);
+    }
+    PyErr_Restore(type, value, trace);
+    return answer;
+}
+
 bool cw_buffer_get(PyObject *object, bool writable, Buffer *buffer)
 {
     memset(buffer, 0, sizeof(*buffer));
@@ -116,6 +132,11 @@ bool cw_buffer_get(PyObject *object, bool writable, Buffer *buffer)
     }
     if (PyObject_GetBuffer(object, &buffer->view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0) {
         buffer->view.obj = NULL;
+        if (writable && is_read_only(object)) {
+            PyErr_Format(PyExc_BufferError, "a read-only buffer cannot be received into: '%.100s'",
+                         Py_TYPE(object)->tp_name);
+            return false;
+        }
         /* Some objects answer ValueError where others answer BufferError. */
         if (PyErr_ExceptionMatches(PyExc_ValueError)) {
             PyErr_SetString(PyExc_BufferError, "the buffer is not C-contiguous");

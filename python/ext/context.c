@@ -4,6 +4,7 @@
 
 bool cw_context_usable(const Context *context)
 {
+    cw_log_forget();
     if (context->generation != cw_generation) {
         cw_raise_forked();
     } else if (context->handle == NULL) {
@@ -50,6 +51,7 @@ static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *keywo
         PyErr_SetString(PyExc_TypeError, "settings must be a dict of str to str");
         return NULL;
     }
+    cw_log_forget();
     Context *self = (Context *)type->tp_alloc(type, 0);
     if (self == NULL) {
         return NULL;

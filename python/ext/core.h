@@ -72,7 +72,8 @@ typedef struct Endpoint {
     ucp_ep_h handle;     /* NULL: closed, or borrowed and at its end. */
     bool borrowed;       /* The library made it, to answer a sender, and ends it when the peer does. */
     ucs_status_t status; /* What it failed with. */
-    PyObject *on_error;
+    char *reason;        /* In the library's words; NULL: none. */
+    PyObject *on_error;  /* Called with the exception of the failure. */
 } Endpoint;
 
 typedef struct Listener {
@@ -132,6 +133,8 @@ struct Request {
     void *handle;
     Buffer buffer;
     RemoteKey *key;
+    ucp_ep_h ep;                  /* NULL: the operation is one of the worker. */
+    Endpoint *endpoint;           /* That failed with the operation; NULL: none. */
     PyObject *callback, *context; /* Of the task that awaits it: what makes its next step, and where. */
     PyObject *message;            /* Of the cancellation. */
     PyObject *value;              /* RESULT_VALUE: by set(). */
@@ -151,7 +154,12 @@ extern PyTypeObject cw_context_type, cw_worker_type, cw_endpoint_type, cw_listen
 
 /* module.c */
 extern unsigned long cw_generation; /* Changes in a child of fork(). */
-PyObject *cw_raise(ucs_status_t status, const char *what);
+/* What the library has logged in this thread since cw_log_forget(); NULL: nothing. */
+const char *cw_log_said(void);
+void cw_log_forget(void);
+PyObject *cw_error_new(ucs_status_t status, const char *what, const char *reason); /* NULL: that of the status. */
+PyObject *cw_raise_reason(ucs_status_t status, const char *what, const char *reason);
+PyObject *cw_raise(ucs_status_t status, const char *what); /* In a call: with what it has logged. */
 PyObject *cw_raise_closed(const char *what);
 PyObject *cw_raise_forked(void);
 bool cw_address_of(PyObject *host_port, struct sockaddr_storage *address, socklen_t *length);
@@ -177,6 +185,8 @@ void cw_child_add(Worker *worker, int order, Child *child);
 void cw_child_remove(Child *child);
 
 /* endpoint.c */
+Endpoint *cw_endpoint_find(const Worker *worker, ucp_ep_h handle); /* NULL: closed. */
+const char *cw_endpoint_reason(Endpoint *endpoint, ucs_status_t status); /* NULL: it failed with another, or not. */
 PyObject *cw_endpoint_new(Worker *worker, ucp_ep_params_t *params, PyObject *on_error);
 PyObject *cw_endpoint_for(Worker *worker,
                           ucp_ep_h handle); /* To the sender of a message, in its callback; NULL: no memory. */

@@ -3,6 +3,7 @@
 #include "core.h"
 
 #include <search.h>
+#include <stdio.h>
 
 static int compare(const void *one, const void *other)
 {
@@ -12,8 +13,7 @@ static int compare(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* The object of a handle, or NULL. */
-static Endpoint *find(const Worker *worker, ucp_ep_h handle)
+Endpoint *cw_endpoint_find(const Worker *worker, ucp_ep_h handle)
 {
     const Endpoint wanted = {.handle = handle};
     Endpoint **found      = tfind(&wanted, &worker->endpoints, compare);
@@ -29,15 +29,51 @@ static void forget(Endpoint *self)
     self->handle = NULL;
 }
 
+/* Why the endpoint has failed, in the words of ucp_ep_print_info, which are the library's only ones for it. */
+static char *reason_of(ucp_ep_h handle)
+{
+    static const char mark[] = " reason: ";
+    char *text = NULL, *reason = NULL;
+    size_t length;
+    FILE *stream = open_memstream(&text, &length);
+
+    if (stream != NULL) {
+        ucp_ep_print_info(handle, stream);
+        const char *at = fclose(stream) == 0 ? strstr(text, mark) : NULL;
+        if (at != NULL) {
+            at += strlen(mark);
+            reason = strndup(at, strcspn(at, "\n"));
+        }
+        free(text);
+    }
+    return reason;
+}
+
+static void note_reason(Endpoint *self)
+{
+    if (self->reason == NULL && self->handle != NULL) {
+        self->reason = reason_of(self->handle);
+    }
+}
+
+const char *cw_endpoint_reason(Endpoint *self, ucs_status_t status)
+{
+    const char *known = ucs_status_string(status);
+
+    note_reason(self);
+    return self->reason != NULL && strncmp(self->reason, known, strlen(known)) == 0 ? self->reason : NULL;
+}
+
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     Worker *worker = arg;
-    Endpoint *self = find(worker, ep);
+    Endpoint *self = cw_endpoint_find(worker, ep);
 
     if (self == NULL) {
         return; /* A borrowed one that Python has closed. */
     }
     self->status = status;
+    note_reason(self);
     if (self->borrowed) {
         forget(self);
     }
@@ -114,7 +150,7 @@ PyObject *cw_endpoint_new(Worker *worker, ucp_ep_params_t *params, PyObject *on_
         Py_DECREF(self);
         return cw_raise(status, "the endpoint cannot be made");
     }
-    Endpoint *known = find(worker, handle);
+    Endpoint *known = cw_endpoint_find(worker, handle);
     if (known != NULL) { /* Borrowed before, and the program's own from now on. */
         Py_DECREF(self);
         self           = (Endpoint *)Py_NewRef((PyObject *)known);
@@ -129,7 +165,7 @@ PyObject *cw_endpoint_new(Worker *worker, ucp_ep_params_t *params, PyObject *on_
 
 PyObject *cw_endpoint_for(Worker *worker, ucp_ep_h handle)
 {
-    Endpoint *known        = find(worker, handle);
+    Endpoint *known        = cw_endpoint_find(worker, handle);
     Endpoint *self         = known == NULL ? make(worker) : NULL;
     ucp_ep_params_t params = {.field_mask = 0};
 
@@ -159,6 +195,7 @@ PyObject *cw_worker_connect(Worker *worker, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO", &peer, &on_error)) {
         return NULL;
     }
+    cw_log_forget();
     if (PyTuple_Check(peer)) {
         if (!cw_address_of(peer, &storage, &length)) {
             return NULL;
@@ -198,7 +235,7 @@ static bool usable(const Endpoint *self)
         return false;
     }
     if (self->handle == NULL && self->borrowed && self->status != UCS_OK) {
-        cw_raise(self->status, "the peer has ended the connection");
+        cw_raise_reason(self->status, "the peer has ended the connection", self->reason);
         return false;
     }
     if (self->handle == NULL) {
@@ -216,6 +253,9 @@ static Request *request_for(Endpoint *self, enum result kind, PyObject *buffer, 
 
     if (request != NULL && !usable(self)) {
         Py_CLEAR(request);
+    }
+    if (request != NULL) {
+        request->ep = self->handle;
     }
     return request;
 }
@@ -457,6 +497,7 @@ static void endpoint_dealloc(Endpoint *self)
     if (self->handle != NULL && cw_worker_owned(self->worker)) {
         close_now(self, 0); /* What was sent is delivered, as with a socket that is forgotten. */
     }
+    free(self->reason);
     Py_CLEAR(self->on_error);
     Py_CLEAR(self->worker);
     PyObject_Free(self);
@@ -472,6 +513,35 @@ static PyObject *get_status(Endpoint *self, void *unused)
 {
     (void)unused;
     return PyLong_FromLong(self->status);
+}
+
+static PyObject *get_error(Endpoint *self, void *unused)
+{
+    (void)unused;
+    if (self->status == UCS_OK) {
+        Py_RETURN_NONE;
+    }
+    return cw_error_new(self->status, "the connection has ended", self->reason);
+}
+
+static int set_on_error(Endpoint *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    Py_XSETREF(self->on_error, value == Py_None ? NULL : Py_XNewRef(value));
+    return 0;
+}
+
+/* The peer's host and port; None of one that was reached by a worker's address, or that has no connection. */
+static PyObject *get_peer(Endpoint *self, void *unused)
+{
+    ucp_ep_attr_t attr = {.field_mask = UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR};
+
+    (void)unused;
+    if (self->handle == NULL || !cw_worker_owned(self->worker) ||
+        ucp_ep_query(self->handle, &attr) != UCS_OK) {
+        Py_RETURN_NONE;
+    }
+    return cw_address_tuple(&attr.remote_sockaddr);
 }
 
 PyObject *cw_key_unpack(Endpoint *self, PyObject *bytes);
@@ -496,6 +566,9 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef properties[] = {{"closed", (getter)get_closed, NULL, "Whether it is closed.", NULL},
                                    {"status", (getter)get_status, NULL, "What it failed with; 0: it has not.", NULL},
+                                   {"error", (getter)get_error, NULL, "The same as an exception, or None.", NULL},
+                                   {"peer", (getter)get_peer, NULL, "Host and port of the peer, or None.", NULL},
+                                   {"on_error", NULL, (setter)set_on_error, "Called with that exception.", NULL},
                                    {NULL, NULL, NULL, NULL, NULL}};
 
 PyTypeObject cw_endpoint_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "causeway._core.Endpoint",

@@ -106,6 +106,15 @@ static PyObject *get_length(Memory *self, void *unused)
     return PyLong_FromSize_t(self->length);
 }
 
+static PyObject *memory_repr(Memory *self)
+{
+    if (self->handle == NULL) {
+        return PyUnicode_FromString("<causeway.Memory closed>");
+    }
+    return PyUnicode_FromFormat("<causeway.Memory of %zu bytes at %p>", self->length,
+                                (void *)(uintptr_t)self->address);
+}
+
 static PyMethodDef memory_methods[] = {{"key", (PyCFunction)memory_key, METH_NOARGS, "The key for peers, as bytes."},
                                        {"close", (PyCFunction)memory_close, METH_NOARGS, "Unmap."},
                                        {NULL, NULL, 0, NULL}};
@@ -117,6 +126,7 @@ static PyGetSetDef memory_properties[] = {{"address", (getter)get_address, NULL,
 PyTypeObject cw_memory_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "causeway._core.Memory",
                                .tp_basicsize                          = sizeof(Memory),
                                .tp_dealloc                            = (destructor)memory_dealloc,
+                               .tp_repr                               = (reprfunc)memory_repr,
                                .tp_flags   = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                .tp_doc     = "Memory that peers may reach.",
                                .tp_methods = memory_methods,
@@ -201,12 +211,18 @@ static void key_dealloc(RemoteKey *self)
     PyObject_Free(self);
 }
 
+static PyObject *key_repr(RemoteKey *self)
+{
+    return PyUnicode_FromFormat("<causeway.RemoteKey%s>", self->handle == NULL ? " closed" : "");
+}
+
 static PyMethodDef key_methods[] = {{"close", (PyCFunction)key_close, METH_NOARGS, "Destroy the key."},
                                     {NULL, NULL, 0, NULL}};
 
 PyTypeObject cw_key_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "causeway._core.RemoteKey",
                             .tp_basicsize                          = sizeof(RemoteKey),
                             .tp_dealloc                            = (destructor)key_dealloc,
+                            .tp_repr                               = (reprfunc)key_repr,
                             .tp_flags   = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                             .tp_doc     = "The right to reach memory of a peer.",
                             .tp_methods = key_methods};

@@ -5,6 +5,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <ucs/debug/log_def.h>
 
 unsigned long cw_generation;
 static PyObject *errors; /* The module causeway._errors. */
@@ -14,9 +16,47 @@ static void in_child(void)
     cw_generation++;
 }
 
+static _Thread_local char said[512];
+
+/* Warnings are printed as before; the exception of the call that they belong to repeats the last one. */
+static ucs_log_func_rc_t note_log(const char *file, unsigned line, const char *function, ucs_log_level_t level,
+                                  const ucs_log_component_config_t *component, const char *message, va_list args)
+{
+    (void)file;
+    (void)line;
+    (void)function;
+    (void)component;
+    if (level <= UCS_LOG_LEVEL_WARN) {
+        vsnprintf(said, sizeof(said), message, args);
+    }
+    return UCS_LOG_FUNC_RC_CONTINUE;
+}
+
+const char *cw_log_said(void)
+{
+    return said[0] != '\0' ? said : NULL;
+}
+
+void cw_log_forget(void)
+{
+    said[0] = '\0';
+}
+
+PyObject *cw_error_new(ucs_status_t status, const char *what, const char *reason)
+{
+    /* A reason may name what a peer has sent: it is no text in UTF-8 for certain. */
+    return PyObject_CallMethod(errors, "make", "isy", (int)status, what,
+                               reason != NULL ? reason : ucs_status_string(status));
+}
+
 PyObject *cw_raise(ucs_status_t status, const char *what)
 {
-    PyObject *error = PyObject_CallMethod(errors, "make", "iss", (int)status, what, ucs_status_string(status));
+    return cw_raise_reason(status, what, cw_log_said());
+}
+
+PyObject *cw_raise_reason(ucs_status_t status, const char *what, const char *reason)
+{
+    PyObject *error = cw_error_new(status, what, reason);
 
     if (error != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);
@@ -77,11 +117,13 @@ bool cw_address_of(PyObject *host_port, struct sockaddr_storage *address, sockle
 {
     const char *host;
     uint64_t port;
+    unsigned flow = 0, scope = 0; /* As socket.getaddrinfo() has them. */
     struct sockaddr_in *four = (struct sockaddr_in *)address;
     struct sockaddr_in6 *six = (struct sockaddr_in6 *)address;
 
     memset(address, 0, sizeof(*address));
-    if (!PyTuple_Check(host_port) || !PyArg_ParseTuple(host_port, "sO&", &host, cw_to_uint64, &port)) {
+    if (!PyTuple_Check(host_port) ||
+        !PyArg_ParseTuple(host_port, "sO&|II", &host, cw_to_uint64, &port, &flow, &scope)) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_TypeError, "an address is a tuple (host, port)");
         }
@@ -98,12 +140,14 @@ bool cw_address_of(PyObject *host_port, struct sockaddr_storage *address, sockle
         return true;
     }
     if (inet_pton(AF_INET6, host, &six->sin6_addr) == 1) {
-        six->sin6_family = AF_INET6;
-        six->sin6_port   = htons((uint16_t)port);
-        *length          = sizeof(*six);
+        six->sin6_family   = AF_INET6;
+        six->sin6_port     = htons((uint16_t)port);
+        six->sin6_flowinfo = htonl(flow);
+        six->sin6_scope_id = scope;
+        *length            = sizeof(*six);
         return true;
     }
-    PyErr_Format(PyExc_ValueError, "'%.200s' is no IP address; names are resolved by loop.getaddrinfo()", host);
+    PyErr_Format(PyExc_ValueError, "'%.200s' is no IP address", host);
     return false;
 }
 
@@ -148,6 +192,7 @@ PyMODINIT_FUNC PyInit__core(void)
         return NULL;
     }
     errors = PyImport_ImportModule("causeway._errors");
+    ucs_log_push_handler(note_log);
     if (errors == NULL || pthread_atfork(NULL, NULL, in_child) != 0) {
         Py_DECREF(module);
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();

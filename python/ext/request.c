@@ -9,12 +9,21 @@
  */
 #include "core.h"
 
+/* The endpoint is kept, since only it knows the reason. */
+static void note_status(Request *request, ucs_status_t status)
+{
+    request->status = status;
+    request->done   = true;
+    if (status != UCS_OK && request->ep != NULL) {
+        request->endpoint = (Endpoint *)Py_XNewRef((PyObject *)cw_endpoint_find(request->worker, request->ep));
+    }
+}
+
 void cw_request_finish(Request *request, ucs_status_t status)
 {
     Worker *worker = request->worker;
 
-    request->status = status;
-    request->done   = true;
+    note_status(request, status);
     if (request->posted) { /* Else the callback runs inside the call that posts it. */
         *request->link = request->next;
         if (request->next != NULL) {
@@ -97,7 +106,10 @@ static void release(Request *request)
 static PyObject *result_of(const Request *request)
 {
     if (request->status != UCS_OK) {
-        return cw_raise(request->status, request->what);
+        const char *reason =
+            request->endpoint != NULL ? cw_endpoint_reason(request->endpoint, request->status) : NULL;
+        reason = reason == NULL && !request->posted ? cw_log_said() : reason;
+        return cw_raise_reason(request->status, request->what, reason);
     }
     switch (request->kind) {
     case RESULT_LENGTH:
@@ -140,8 +152,7 @@ PyObject *cw_request_posted(Request *request, ucs_status_ptr_t pointer, const ch
     if (UCS_PTR_IS_PTR(pointer)) {
         ucp_request_free(pointer);
     } else {
-        request->status = UCS_PTR_STATUS(pointer);
-        request->done   = true;
+        note_status(request, UCS_PTR_STATUS(pointer));
     }
     cw_worker_nudge(worker);
     release(request);
@@ -405,6 +416,7 @@ static int set_blocking(Request *self, PyObject *value, void *unused)
 static void request_dealloc(Request *self)
 {
     release(self);
+    Py_CLEAR(self->endpoint);
     Py_CLEAR(self->callback);
     Py_CLEAR(self->context);
     Py_CLEAR(self->message);

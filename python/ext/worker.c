@@ -23,6 +23,7 @@ bool cw_worker_owned(const Worker *worker)
 
 bool cw_worker_usable(const Worker *worker)
 {
+    cw_log_forget();
     if (worker->generation != cw_generation) {
         cw_raise_forked();
     } else if (worker->handle == NULL) {
@@ -128,9 +129,13 @@ static void tell_other(Arrival *arrival)
 
     if (arrival->kind == ARRIVAL_FAILURE) {
         Endpoint *endpoint = (Endpoint *)arrival->owner;
-        if (endpoint->on_error != NULL) {
-            answer = PyObject_CallFunction(endpoint->on_error, "i", (int)arrival->status);
+        PyObject *on_error = Py_XNewRef(endpoint->on_error);
+        PyObject *error    = cw_error_new(arrival->status, "the connection has ended", endpoint->reason);
+        if (error != NULL && on_error != NULL) {
+            answer = PyObject_CallOneArg(on_error, error);
         }
+        Py_XDECREF(error);
+        Py_XDECREF(on_error);
     } else {
         Listener *listener = (Listener *)arrival->owner;
         PyObject *client   = cw_client_new(listener, arrival->client);

@@ -87,10 +87,10 @@ class Held(base.Pair):
         while not message.endpoint.closed:
             await asyncio.sleep(0.001)
         for call in (message.endpoint.am_send(2, b"x"), message.endpoint.tag_send(b"x", 1), message.endpoint.flush(),
-                     message.endpoint.stream_recv(bytearray(1)), message.endpoint.am_send(2, bytes(LARGE))):
-            error = await self.fails(ConnectionResetError, call)
+                     message.endpoint.stream_recv(bytearray(1), whole=True), message.endpoint.am_send(2, bytes(LARGE))):
+            error = await self.fails(causeway.EndError, call)
             self.assertIn("the peer has ended the connection", str(error))
-        with self.assertRaises(causeway.ResetError):
+        with self.assertRaises(causeway.EndError):
             message.endpoint.unpack_key(b"key")
         await self.within(message.endpoint.close())
         self.assertEqual(self.far._core.pending, 0)
@@ -113,7 +113,7 @@ class Held(base.Pair):
         await other.close()
         while not message.endpoint.closed:
             await asyncio.sleep(0.001)
-        await self.fails(ConnectionResetError, message.endpoint.am_send(2, b"x"))
+        await self.fails(causeway.EndError, message.endpoint.am_send(2, b"x"))
 
     async def test_a_borrowed_endpoint_becomes_that_of_the_program(self):
         message, sender = await self.borrowed()

@@ -4,11 +4,23 @@
 import asyncio
 import gc
 import os
+import sys
 import threading
 import unittest
+import weakref
 
 import base
 import causeway
+
+
+DIES = """
+import asyncio, causeway, os, sys
+async def main():
+    worker = causeway.Context().worker()
+    endpoint = await worker.connect("127.0.0.1", int(sys.argv[1]))
+    os._exit(3)
+asyncio.run(main())
+"""
 
 
 class Life(base.Pair):
@@ -31,7 +43,61 @@ class Life(base.Pair):
         receiving = asyncio.create_task(self.server.stream_recv(bytearray(10)))
         await asyncio.sleep(0.01)
         await self.within(self.client.close())
-        await self.fails(ConnectionResetError, receiving)
+        self.assertEqual(await self.within(receiving), 0)  # the end of the stream, as of a socket
+        self.assertEqual(await self.within(self.server.stream_recv(bytearray(10))), 0)
+        for call in (self.server.stream_recv(bytearray(10), whole=True), self.server.tag_send(b"x", 1),
+                     self.server.flush()):
+            error = await self.fails(causeway.EndError, call)
+            self.assertNotIsInstance(error, ConnectionResetError)
+            self.assertIsInstance(error, EOFError)
+            self.assertIn("the peer closed the endpoint", str(error))
+        self.assertIn("the peer closed the endpoint", repr(self.server))
+        await self.within(self.server.close())
+
+    async def test_bytes_before_the_end_arrive(self):
+        await self.within(self.client.stream_send(b"last words"))
+        await self.within(self.client.close())
+        text, part = b"", bytearray(4)
+        while (length := await self.within(self.server.stream_recv(part))) > 0:
+            text += part[:length]
+        self.assertEqual(text, b"last words")
+
+    async def test_close_callbacks(self):
+        calls = []
+        for endpoint in (self.client, self.server):
+            endpoint.on_close(lambda endpoint, error: calls.append((endpoint, error)))
+        await self.within(self.client.close())
+        while len(calls) < 2:
+            await asyncio.sleep(0.001)
+        self.assertEqual({endpoint for endpoint, _ in calls}, {self.client, self.server})
+        self.assertEqual([error for _, error in calls], [None, None])  # an orderly close on both sides
+        self.client.on_close(lambda endpoint, error: calls.append(error))  # has ended already
+        self.server.on_close(lambda endpoint, error: calls.append(error))
+        await self.within(self.server.close())
+        await asyncio.sleep(0.01)
+        self.assertEqual(calls[2:], [None, None])
+
+    async def test_close_callback_of_a_peer_that_dies(self):
+        calls = []
+        accepted = asyncio.get_running_loop().create_future()
+        listener = self.far.listen(accepted.set_result)
+        peer = await asyncio.create_subprocess_exec(sys.executable, "-B", "-c", DIES, str(listener.address[1]))
+        endpoint = await self.within(accepted)
+        endpoint.on_close(lambda endpoint, error: calls.append((endpoint, error)))
+        await self.fails(ConnectionResetError, endpoint.stream_recv(bytearray(1)))
+        while not calls:
+            await asyncio.sleep(0.001)
+        self.assertIs(calls[0][0], endpoint)
+        self.assertIsInstance(calls[0][1], causeway.ResetError)
+        self.assertEqual(await self.within(peer.wait()), 3)
+
+    async def test_close_callbacks_make_no_cycle(self):
+        endpoint = await self.near.connect(*self.listener.address)
+        endpoint.on_close(lambda ended, error, mine=endpoint: mine)
+        gone = weakref.ref(endpoint)
+        del endpoint
+        gc.collect()
+        self.assertIsNone(gone())
 
     async def test_peer_whose_worker_goes(self):
         self.far.am_open(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs of the package's page run as they stand there."""
+"""The programs of the package's page and of examples/ run as they stand there."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import unittest
 
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "echo.py")
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "README.md")
 
 
@@ -21,6 +22,22 @@ class Readme(unittest.TestCase):
             done = subprocess.run([sys.executable, "-B", "-W", "error", "-c", program.lstrip("\n")],
                                   capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_example(self):
+        command = [sys.executable, "-B", EXAMPLE]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            self.addCleanup(server.kill)
+            place = re.fullmatch(r"listening at (\S+) (\d+)\n", server.stdout.readline())
+            self.assertIsNotNone(place)
+            ask = [*command, "localhost", place[2], "hello"]
+            done = subprocess.run(ask, capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "hello\n", ""))
+            self.assertEqual(server.stdout.readline(), "end of a client: it closed\n")
+            server.kill()
+        done = subprocess.run(ask, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no connection to localhost", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
 
 
 if __name__ == "__main__":
