@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The library, opened with a set of features.
 
-use crate::{sys, Error, Memory, Result, Worker};
+use crate::{error, sys, Error, Memory, Result, Worker};
 use std::ffi::CString;
 use std::ops::BitOr;
 use std::ptr;
@@ -67,6 +67,7 @@ impl Context {
     /// Opens the library with settings, names without `UCX_`, that beat those of the environment.
     pub fn with_settings(features: Features, settings: &[(&str, &str)]) -> Result<Context> {
         let mut config: *mut sys::ucp_config_t = ptr::null_mut();
+        error::follow_log();
         // SAFETY: no prefix and no file; the configuration is ours until it is released below.
         Error::check(unsafe { sys::ucp_config_read(ptr::null(), ptr::null(), &mut config) })?;
         let mut result = Ok(());

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One end of a connection.
 
-use crate::address::RawAddress;
-use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::address::{self, RawAddress};
+use crate::buffer::{Parts, RecvBuffer, SendBuffer};
 use crate::memory::KeyHandle;
 use crate::message::post_message;
 use crate::operation::Kind;
 use crate::{sys, Error, Operation, Received, RemoteKey, Result, Worker};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::ffi::CStr;
 use std::net::SocketAddr;
-use std::os::raw::c_void;
+use std::os::raw::{c_char, c_void};
 use std::ptr;
 use std::rc::Rc;
 
@@ -20,17 +21,28 @@ pub(crate) struct EndpointHandle {
     handle: Cell<sys::ucp_ep_h>,
     worker: Worker,
     /// Shared with the library's error callback, which may be called until the endpoint is closed.
-    error: Rc<Cell<Option<Error>>>,
+    error: Rc<RefCell<Option<Error>>>,
 }
 
-extern "C" fn broke(arg: *mut c_void, _ep: sys::ucp_ep_h, status: sys::ucs_status_t) {
+extern "C" fn broke(arg: *mut c_void, ep: sys::ucp_ep_h, status: sys::ucs_status_t) {
     // SAFETY: the closing operation keeps this alive until the endpoint is closed.
-    let error = unsafe { &*(arg as *const Cell<Option<Error>>) };
-    error.set(Error::check(status).err());
+    let error = unsafe { &*(arg as *const RefCell<Option<Error>>) };
+    *error.borrow_mut() = Error::later(status).err().map(|error| error.because_of(ep));
 }
 
 impl EndpointHandle {
-    fn close(&self, flags: u32) -> Operation<Rc<Cell<Option<Error>>>> {
+    /// The error of an operation, with the endpoint's reason if that is why it failed.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        let known = self.error.borrow().clone();
+        let handle = self.handle.get();
+        match known {
+            Some(reason) if reason == error => reason,
+            None if !handle.is_null() && error.sentence().is_none() => error.because_of(handle),
+            _ => error,
+        }
+    }
+
+    fn close(&self, flags: u32) -> Operation<Rc<RefCell<Option<Error>>>> {
         let handle = self.handle.replace(ptr::null_mut());
         self.worker.closes(handle);
         Operation::start(&self.worker, Kind::Send, Rc::clone(&self.error), None, |_, param, _| {
@@ -58,7 +70,7 @@ pub struct Endpoint(Rc<EndpointHandle>);
 impl Endpoint {
     /// `fill` sets the members that say to whom, with their bits; what they point to lives during the call.
     pub(crate) fn make(worker: &Worker, fill: impl FnOnce(&mut sys::ucp_ep_params_t)) -> Result<Endpoint> {
-        let error = Rc::new(Cell::new(None));
+        let error = Rc::new(RefCell::new(None));
         // SAFETY: all members may be zero; the mask says which of them count.
         let mut params: sys::ucp_ep_params_t = unsafe { std::mem::zeroed() };
         params.field_mask = (sys::UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | sys::UCP_EP_PARAM_FIELD_ERR_HANDLER) as u64;
@@ -100,7 +112,44 @@ impl Endpoint {
 
     /// Why the connection broke; `None` as long as it is well.
     pub fn error(&self) -> Option<Error> {
-        self.0.error.get()
+        self.0.error.borrow().clone()
+    }
+
+    /// The peer's address; `None` where it was reached by the address of its worker, or is gone.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        let attr = self.query(sys::UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR, &mut []).ok()?;
+        address::read(&attr.remote_sockaddr)
+    }
+
+    /// The transports by which it goes, each with its device; empty before the connection stands.
+    pub fn transports(&self) -> Vec<(String, String)> {
+        // SAFETY: both members may be null.
+        let mut entries: [sys::ucp_transport_entry_t; 16] = unsafe { std::mem::zeroed() };
+        let count = match self.query(sys::UCP_EP_ATTR_FIELD_TRANSPORTS, &mut entries) {
+            Ok(attr) => attr.transports.num_entries as usize,
+            Err(_) => 0,
+        };
+        let text = |name: *const c_char| {
+            // SAFETY: the library gives constant texts, or those of the open endpoint.
+            unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+        };
+        let named = entries.iter().take(count).filter(|entry| !entry.transport_name.is_null());
+        named.map(|entry| {
+            let device = if entry.device_name.is_null() { String::new() } else { text(entry.device_name) };
+            (text(entry.transport_name), device)
+        }).collect()
+    }
+
+    fn query(&self, fields: u32, entries: &mut [sys::ucp_transport_entry_t]) -> Result<sys::ucp_ep_attr_t> {
+        // SAFETY: all members may be zero; the mask says which of them are written.
+        let mut attr: sys::ucp_ep_attr_t = unsafe { std::mem::zeroed() };
+        attr.field_mask = u64::from(fields);
+        attr.transports.entries = entries.as_mut_ptr();
+        attr.transports.num_entries = entries.len() as u32;
+        attr.transports.entry_size = std::mem::size_of::<sys::ucp_transport_entry_t>();
+        // SAFETY: the endpoint is open; so many entries may be written.
+        Error::check(unsafe { sys::ucp_ep_query(self.handle()?, &mut attr) })?;
+        Ok(attr)
     }
 
     /// The handle, or why there is none any more.
@@ -121,6 +170,7 @@ impl Endpoint {
         post: impl FnOnce(&mut B, &mut sys::ucp_request_param_t) -> Result<sys::ucs_status_ptr_t>,
     ) -> Operation<B> {
         Operation::start(&self.0.worker, Kind::Send, buffer, key.cloned(), |buffer, param, _| post(buffer, param))
+            .of(&self.0)
     }
 
     /// Sends a message with a tag.
@@ -130,6 +180,35 @@ impl Endpoint {
             let ep = self.handle()?;
             // SAFETY: the endpoint is open; the buffer lives until the operation has ended.
             Ok(unsafe { sys::ucp_tag_send_nbx(ep, bytes.as_ptr().cast(), bytes.len(), tag, param) })
+        })
+    }
+
+    /// Sends several buffers as one message with a tag, without joining them in memory.
+    ///
+    /// ```no_run
+    /// # async fn send(endpoint: causeway::Endpoint) -> causeway::Result<()> {
+    /// let (result, parts) = endpoint.tag_send_vectored(7, vec![b"head".to_vec(), vec![0u8; 1 << 20]]).await;
+    /// result?;
+    /// let buffers = parts.into_buffers();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tag_send_vectored<B: SendBuffer>(&self, tag: u64, buffers: Vec<B>) -> Operation<Parts<B>> {
+        self.start(Parts::new(buffers), None, |parts, param| {
+            let (list, count) = parts.list(param);
+            let ep = self.handle()?;
+            // SAFETY: the endpoint is open; the list and its buffers live until the operation has ended.
+            Ok(unsafe { sys::ucp_tag_send_nbx(ep, list, count, tag, param) })
+        })
+    }
+
+    /// Sends several buffers, one behind the other, as bytes of the endpoint's stream.
+    pub fn stream_send_vectored<B: SendBuffer>(&self, buffers: Vec<B>) -> Operation<Parts<B>> {
+        self.start(Parts::new(buffers), None, |parts, param| {
+            let (list, count) = parts.list(param);
+            let ep = self.handle()?;
+            // SAFETY: as in `tag_send_vectored`.
+            Ok(unsafe { sys::ucp_stream_send_nbx(ep, list, count, param) })
         })
     }
 
@@ -158,6 +237,7 @@ impl Endpoint {
             *info = Received { tag: 0, length };
             Ok(pointer)
         })
+        .of(&self.0)
     }
 
     /// Sends an active message: a header and data for the handler of that id.
@@ -169,6 +249,26 @@ impl Endpoint {
             let ep = self.handle()?;
             // SAFETY: the endpoint is open, and both buffers live until the operation has ended.
             Ok(unsafe { post_message(ep, id, parts, param) })
+        })
+    }
+
+    /// Sends an active message whose data are several buffers.
+    pub fn send_message_vectored<H: SendBuffer, B: SendBuffer>(
+        &self,
+        id: u16,
+        header: H,
+        buffers: Vec<B>,
+    ) -> Operation<(H, Parts<B>)> {
+        self.start((header, Parts::new(buffers)), None, |buffers, param| {
+            param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_FLAGS as u32;
+            param.flags = sys::UCP_AM_SEND_FLAG_REPLY as u32;
+            let (list, count) = buffers.1.list(param);
+            let header = buffers.0.bytes();
+            let ep = self.handle()?;
+            // SAFETY: as in `send_message`; the list lives as long as its buffers.
+            Ok(unsafe {
+                sys::ucp_am_send_nbx(ep, u32::from(id), header.as_ptr().cast(), header.len(), list, count, param)
+            })
         })
     }
 

@@ -43,13 +43,13 @@ mod worker;
 #[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, dead_code)]
 pub mod sys;
 
-pub use buffer::{RecvBuffer, SendBuffer};
+pub use buffer::{Parts, RecvBuffer, SendBuffer};
 pub use context::{Context, Features};
 pub use endpoint::Endpoint;
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use executor::{join, Join};
 pub use listener::{ConnectionRequest, Listener};
 pub use memory::{Memory, RemoteKey};
-pub use message::{KeptMessage, Message};
+pub use message::{KeptMessage, Message, Messages, Next, Taken};
 pub use operation::{BufferResult, Operation, Received};
 pub use worker::Worker;

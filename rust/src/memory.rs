@@ -208,6 +208,21 @@ impl RemoteKey {
         self.atomic(sys::UCP_ATOMIC_OP_SWAP, address, [value, 0]).await
     }
 
+    /// Combines a word with a value by and; gives its value before.
+    pub async fn fetch_and(&self, address: u64, value: u64) -> Result<u64> {
+        self.atomic(sys::UCP_ATOMIC_OP_AND, address, [value, 0]).await
+    }
+
+    /// Combines a word with a value by or; gives its value before.
+    pub async fn fetch_or(&self, address: u64, value: u64) -> Result<u64> {
+        self.atomic(sys::UCP_ATOMIC_OP_OR, address, [value, 0]).await
+    }
+
+    /// Combines a word with a value by exclusive or; gives its value before.
+    pub async fn fetch_xor(&self, address: u64, value: u64) -> Result<u64> {
+        self.atomic(sys::UCP_ATOMIC_OP_XOR, address, [value, 0]).await
+    }
+
     /// Stores a word if it is `expected`; gives its value before.
     pub async fn compare_and_swap(&self, address: u64, expected: u64, value: u64) -> Result<u64> {
         self.atomic(sys::UCP_ATOMIC_OP_CSWAP, address, [expected, value]).await

@@ -4,12 +4,16 @@
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::operation::Kind;
 use crate::worker::WorkerHandle;
-use crate::{sys, Error, Operation, Received, Worker};
+use crate::{sys, Error, Operation, Received, Result, Worker};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
 use std::os::raw::c_void;
+use std::pin::Pin;
 use std::ptr;
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 use std::slice;
+use std::task::{Context, Poll, Waker};
 
 type Function = Box<dyn FnMut(Message<'_>)>;
 
@@ -206,8 +210,10 @@ impl KeptMessage {
                 return Err(Error::TRUNCATED);
             }
             if !self.announced {
-                // SAFETY: both have so many bytes, and nothing of them is the same.
-                unsafe { ptr::copy_nonoverlapping(self.data.cast(), bytes.as_mut_ptr(), length) };
+                if length > 0 {
+                    // SAFETY: both have so many bytes, and nothing of them is the same.
+                    unsafe { ptr::copy_nonoverlapping(self.data.cast(), bytes.as_mut_ptr(), length) };
+                }
                 *info = Received { tag: 0, length };
                 return Ok(ptr::null_mut());
             }
@@ -231,5 +237,100 @@ impl Drop for KeptMessage {
             // SAFETY: it was neither received nor released.
             unsafe { sys::ucp_am_data_release(self.worker.handle(), self.data) }
         }
+    }
+}
+
+/// An active message that a stream has kept.
+pub struct Taken {
+    header: Vec<u8>,
+    data: KeptMessage,
+}
+
+impl Taken {
+    /// The header.
+    pub fn header(&self) -> &[u8] {
+        &self.header
+    }
+
+    /// How many bytes of data it has.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Whether it has no data.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// The data, where it lies. `None`: it is at the sender's still, and [`Taken::receive`] fetches it.
+    pub fn data(&self) -> Option<&[u8]> {
+        self.data.data()
+    }
+
+    /// Receives the data.
+    pub fn receive<B: RecvBuffer>(self, buffer: B) -> Operation<B> {
+        self.data.receive(buffer)
+    }
+}
+
+struct Inbox {
+    messages: RefCell<VecDeque<Taken>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// Active messages of one id, in the order of their arrival ([`Worker::messages`]). A `Stream` of the crate futures is
+/// one line over [`Messages::poll_next`].
+pub struct Messages(Rc<Inbox>);
+
+impl Messages {
+    pub(crate) fn new(worker: &Worker, id: u16) -> Result<Messages> {
+        let inbox = Rc::new(Inbox { messages: RefCell::new(VecDeque::new()), waker: RefCell::new(None) });
+        let place = Rc::downgrade(&inbox); // what is kept there holds the worker, which holds the handler
+        worker.on_message(id, move |message| {
+            if let Some(inbox) = place.upgrade() {
+                let header = message.header().to_vec();
+                let (worker, length) = (message.worker().clone(), message.len());
+                let empty = || KeptMessage { data: ptr::null_mut(), length: 0, announced: false, worker };
+                match message.keep() {
+                    Some(data) => inbox.messages.borrow_mut().push_back(Taken { header, data }),
+                    None if length == 0 => inbox.messages.borrow_mut().push_back(Taken { header, data: empty() }),
+                    None => return,
+                }
+                let waker = inbox.waker.take();
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+        })?;
+        Ok(Messages(inbox))
+    }
+
+    /// The next message, or none yet: then the task is woken when one comes.
+    pub fn poll_next(&mut self, task: &mut Context<'_>) -> Poll<Taken> {
+        let first = self.0.messages.borrow_mut().pop_front();
+        match first {
+            Some(message) => Poll::Ready(message),
+            None => {
+                let old = self.0.waker.replace(Some(task.waker().clone()));
+                drop(old);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Waits for the next message. There is no end of them: the peers' connections have one.
+    pub fn next(&mut self) -> Next<'_> {
+        Next(self)
+    }
+}
+
+/// A future of the next message ([`Messages::next`]). Dropping it loses none.
+pub struct Next<'a>(&'a mut Messages);
+
+impl Future for Next<'_> {
+    type Output = Taken;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Taken> {
+        self.0.poll_next(task)
     }
 }

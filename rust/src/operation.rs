@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! An operation under way, with the memory that the library uses for it.
 
+use crate::endpoint::EndpointHandle;
 use crate::memory::KeyHandle;
 use crate::{sys, Error, Result, Worker};
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -10,7 +11,7 @@ use std::os::raw::c_void;
 use std::panic;
 use std::pin::Pin;
 use std::ptr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 /// What an operation gives back: how it ended, and the buffer.
@@ -29,7 +30,7 @@ pub struct Received {
 /// operation is in it, so that it is there until the operation has ended.
 pub(crate) struct State<B> {
     request: Cell<*mut c_void>,
-    ended: Cell<Option<Result<Received>>>,
+    ended: RefCell<Option<Result<Received>>>,
     waker: RefCell<Option<Waker>>,
     buffer: UnsafeCell<Option<B>>,
     key: RefCell<Option<Rc<KeyHandle>>>,
@@ -43,7 +44,7 @@ impl<B> State<B> {
         outstanding.set(outstanding.get() + 1);
         Rc::new(State {
             request: Cell::new(ptr::null_mut()),
-            ended: Cell::new(None),
+            ended: RefCell::new(None),
             waker: RefCell::new(None),
             buffer: UnsafeCell::new(Some(buffer)),
             key: RefCell::new(key),
@@ -52,7 +53,7 @@ impl<B> State<B> {
     }
 
     fn end(&self, result: Result<Received>) {
-        self.ended.set(Some(result));
+        *self.ended.borrow_mut() = Some(result);
         self.request.set(ptr::null_mut());
         self.outstanding.set(self.outstanding.get() - 1);
         drop(self.key.take());
@@ -65,7 +66,7 @@ impl<B> State<B> {
 
 impl<B> Drop for State<B> {
     fn drop(&mut self) {
-        if self.ended.get().is_none() {
+        if self.ended.get_mut().is_none() {
             self.outstanding.set(self.outstanding.get() - 1); // it was never posted: its buffer panicked
         }
     }
@@ -107,7 +108,7 @@ unsafe fn end<B>(request: *mut c_void, result: Result<Received>, user_data: *mut
 }
 
 extern "C" fn sent<B>(request: *mut c_void, status: sys::ucs_status_t, user_data: *mut c_void) {
-    let result = Error::check(status).map(|()| Received::default());
+    let result = Error::later(status).map(|()| Received::default());
     // SAFETY: the library calls this once for a request of `start`.
     unsafe { end::<B>(request, result, user_data) }
 }
@@ -119,7 +120,7 @@ extern "C" fn tag_received<B>(
     user_data: *mut c_void,
 ) {
     // SAFETY: the library gives the information for the time of the callback.
-    let result = Error::check(status).map(|()| unsafe {
+    let result = Error::later(status).map(|()| unsafe {
         Received { tag: (*info).sender_tag, length: (*info).length }
     });
     // SAFETY: as in `sent`.
@@ -127,7 +128,7 @@ extern "C" fn tag_received<B>(
 }
 
 extern "C" fn received<B>(request: *mut c_void, status: sys::ucs_status_t, length: usize, user_data: *mut c_void) {
-    let result = Error::check(status).map(|()| Received { tag: 0, length });
+    let result = Error::later(status).map(|()| Received { tag: 0, length });
     // SAFETY: as in `sent`.
     unsafe { end::<B>(request, result, user_data) }
 }
@@ -138,6 +139,8 @@ extern "C" fn received<B>(request: *mut c_void, status: sys::ucs_status_t, lengt
 pub struct Operation<B: 'static> {
     state: Rc<State<B>>,
     worker: Worker,
+    /// Knows why it failed, as long as it is open.
+    endpoint: Weak<EndpointHandle>,
 }
 
 impl<B: 'static> Operation<B> {
@@ -172,30 +175,36 @@ impl<B: 'static> Operation<B> {
                 None => Ok(ptr::null_mut()),
             }
         };
-        let ended = match posted {
-            Ok(pointer) => Error::of_pointer(pointer),
-            Err(error) => Some(Err(error)),
+        let (pointer, ended) = match posted {
+            Ok(pointer) => (pointer, Error::of_pointer(pointer)),
+            Err(error) => (ptr::null_mut(), Some(Err(error))),
         };
-        match (ended, posted) {
-            (None, Ok(pointer)) => {
+        match ended {
+            None => {
                 mem::forget(offered); // the callback takes the reference back
-                if state.ended.get().is_none() {
+                if state.ended.borrow().is_none() {
                     state.request.set(pointer);
                 }
             }
-            (ended, _) => {
+            Some(result) => {
                 drop(offered); // no callback follows
-                state.end(ended.unwrap_or(Ok(())).map(|()| info));
+                state.end(result.map(|()| info));
             }
         }
-        Operation { state, worker: worker.clone() }
+        Operation { state, worker: worker.clone(), endpoint: Weak::new() }
+    }
+
+    /// The same as an operation of that endpoint.
+    pub(crate) fn of(mut self, endpoint: &Rc<EndpointHandle>) -> Operation<B> {
+        self.endpoint = Rc::downgrade(endpoint);
+        self
     }
 
     /// An operation that failed before the library saw it.
     pub(crate) fn failed(worker: &Worker, buffer: B, error: Error) -> Operation<B> {
         let state = State::new(worker, buffer, None);
         state.end(Err(error));
-        Operation { state, worker: worker.clone() }
+        Operation { state, worker: worker.clone(), endpoint: Weak::new() }
     }
 
     /// Asks the library to give the operation up. It ends with [`Error::CANCELED`], unless it was faster.
@@ -209,7 +218,7 @@ impl<B: 'static> Operation<B> {
 
     /// Whether it has ended, in whatever way.
     pub fn is_done(&self) -> bool {
-        self.state.ended.get().is_some()
+        self.state.ended.borrow().is_some()
     }
 
     /// Lets it go on by itself: nobody will ask how it ended.
@@ -222,14 +231,19 @@ impl<B: 'static> Future for Operation<B> {
     type Output = BufferResult<Received, B>;
 
     fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        if self.state.ended.get().is_none() {
+        if self.state.ended.borrow().is_none() {
             // Wakers are the program's: what their methods do may end the operation.
             let old = self.state.waker.replace(Some(task.waker().clone()));
             drop(old);
         }
-        match self.state.ended.get() {
+        let ended = self.state.ended.borrow().clone();
+        match ended {
             None => Poll::Pending,
             Some(result) => {
+                let result = result.map_err(|error| match self.endpoint.upgrade() {
+                    Some(endpoint) => endpoint.explain(error),
+                    None => error,
+                });
                 // SAFETY: the library has let go of the buffer.
                 let buffer = unsafe { (*self.state.buffer.get()).take() };
                 Poll::Ready((result, buffer.expect("an operation was polled after it had given its result")))

@@ -2,7 +2,8 @@
 //! Everything that progresses together.
 
 use crate::buffer::RecvBuffer;
-use crate::message::Handler;
+use crate::error::take_log;
+use crate::message::{Handler, Messages};
 use crate::operation::Kind;
 use crate::{executor, sys, Context, Endpoint, Error, Message, Operation, Received, Result};
 use std::any::Any;
@@ -137,6 +138,7 @@ impl Worker {
         let count = unsafe { sys::ucp_worker_progress(self.handle()) };
         self.0.in_progress.set(false);
         self.0.closed.borrow_mut().clear();
+        drop(take_log()); // it is about no call
         let caught = self.0.panic.borrow_mut().take();
         if let Some(payload) = caught {
             panic::resume_unwind(payload);
@@ -225,6 +227,25 @@ impl Worker {
         Error::check(unsafe { sys::ucp_worker_set_am_recv_handler(self.handle(), &param) })?;
         self.0.handlers.borrow_mut().insert(id, handler);
         Ok(())
+    }
+
+    /// Active messages of that id as a stream, which keeps those that arrive until they are taken. When the stream is
+    /// dropped, later ones are lost. [`Error::ALREADY_EXISTS`]: there is a handler.
+    ///
+    /// ```no_run
+    /// # async fn serve(worker: causeway::Worker) -> causeway::Result<()> {
+    /// let mut messages = worker.messages(1)?;
+    /// loop {
+    ///     let message = messages.next().await;
+    ///     println!("{:?}: {} bytes", message.header(), message.len());
+    ///     let length = message.len();
+    ///     let (result, data) = message.receive(vec![0u8; length]).await;
+    ///     result?;
+    /// }
+    /// # }
+    /// ```
+    pub fn messages(&self, id: u16) -> Result<Messages> {
+        Messages::new(self, id)
     }
 
     /// Waits until everything that was sent, put or posted before is complete at its target.

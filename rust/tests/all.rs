@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What the crate promises, over whatever UCX_TLS of the environment allows.
 
-use causeway::{join, ConnectionRequest, Context, Error, Features, Listener, Worker};
+use causeway::{
+    join, ConnectionRequest, Context, Endpoint, Error, ErrorKind, Features, Listener, SendBuffer, Worker,
+};
 use std::cell::{Cell, RefCell};
 use std::os::unix::io::AsRawFd;
 use std::rc::Rc;
@@ -291,6 +293,10 @@ fn remote_memory_is_written_read_and_counted() {
     assert_eq!(worker.block_on(remote.swap(base, 9)), Ok(5));
     assert_eq!(worker.block_on(remote.compare_and_swap(base, 8, 1)), Ok(9));
     assert_eq!(worker.block_on(remote.compare_and_swap(base, 9, 77)), Ok(9));
+    assert_eq!(worker.block_on(remote.fetch_and(base, 0x0f)), Ok(77));
+    assert_eq!(worker.block_on(remote.fetch_or(base, 0x70)), Ok(13));
+    assert_eq!(worker.block_on(remote.fetch_xor(base, 0x30)), Ok(125));
+    assert_eq!(worker.block_on(remote.swap(base, 77)), Ok(77));
     worker.block_on(worker.flush()).0.unwrap();
     end();
 }
@@ -381,6 +387,135 @@ fn listeners_hand_over_who_comes() {
     }
     client.join().unwrap();
     drop(endpoint);
+}
+
+/// A client and its server, as far as the transports have listeners.
+fn connected() -> Option<(Worker, Worker, Endpoint, Endpoint)> {
+    let context = all();
+    let (near, far) = (context.worker().unwrap(), context.worker().unwrap());
+    let (listener, came) = listen(&far)?;
+    let client = near.connect_to(listener.address().unwrap()).unwrap();
+    while came.borrow().is_empty() {
+        near.progress();
+        far.progress();
+    }
+    let server = came.borrow_mut().pop().unwrap().accept(&far).unwrap();
+    let flushed = client.flush();
+    while !flushed.is_done() {
+        near.progress();
+        far.progress();
+    }
+    near.block_on(flushed).0.unwrap();
+    Some((near, far, client, server))
+}
+
+#[test]
+fn an_endpoint_knows_its_peer_and_its_transports() {
+    let (near, _far, client, server) = match connected() {
+        Some(all) => all,
+        None => return,
+    };
+    assert!(client.peer().unwrap().ip().is_loopback());
+    assert!(server.peer().unwrap().ip().is_loopback());
+    let transports = client.transports();
+    assert!(!transports.is_empty() && transports.iter().all(|(transport, _)| !transport.is_empty()));
+    let other = near.connect(&near.address().unwrap()).unwrap();
+    assert_eq!(other.peer(), None);
+    near.block_on(client.clone().close()).unwrap();
+    assert_eq!((client.peer(), client.transports()), (None, Vec::new()));
+}
+
+#[test]
+fn an_orderly_close_is_told_from_a_death() {
+    let (near, far, client, server) = match connected() {
+        Some(all) => all,
+        None => return,
+    };
+    let receive = server.stream_recv(vec![0u8; 10], false);
+    near.block_on(client.close()).unwrap();
+    let error = far.block_on(receive).0.unwrap_err();
+    assert_eq!((error.kind(), error.clone()), (ErrorKind::Closed, Error::CONNECTION_RESET));
+    assert!(error.sentence().unwrap().ends_with("the peer closed the endpoint"));
+    assert_eq!(server.error().unwrap().kind(), ErrorKind::Closed);
+    assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::UnexpectedEof);
+    let late = far.block_on(server.tag_send(1, "late")).0.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn errors_have_the_sentence_of_the_library() {
+    let error = Context::with_settings(Features::TAG, &[("RNDV_THRESH", "nonsense")]).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidParam);
+    assert!(error.to_string().contains("nonsense"), "{}", error);
+    let worker = Context::new(Features::AM | Features::WAKEUP).unwrap().worker().unwrap();
+    let (result, _) = worker.block_on(worker.tag_recv(1, u64::MAX, vec![0u8; 8]));
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidParam);
+    assert!(error.to_string().contains("UCP_FEATURE_TAG"), "{}", error);
+    // A refused connection names who refused.
+    let worker = all().worker().unwrap();
+    if let Some((listener, _)) = listen(&worker) {
+        let address = listener.address().unwrap();
+        drop(listener);
+        let endpoint = worker.connect_to(address).unwrap();
+        let error = worker.block_on(endpoint.flush()).0.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotConnected);
+        assert!(error.to_string().contains("127.0.0.1"), "{}", error);
+    }
+}
+
+#[test]
+fn several_buffers_are_sent_as_one_message() {
+    let worker = all().worker().unwrap();
+    let endpoint = worker.connect(&worker.address().unwrap()).unwrap();
+    for length in [0, 10, 3000, 400_000] {
+        let parts = || vec![bytes(length), bytes(3), bytes(0), bytes(length)];
+        let whole = parts().concat();
+        let receive = worker.tag_recv(1, u64::MAX, vec![0u8; whole.len()]);
+        let ((sent, back), (received, buffer)) =
+            worker.block_on(join(endpoint.tag_send_vectored(1, parts()), receive));
+        sent.unwrap();
+        assert_eq!((received.unwrap().length, buffer), (whole.len(), whole.clone()));
+        assert_eq!(back.into_buffers(), parts());
+        let receive = endpoint.stream_recv(vec![0u8; whole.len()], true);
+        let ((sent, _), (received, buffer)) = worker.block_on(join(endpoint.stream_send_vectored(parts()), receive));
+        sent.unwrap();
+        assert_eq!((received.unwrap().length, buffer), (whole.len(), whole));
+    }
+    // Buffers of several kinds.
+    let parts: Vec<Box<dyn SendBuffer>> = vec![Box::new("text"), Box::new(vec![1u8, 2]), Box::new(&b"bytes"[..])];
+    let receive = worker.tag_recv(1, u64::MAX, vec![0u8; 11]);
+    let ((sent, _), (received, buffer)) = worker.block_on(join(endpoint.tag_send_vectored(1, parts), receive));
+    sent.unwrap();
+    assert_eq!((received.unwrap().length, buffer), (11, b"text\x01\x02bytes".to_vec()));
+}
+
+#[test]
+fn active_messages_come_as_a_stream() {
+    let worker = all().worker().unwrap();
+    let endpoint = worker.connect(&worker.address().unwrap()).unwrap();
+    let mut messages = worker.messages(9).unwrap();
+    assert_eq!(worker.messages(9).err(), Some(Error::ALREADY_EXISTS));
+    let lengths = [0usize, 5, 3000, 4_000_000];
+    for length in lengths {
+        endpoint.send_message_vectored(9, format!("of {}", length), vec![bytes(length)]).detach();
+    }
+    for length in lengths {
+        let message = worker.block_on(messages.next());
+        assert_eq!((message.header(), message.len()), (format!("of {}", length).as_bytes(), length));
+        let (result, buffer) = worker.block_on(message.receive(vec![0u8; length]));
+        assert_eq!((result.unwrap().length, buffer), (length, bytes(length)));
+    }
+    // One that waits is woken; what nobody takes goes with the stream.
+    let ((sent, _), message) = worker.block_on(join(endpoint.send_message(9, "", bytes(8)), messages.next()));
+    sent.unwrap();
+    assert_eq!(message.data(), Some(&bytes(8)[..]));
+    drop(message);
+    endpoint.send_message(9, "", bytes(100)).detach();
+    worker.block_on(endpoint.flush()).0.unwrap();
+    drop(messages);
+    endpoint.send_message(9, "", bytes(100)).detach();
+    worker.block_on(endpoint.flush()).0.unwrap();
 }
 
 #[test]
