@@ -63,8 +63,9 @@ ucs_status_t cw_unix_listen(const char *directory, uint64_t token, int *fd_p)
     }
     fd = new_socket();
     if (fd < 0 || bind(fd, (const struct sockaddr *)&name, length) < 0 || listen(fd, SOMAXCONN) < 0) {
-        cw_error("cannot listen for peers on this machine%s%s: %m", is_abstract(directory) ? "" : " in directory ",
-                 is_abstract(directory) ? "" : directory);
+        cw_error("cannot listen for peers on this machine%s%s: %m%s", is_abstract(directory) ? "" : " in directory ",
+                 is_abstract(directory) ? "" : directory,
+                 (errno == EMFILE) ? "; raise the limit of open files (ulimit -n)" : "");
         cw_fd_close(fd);
         return UCS_ERR_IO_ERROR;
     }

@@ -141,7 +141,8 @@ static struct cw_net_interface *list_interfaces(const struct cw_tcp_settings *se
     int i;
 
     if (all < 0) {
-        cw_error("cannot list the network interfaces: %s", strerror(-all));
+        cw_error("cannot list the network interfaces: %s%s", strerror(-all),
+                 (all == -EMFILE) ? "; raise the limit of open files (ulimit -n)" : "");
     }
     for (i = 0; i < all; i++) {
         if ((list[i].address.family == CW_NET_IPV4) ? !settings->use_ipv4 : !settings->use_ipv6) {
