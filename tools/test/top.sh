@@ -130,6 +130,12 @@ done
 timeout -s INT 2 "$top" --interval 0.2 --pid $pair >"$work/out" 2>"$work/err"
 [ "$(grep -c "^ *$pair " "$work/out")" -ge 3 ] || { fail "a pair is not shown again and again"; cat "$work/out"; }
 awk -v pid=$pair '$1 == pid && $5 !~ /^[1-9]/ {print; bad = 1} END {exit bad}' "$work/out" || fail "no rate in a row"
+# Two workers, or more: a line with their sums.
+watched 3 8
+expect_status 0 "$top" --once
+tail -n 1 "$work/out" | grep -q '^ *TOTAL  *[2-9][0-9]* workers ' || { fail "no sums"; cat "$work/out"; }
+exec 3>&-
+wait "$watched"
 kill $pair
 wait $pair
 
@@ -195,7 +201,14 @@ def run(end):
         sys.exit("status %d after %r" % (status, text[-200:]))
     os.close(fd)
 
+def keys(pid, fd):
+    for key in b"mbep ":
+        os.write(fd, bytes([key]))
+        time.sleep(0.05)
+    os.write(fd, b"q")
+
 run(lambda pid, fd: os.write(fd, b"q"))
+run(keys)
 run(lambda pid, fd: os.kill(pid, signal.SIGINT))
 run(lambda pid, fd: os.kill(pid, signal.SIGTERM))
 EOF

@@ -18,6 +18,7 @@ enum form { TABLE, JSON, PROMETHEUS };
 
 struct options {
     enum form form;
+    enum cw_top_order order;
     bool once;
     bool queues;
     unsigned interval_ms;
@@ -33,7 +34,8 @@ static void print_usage(void)
            "  -q, --queues <n>  posted receives and unexpected messages of this process, once, if it makes progress\n"
            "  --json            one JSON object per sample, with all counters\n"
            "  --prometheus      the text format of Prometheus, once\n"
-           "  -h, --help        this text\n\n");
+           "  -h, --help        this text\n\n"
+           "Keys: q quits; p, m, b, e sort by process, messages, bytes, errors; space refreshes.\n\n");
 }
 
 static bool parse_interval(const char *text, unsigned *milliseconds)
@@ -122,6 +124,20 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
     return true;
 }
 
+static void obey(struct options *options, char key)
+{
+    static const struct {
+        char key;
+        enum cw_top_order order;
+    } orders[] = {{'p', CW_TOP_PID}, {'m', CW_TOP_MESSAGES}, {'b', CW_TOP_BYTES}, {'e', CW_TOP_ERRORS}};
+
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        if (orders[i].key == key) {
+            options->order = orders[i].order;
+        }
+    }
+}
+
 static void print_look(const struct options *options, const struct cw_watch_list *list,
                        const struct cw_watch_list *before)
 {
@@ -136,7 +152,12 @@ static void print_look(const struct options *options, const struct cw_watch_list
         if (height > 0) {
             printf("\033[H\033[J");
         }
-        cw_top_table(stdout, list, before, width, height);
+        if (height > 4) { /* a line for the keys, without a line feed that would scroll */
+            printf("\033[%u;1H%.*s\033[H", height, (int)width, "q: leave   sort by p: process m: messages b: bytes e: "
+                   "errors   space: look again");
+            height--;
+        }
+        cw_top_table(stdout, list, before, options->order, width, height);
     }
 }
 
@@ -152,7 +173,7 @@ static int flush_output(void)
     return 1;
 }
 
-static int run(const struct options *options)
+static int run(struct options *options)
 {
     struct cw_watch_list lists[2] = {{.workers = NULL}, {.workers = NULL}};
     int status = 0;
@@ -168,9 +189,11 @@ static int run(const struct options *options)
             print_look(options, list, options->once || options->form != TABLE ? NULL : before);
             status = flush_output();
         }
-        if (status != 0 || options->once || cw_screen_wait(options->interval_ms)) {
+        char key;
+        if (status != 0 || options->once || cw_screen_wait(options->interval_ms, &key)) {
             break;
         }
+        obey(options, key);
     }
     cw_screen_end();
     if (status == 0 && options->once && options->form == TABLE && lists[0].count == 0) {

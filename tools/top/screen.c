@@ -86,18 +86,18 @@ static long long now_ms(void)
     return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-bool cw_screen_wait(unsigned milliseconds)
+bool cw_screen_wait(unsigned milliseconds, char *key)
 {
     const long long until = now_ms() + milliseconds;
     struct pollfd keys = {.fd = has_settings ? STDIN_FILENO : -1, .events = POLLIN};
     long long left;
-    char key;
 
-    while (!ended && !resized && (left = until - now_ms()) > 0) {
+    *key = '\0';
+    while (!ended && !resized && *key == '\0' && (left = until - now_ms()) > 0) {
         if (poll(&keys, 1, (int)left) > 0) {
-            if (read(STDIN_FILENO, &key, 1) <= 0) {
+            if (read(STDIN_FILENO, key, 1) <= 0) {
                 keys.fd = -1; /* nobody types there any more */
-            } else if (key == 'q' || key == 'Q') {
+            } else if (*key == 'q' || *key == 'Q') {
                 return true;
             }
         }

@@ -5,6 +5,7 @@
 #include "top.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const enum cw_counter sent[] = {CW_COUNT_TAG_SENT, CW_COUNT_AM_SENT, CW_COUNT_STREAM_SENT,
@@ -43,6 +44,11 @@ static const struct column {
 
 #define COLUMNS      (sizeof(columns) / sizeof(columns[0]))
 #define COLUMN_WIDTH 10
+
+/* What is sorted by: the sum of these columns. */
+static const struct {
+    unsigned first, count;
+} keys[] = {[CW_TOP_MESSAGES] = {1, 2}, [CW_TOP_BYTES] = {3, 2}, [CW_TOP_ERRORS] = {10, 1}};
 
 static uint64_t total_of(const struct column *column, const struct cw_watch_worker *worker)
 {
@@ -137,19 +143,78 @@ static void print_worker(FILE *file, const struct cw_watch_worker *worker, const
     print_line(file, line, width);
 }
 
-void cw_top_table(FILE *file, const struct cw_watch_list *list, const struct cw_watch_list *before, unsigned width,
-                  unsigned height)
+static void print_total(FILE *file, const struct cw_watch_list *list, const struct cw_watch_list *before,
+                        unsigned width)
 {
-    size_t shown = list->count;
+    char line[512], number[COLUMN_WIDTH], workers[32];
 
-    if (height > 0 && shown + 1 > height) {
-        shown = height > 2 ? height - 2 : 0;
+    snprintf(workers, sizeof(workers), "%zu workers", list->count);
+    int at = snprintf(line, sizeof(line), "%7s %-15s %-14.14s", "TOTAL", "", workers);
+    for (size_t i = 0; i < COLUMNS; i++) {
+        double total = 0;
+        for (size_t k = 0; k < list->count; k++) {
+            total += value_of(&columns[i], &list->workers[k], before);
+        }
+        format_number(number, total);
+        at += snprintf(line + at, sizeof(line) - (size_t)at, " %9s", number);
+    }
+    print_line(file, line, width);
+}
+
+struct place {
+    const struct cw_watch_worker *worker;
+    double value;
+};
+
+static int compare(const void *one, const void *other)
+{
+    const struct place *a = one, *b = other;
+
+    if (a->value != b->value) {
+        return a->value < b->value ? 1 : -1;
+    }
+    return (a->worker->pid > b->worker->pid) - (a->worker->pid < b->worker->pid);
+}
+
+/* NULL: no memory, or no workers. */
+static struct place *sort(const struct cw_watch_list *list, const struct cw_watch_list *before,
+                          enum cw_top_order order)
+{
+    struct place *places = calloc(list->count, sizeof(*places));
+
+    if (places == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        places[i].worker = &list->workers[i];
+        for (unsigned k = 0; order != CW_TOP_PID && k < keys[order].count; k++) {
+            places[i].value += value_of(&columns[keys[order].first + k], places[i].worker, before);
+        }
+    }
+    qsort(places, list->count, sizeof(*places), compare);
+    return places;
+}
+
+void cw_top_table(FILE *file, const struct cw_watch_list *list, const struct cw_watch_list *before,
+                  enum cw_top_order order, unsigned width, unsigned height)
+{
+    struct place *places = list->count > 0 ? sort(list, before, order) : NULL;
+    size_t shown = list->count, others = list->count > 1 ? 2 : 1; /* the heading, and the sums */
+
+    if (height > 0 && shown + others > height) {
+        shown = height > others + 1 ? height - others - 1 : 0;
     }
     print_heading(file, before != NULL, width);
     for (size_t i = 0; i < shown; i++) {
-        print_worker(file, &list->workers[i], before, width);
+        print_worker(file, places != NULL ? places[i].worker : &list->workers[i], before, width);
     }
     if (shown < list->count) {
         fprintf(file, "... and %zu more\n", list->count - shown);
     }
+    if (list->count > 1) {
+        print_total(file, list, before, width);
+    } else if (list->count == 0 && before != NULL) {
+        print_line(file, "no workers that this user may look into", width);
+    }
+    free(places);
 }

@@ -16,12 +16,16 @@ void cw_top_json(FILE *file, const struct cw_watch_list *list);
 /* The text that Prometheus collects. */
 void cw_top_prometheus(FILE *file, const struct cw_watch_list *list);
 
+/* By what the lines of the table are sorted: a column, the largest first, or the number of the process. */
+enum cw_top_order { CW_TOP_PID, CW_TOP_MESSAGES, CW_TOP_BYTES, CW_TOP_ERRORS };
+
 /*
- * One line per worker under a heading. `before` NULL: what was counted since the worker began; else what came per
- * second since then. At most `height` lines of at most `width` columns; 0: as many as there are.
+ * One line per worker under a heading, and one with the sums of several. `before` NULL: what was counted since the
+ * worker began; else what came per second since then. At most `height` lines of at most `width` columns; 0: as many as
+ * there are.
  */
-void cw_top_table(FILE *file, const struct cw_watch_list *list, const struct cw_watch_list *before, unsigned width,
-                  unsigned height);
+void cw_top_table(FILE *file, const struct cw_watch_list *list, const struct cw_watch_list *before,
+                  enum cw_top_order order, unsigned width, unsigned height);
 
 /* Asks these workers for their posted receives and unexpected messages, and prints them. false: one did not answer,
  * which was said. */
@@ -31,7 +35,8 @@ bool cw_top_queues(const struct cw_watch_list *list);
 void cw_screen_begin(void);
 void cw_screen_end(void);
 void cw_screen_size(unsigned *width, unsigned *height);
-/* Waits; true when the user wants to leave, by a signal or a key. A resized terminal ends the wait early. */
-bool cw_screen_wait(unsigned milliseconds);
+/* Waits; true when the user wants to leave, by a signal or a key. Another key, which goes to *key (else 0), and a
+ * resized terminal end the wait early. */
+bool cw_screen_wait(unsigned milliseconds, char *key);
 
 #endif
