@@ -130,8 +130,9 @@ ucp_context_h cw_link_new_context(struct cw_link *link, const struct cw_link_con
 static int create_worker(struct cw_link *link)
 {
     ucp_worker_params_t params = {
-        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS,
         .thread_mode = link->config.thread_mode,
+        .flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK, /* when the peer ends, operations under way are left */
     };
     ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
     ucs_status_t status = ucp_worker_create(link->context, &params, &link->worker);

@@ -26,6 +26,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define REPORTS "the peer reports: "
+
 enum { HELLO_V1 = 12, HELLO_V2 = 28, RELEASE_MOST = 32 };
 
 static const char magic[8] = "CWPERF\r\n";
@@ -156,7 +158,7 @@ int cw_oob_recv(struct cw_oob *oob, unsigned types, enum cw_oob_type *type, void
     uint32_t got_type = get_u32(head);
     uint32_t got_length = get_u32(head + 4);
     if (got_type == 0 || got_type > CW_OOB_LAST || got_length > CW_OOB_MAX_PAYLOAD) {
-        return cw_oob_fail("the peer does not speak this tool's protocol");
+        return cw_oob_fail("it sends what is no message");
     }
     char *data = malloc((size_t)got_length + 1);
     if (data == NULL) {
@@ -168,7 +170,7 @@ int cw_oob_recv(struct cw_oob *oob, unsigned types, enum cw_oob_type *type, void
     }
     data[got_length] = '\0';
     if (got_type == CW_OOB_ERROR) {
-        cw_oob_fail("the peer reports: %s", data);
+        cw_oob_fail(REPORTS "%s", data);
         free(data);
         return -1;
     }
@@ -246,6 +248,19 @@ static int check_hello(const struct cw_oob *oob, const uint8_t *hello, size_t le
     return 0;
 }
 
+/* UCX's tool waits for numbers of its own, sends some, or closes. What a peer of this kind reports stays. */
+static int no_hello(void)
+{
+    char reason[sizeof(error_text)];
+
+    memcpy(reason, error_text, sizeof(reason));
+    if (strncmp(reason, REPORTS, sizeof(REPORTS) - 1) == 0) {
+        return -1;
+    }
+    return cw_oob_fail("the peer does not speak this tool's protocol (%.200s): it is UCX's own tool, or another "
+                       "program; run this one on both sides", reason);
+}
+
 static int exchange_hello(struct cw_oob *oob)
 {
     uint8_t hello[HELLO_V2 + sizeof(CW_TOOL_RELEASE)];
@@ -259,7 +274,7 @@ static int exchange_hello(struct cw_oob *oob)
     memcpy(hello + HELLO_V2, CW_TOOL_RELEASE, sizeof(CW_TOOL_RELEASE));
     if (cw_oob_send(oob, CW_OOB_HELLO, hello, sizeof(hello)) != 0 ||
         cw_oob_recv(oob, 1u << CW_OOB_HELLO, &type, &payload, &length) != 0) {
-        return -1;
+        return no_hello();
     }
     int status = check_hello(oob, payload, length);
     free(payload);

@@ -37,6 +37,9 @@ struct group {
 
 bool cw_group_wanted(const struct cw_perf_options *options)
 {
+    if (options->job != CW_JOB_AS_STARTED) {
+        return options->job == CW_JOB_YES;
+    }
     bool something = options->params.test[0] != '\0' || options->batches > 0 || options->pattern_given;
 
     /* PRF-6: who starts it from a terminal starts one side. */

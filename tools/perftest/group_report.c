@@ -12,16 +12,18 @@
 struct numbers {
     unsigned long long iterations;
     double rank, median, mean, p99, most, mbps, rate;
+    struct cw_perf_path path;
 };
 
 void cw_group_report_pack(const struct cw_perf_result *result, char text[CW_GROUP_RESULT])
 {
     const struct cw_meter *meter = &result->meter;
 
-    snprintf(text, CW_GROUP_RESULT, "%llu %.6f %.6f %.6f %.6f %.6f %.4f %.2f",
+    snprintf(text, CW_GROUP_RESULT, "%llu %.6f %.6f %.6f %.6f %.6f %.4f %.2f %s %s",
              (unsigned long long)result->row.iterations, cw_meter_percentile(meter, meter->rank),
              cw_meter_percentile(meter, 50), result->row.overall_usec, cw_meter_percentile(meter, 99),
-             cw_meter_percentile(meter, 100), result->row.overall_mbps, result->row.overall_rate);
+             cw_meter_percentile(meter, 100), result->row.overall_mbps, result->row.overall_rate,
+             result->path.transports, result->path.devices);
 }
 
 static const char *pattern_text(const struct cw_perf_options *options)
@@ -53,7 +55,8 @@ void cw_group_report_begin(struct cw_group_report *group, const struct cw_report
             for (unsigned i = 0; i < report->levels; i++) {
                 printf("%s,", report->heads[i]);
             }
-            printf("client,server,iterations,%.1f_percentile_lat,avg_lat,99_percentile_lat,bw,mr\n", options->rank);
+            printf("client,server,iterations,%.1f_percentile_lat,avg_lat,99_percentile_lat,bw,mr,"
+                   "transport,device,host,options\n", options->rank);
         }
         return;
     }
@@ -78,7 +81,12 @@ static void print_json(const struct cw_group_report *group, uint32_t client, uin
            group->test->latency ? "latency" : "overhead");
     printf(", \"usec\": {\"mean\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f}", numbers->mean, numbers->median,
            numbers->p99, numbers->most);
-    printf(", \"mib_per_s\": %.2f, \"messages_per_s\": %.0f}\n", numbers->mbps, numbers->rate);
+    printf(", \"mib_per_s\": %.2f, \"messages_per_s\": %.0f", numbers->mbps, numbers->rate);
+    cw_report_json_text("transport", numbers->path.transports);
+    cw_report_json_text("device", numbers->path.devices);
+    cw_report_json_text("host", group->hosts[server]);
+    cw_report_json_text("options", group->report->options->command);
+    printf("}\n");
 }
 
 static void print_pair(const struct cw_group_report *group, uint32_t client, uint32_t server,
@@ -95,8 +103,13 @@ static void print_pair(const struct cw_group_report *group, uint32_t client, uin
         for (unsigned i = 0; i < group->report->levels; i++) {
             printf("%s,", group->report->names[i]);
         }
-        printf("%u,%u,%llu,%.3f,%.3f,%.3f,%.2f,%.0f\n", client, server, numbers->iterations, numbers->rank,
+        printf("%u,%u,%llu,%.3f,%.3f,%.3f,%.2f,%.0f", client, server, numbers->iterations, numbers->rank,
                numbers->mean, numbers->p99, numbers->mbps, numbers->rate);
+        cw_report_csv_text(numbers->path.transports);
+        cw_report_csv_text(numbers->path.devices);
+        cw_report_csv_text(group->hosts[server]);
+        cw_report_csv_text(options->command);
+        printf("\n");
         return;
     }
     if (!options->final_only) {
@@ -115,8 +128,9 @@ void cw_group_report_pair(struct cw_group_report *group, uint32_t client, uint32
     struct numbers numbers = {0};
 
     /* Another process of this job has written it; what it lacks is zero. */
-    sscanf(text, "%llu %lf %lf %lf %lf %lf %lf %lf", &numbers.iterations, &numbers.rank, &numbers.median, &numbers.mean,
-           &numbers.p99, &numbers.most, &numbers.mbps, &numbers.rate);
+    sscanf(text, "%llu %lf %lf %lf %lf %lf %lf %lf %63s %127s", &numbers.iterations, &numbers.rank, &numbers.median,
+           &numbers.mean, &numbers.p99, &numbers.most, &numbers.mbps, &numbers.rate, numbers.path.transports,
+           numbers.path.devices);
     print_pair(group, client, server, &numbers);
     fflush(stdout);
     if (group->pairs == 0 || numbers.mean < group->fastest.usec) {

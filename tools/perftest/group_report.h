@@ -9,7 +9,7 @@
 
 #include "report.h"
 
-#define CW_GROUP_RESULT 256
+#define CW_GROUP_RESULT 448
 
 struct cw_group_pair {
     uint32_t client, server;

@@ -49,22 +49,42 @@ static int measure(struct cw_perf_options *options)
     return result == 0 ? 0 : CW_PERF_EXIT_FAILURE;
 }
 
+/* The words are joined by blanks: they are for people, and for telling rows apart. */
+static void note_command(char *text, size_t size, int argc, char **argv)
+{
+    size_t used = 0;
+
+    for (int i = 1; i < argc && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 1 ? " " : "", argv[i]);
+    }
+}
+
+/* The exit status; results that were not written are no success. */
+static int end(int status)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        cw_say_error("the output cannot be written: the results are not complete");
+        return CW_PERF_EXIT_FAILURE;
+    }
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     struct cw_perf_options options;
 
     cw_say_setup("ucx_perftest", false);
     cw_options_init(&options);
+    note_command(options.command, sizeof(options.command), argc, argv);
     if (!cw_options_parse(&options, argc, argv, false)) {
-        cw_options_usage("ucx_perftest");
         return CW_PERF_EXIT_USAGE;
     }
     if (options.help) {
         cw_options_usage("ucx_perftest");
-        return 0;
+        return end(0);
     }
     if (options.show_library) {
-        return show_library();
+        return end(show_library());
     }
     cw_progress_setup(!options.quiet);
     if (options.cpus != NULL) {
@@ -78,5 +98,5 @@ int main(int argc, char **argv)
         cw_say_error("missing test name (-t)");
         return CW_PERF_EXIT_FAILURE;
     }
-    return measure(&options);
+    return end(measure(&options));
 }

@@ -3,8 +3,8 @@
  * Command line of the performance tool.
  *
  * Callers: main.c, batch.c.
- * An option that the reference tool has and this version has not is refused with a sentence: a number that was
- * measured without what the user asked for would be a wrong answer.
+ * Options of the reference tool that do not concern its UCP tests are ignored with a warning. One that does and that
+ * this version has not is refused: a number that was measured without what the user asked for would be a wrong answer.
  */
 #define _GNU_SOURCE
 #include "options.h"
@@ -25,7 +25,7 @@
 enum { OPTION_PERCENTILES = 256, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY,
        OPTION_JSON, OPTION_SWEEP, OPTION_PATTERN, OPTION_YIELD };
 
-static const char short_options[] = "+:t:s:m:n:w:c:O:i:loBb:R:p:6P:K:hNfvIqd:x:D:W:H:A:T:M:CUr:e::E:yzV";
+static const char short_options[] = "+:t:s:m:n:w:c:O:i:loBb:R:p:6P:K:hNfvIXqd:x:D:W:H:A:T:M:CUr:e::E:yzV";
 
 static const struct option long_options[] = {
     {"help", no_argument, NULL, 'h'},
@@ -94,6 +94,23 @@ static const char *parse_bytes(const char *text, uint64_t *bytes)
     return unit != NULL && tolower((unsigned char)*end) == 'b' ? end + 1 : end;
 }
 
+/* One entry of -s: a length, or a length and how often it comes, such as 1024:16. */
+static bool parse_part(const char *text, uint64_t *length, uint64_t *times)
+{
+    static const char what[] = "message size (-s)";
+    const char *end = parse_bytes(text, length);
+
+    *times = 1;
+    if (end != NULL && *end == ':') {
+        return parse_count(end + 1, what, 1, CW_PERF_MAX_PARTS, times);
+    }
+    if (end == NULL || *end != '\0') {
+        cw_say_error("%s: '%s' is not a number of bytes such as 8, 64K or 4M", what, text);
+        return false;
+    }
+    return true;
+}
+
 static bool parse_length(const char *text, const char *what, uint64_t most, uint64_t *bytes)
 {
     const char *end = parse_bytes(text, bytes);
@@ -122,16 +139,22 @@ static bool parse_size(const char *text, struct cw_perf_params *params)
     params->size = 0;
     params->part_count = 0;
     while ((part = strsep(&rest, ",")) != NULL) {
-        uint64_t one;
-        if (!parse_length(part, "message size (-s)", MOST_BYTES, &one)) {
+        uint64_t one, times;
+        if (!parse_part(part, &one, &times)) {
             return false;
         }
-        if (params->part_count == CW_PERF_MAX_PARTS) {
+        if (one > MOST_BYTES) {
+            cw_say_error("message size (-s): %s is more than %llu", part, (unsigned long long)MOST_BYTES);
+            return false;
+        }
+        if (params->part_count + times > CW_PERF_MAX_PARTS) {
             cw_say_error("message size (-s): more than %d parts", CW_PERF_MAX_PARTS);
             return false;
         }
-        params->parts[params->part_count++] = one;
-        params->size += one;
+        for (; times > 0; times--) {
+            params->parts[params->part_count++] = one;
+            params->size += one;
+        }
     }
     return true;
 }
@@ -149,7 +172,7 @@ static bool parse_test(const char *name, struct cw_perf_params *params)
         }
     }
     if (test == NULL) {
-        cw_say_error("test '%s' (-t) is not known", name);
+        cw_say_error("test '%s' (-t) is not known; ucx_perftest -h lists the tests", name);
         return false;
     }
     snprintf(params->test, sizeof(params->test), "%s", name);
@@ -179,22 +202,20 @@ static bool parse_rank(const char *text, double *rank)
     return true;
 }
 
-static bool refuse(int letter, const char *reason)
+/* Options of the reference tool for what this tool does not measure, or does not do. */
+static bool parse_foreign(int letter, const char *value)
 {
-    cw_say_error("option -%c is not in this version of the tool: %s", letter, reason);
-    return false;
-}
-
-/* Options of the reference tool that would change what is measured and that this version cannot do. */
-static bool parse_missing(int letter)
-{
-    switch (letter) {
-    case 'P':
-    case 'K':
-        return refuse(letter, "the out-of-band connection supports TCP only");
-    default:
-        return refuse(letter, "it belongs to the transport layer (UCT)");
+    if (letter == 'K') {
+        cw_say_error("option -K is not in this version of the tool: the out-of-band connection supports TCP only");
+        return false;
     }
+    if (letter == 'x' || letter == 'd') {
+        cw_say_note("warning: -%c %s is ignored: %s selects %s in tests of UCP", letter, value,
+                    letter == 'x' ? "UCX_TLS" : "UCX_NET_DEVICES", letter == 'x' ? "transports" : "devices");
+    } else {
+        cw_say_note("warning: -%c %s is ignored: it is for tests of the transport layer (UCT)", letter, value);
+    }
+    return true;
 }
 
 /* -D <sender's>[,<receiver's>]; one word alone is the sender's. */
@@ -271,7 +292,7 @@ static bool parse_message(struct cw_perf_params *params, int letter, const char 
         params->user_memory = true;
         return true;
     default:
-        return parse_missing(letter);
+        return parse_foreign(letter, value);
     }
 }
 
@@ -369,6 +390,12 @@ static bool parse_place(struct cw_perf_options *options, int letter, const char 
         options->port = (unsigned)number;
         options->port_given = true;
         return true;
+    case 'P':
+        if (!parse_count(value, "part of a job (-P)", 0, 1, &number)) {
+            return false;
+        }
+        options->job = number == 0 ? CW_JOB_NO : CW_JOB_YES;
+        return true;
     case '6':
         options->family = AF_INET6;
         return true;
@@ -413,7 +440,13 @@ static bool parse_one(struct cw_perf_options *options, int letter, const char *v
         return parse_size(value, &options->params);
     case 'n':
         options->iterations_given = true;
-        return parse_count(value, "iterations (-n)", 1, UINT64_C(1) << 48, &options->params.iterations);
+        if (!parse_count(value, "iterations (-n)", 0, CW_PERF_ENDLESS, &options->params.iterations)) {
+            return false;
+        }
+        if (options->params.iterations == 0) {
+            options->params.iterations = CW_PERF_ENDLESS;
+        }
+        return true;
     case 'w':
         return parse_count(value, "warm-up iterations (-w)", 0, UINT64_C(1) << 48, &options->params.warmup);
     case 'O':
@@ -436,8 +469,11 @@ static bool parse_one(struct cw_perf_options *options, int letter, const char *v
     case 'h':
         options->help = true;
         return true;
-    case 'I':
+    case 'X':
         options->extra = true;
+        return true;
+    case 'I':
+        options->wakeup = true;
         return true;
     case 'V':
         options->params.verify = true;
@@ -456,7 +492,7 @@ static bool parse_one(struct cw_perf_options *options, int letter, const char *v
 static bool allowed_in_batch(int letter)
 {
     return letter == OPTION_USER_MEMORY ||
-           (letter < 256 && strchr("tsnwOEMCUmDiTroHyzBV", letter) != NULL);
+           (letter < 256 && strchr("tsnwOEMCUmDiTroHyzBVdxWA", letter) != NULL);
 }
 
 /* The one word is the host. */
@@ -478,6 +514,11 @@ static bool check(const struct cw_perf_options *options)
 
     if (options->loopback && options->host != NULL) {
         cw_say_error("a host ('%s') and -l are mutually exclusive: -l runs both sides in this process", options->host);
+        return false;
+    }
+    if (options->job == CW_JOB_YES && (options->loopback || options->host != NULL)) {
+        cw_say_error("a part of a job (-P 1) finds its peers by itself: not together with %s",
+                     options->loopback ? "-l" : "a host");
         return false;
     }
     if (options->json && options->csv) {
@@ -530,8 +571,8 @@ bool cw_options_parse(struct cw_perf_options *options, int argc, char **argv, bo
             return false;
         } else if (letter == '?') {
             bool is_letter = optopt != 0 && optopt < 256;
-            cw_say_error("option '%s%.*s' is not known", is_letter ? "-" : "", is_letter ? 1 : 80,
-                         is_letter ? (const char[]){(char)optopt, '\0'} : argv[optind - 1]);
+            cw_say_error("option '%s%.*s' is not known; ucx_perftest -h lists the options", is_letter ? "-" : "",
+                         is_letter ? 1 : 80, is_letter ? (const char[]){(char)optopt, '\0'} : argv[optind - 1]);
             return false;
         } else if (in_batch && !allowed_in_batch(letter)) {
             cw_say_error("this option cannot be given in a batch file: '%s'", argv[optind - 1]);

@@ -20,6 +20,7 @@
 #define CW_PERF_MAX_PARTS  32
 #define CW_PERF_NUMBERS    (10 + CW_PERF_MAX_PARTS)
 #define CW_PERF_WIRE_BYTES (CW_PERF_TEST_NAME + 8 * CW_PERF_NUMBERS)
+#define CW_PERF_ENDLESS    (UINT64_C(1) << 48) /* iterations: until the user ends the program */
 #define CW_PERF_MAX_SIZE   (UINT64_C(1) << 46)
 
 /* Exit statuses of PRF-5. */
@@ -84,7 +85,10 @@ struct cw_perf_options {
     bool json;
     bool percentiles;
     bool quiet;
-    bool extra; /* -I */
+    bool extra;  /* -X */
+    bool wakeup; /* -I */
+    enum { CW_JOB_AS_STARTED, CW_JOB_NO, CW_JOB_YES } job; /* -P */
+    char command[512]; /* the options as they were given, for machine-readable rows */
     unsigned timeout_s;
     bool wait_limited; /* --timeout given: a server waits for its client no longer than that */
     bool port_given;   /* -p: the two sides meet there, whoever has started them */
@@ -105,7 +109,7 @@ void cw_options_init(struct cw_perf_options *options);
 
 /*
  * Reads a command line over what `options` holds. `in_batch` refuses what a line of a batch file cannot change.
- * Returns false after an error line (the caller prints the usage text and exits with CW_PERF_EXIT_USAGE).
+ * Returns false after an error line (the caller exits with CW_PERF_EXIT_USAGE).
  */
 bool cw_options_parse(struct cw_perf_options *options, int argc, char **argv, bool in_batch);
 

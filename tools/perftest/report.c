@@ -84,7 +84,8 @@ static void print_csv_header(const struct cw_report *report)
     for (unsigned i = 0; i < report->levels; i++) {
         printf("%s,", report->heads[i]);
     }
-    printf("iterations,%.1f_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n",
+    printf("iterations,%.1f_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr,"
+           "transport,device,host,options\n",
            report->options->rank);
     fflush(stdout);
 }
@@ -146,19 +147,43 @@ static const char *number_text(char text[48], double value, int decimals, bool g
     return text;
 }
 
-static void print_csv_row(const struct cw_report *report, const struct cw_meter_row *row, unsigned threads)
+/* The server's host; "" where both sides are in this process. */
+static const char *host_of(const struct cw_report *report)
+{
+    return report->options->host != NULL ? report->options->host : "";
+}
+
+/* In quotes where it holds what has a meaning there. */
+void cw_report_csv_text(const char *text)
+{
+    bool quoted = text[strcspn(text, ",\"\r\n")] != '\0';
+
+    printf(",%s", quoted ? "\"" : "");
+    for (; *text != '\0'; text++) {
+        printf("%s%c", *text == '"' ? "\"" : "", *text);
+    }
+    printf("%s", quoted ? "\"" : "");
+}
+
+static void print_csv_row(const struct cw_report *report, const struct cw_meter_row *row, unsigned threads,
+                          const struct cw_perf_path *path)
 {
     for (unsigned i = 0; i < report->levels; i++) {
         printf("%s,", report->names[i]);
     }
     if (threads > 1) {
-        printf("%4llu,%.3f,%.2f,%.0f\n", (unsigned long long)row->iterations, row->overall_usec, row->overall_mbps,
+        printf("%4llu,%.3f,%.2f,%.0f", (unsigned long long)row->iterations, row->overall_usec, row->overall_mbps,
                row->overall_rate);
     } else {
-        printf("%4llu,%.3f,%.3f,%.3f,%.2f,%.2f,%.0f,%.0f\n", (unsigned long long)row->iterations,
+        printf("%4llu,%.3f,%.3f,%.3f,%.2f,%.2f,%.0f,%.0f", (unsigned long long)row->iterations,
                row->percentile_usec, row->average_usec, row->overall_usec, row->average_mbps, row->overall_mbps,
                row->average_rate, row->overall_rate);
     }
+    cw_report_csv_text(path->transports);
+    cw_report_csv_text(path->devices);
+    cw_report_csv_text(host_of(report));
+    cw_report_csv_text(report->options->command);
+    printf("\n");
     fflush(stdout);
 }
 
@@ -183,16 +208,17 @@ static void print_row(const struct cw_report *report, const char *label, const s
     fflush(stdout);
 }
 
-void cw_report_interval(const struct cw_report *report, const struct cw_meter_row *row, unsigned thread)
+void cw_report_interval(const struct cw_report *report, const struct cw_meter_row *row,
+                        const struct cw_perf_run *run)
 {
     char label[32];
 
     cw_progress_clear();
     if (report->options->csv) {
-        print_csv_row(report, row, 1);
+        print_csv_row(report, row, 1, &run->path);
         return;
     }
-    snprintf(label, sizeof(label), "[thread %u]", thread);
+    snprintf(label, sizeof(label), "[thread %u]", run->thread);
     print_row(report, label, row, 1);
 }
 
@@ -201,10 +227,6 @@ static void print_final_row(const struct cw_report *report, const struct cw_mete
     const struct cw_perf_options *options = report->options;
     char label[CW_PERF_TEST_NAME + 256];
 
-    if (options->csv) {
-        print_csv_row(report, row, threads);
-        return;
-    }
     if (options->final_only) {
         snprintf(label, sizeof(label), "%10s", report->levels > 0 ? report->names[report->levels - 1] : "");
     } else {
@@ -233,6 +255,12 @@ static void print_json_text(const char *text)
     putchar('"');
 }
 
+void cw_report_json_text(const char *name, const char *text)
+{
+    printf(", \"%s\": ", name);
+    print_json_text(text);
+}
+
 static void print_json(const struct cw_report *report, const struct cw_perf_result *result)
 {
     static const struct {
@@ -258,8 +286,13 @@ static void print_json(const struct cw_report *report, const struct cw_perf_resu
     for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
         printf(", \"%s\": %.4f", percentiles[i].name, cw_meter_percentile(&result->meter, percentiles[i].percent));
     }
-    printf("}, \"mib_per_s\": %.2f, \"messages_per_s\": %.0f, \"verified\": %llu}\n", row->overall_mbps,
+    printf("}, \"mib_per_s\": %.2f, \"messages_per_s\": %.0f, \"verified\": %llu", row->overall_mbps,
            row->overall_rate, (unsigned long long)result->verified);
+    cw_report_json_text("transport", result->path.transports);
+    cw_report_json_text("device", result->path.devices);
+    cw_report_json_text("host", host_of(report));
+    cw_report_json_text("options", report->options->command);
+    printf("}\n");
     fflush(stdout);
 }
 
@@ -291,10 +324,21 @@ void cw_report_result(const struct cw_report *report, const struct cw_perf_resul
     } else if (options->percentiles) {
         cw_say_note("--percentiles has no place in comma-separated values (-v)");
     }
+    if (options->csv) {
+        print_csv_row(report, &result->row, result->params.threads, &result->path);
+        return;
+    }
     print_final_row(report, &result->row, result->params.threads);
 }
 
-void cw_report_extra(const struct cw_report *report, const struct cw_link *link)
+static void add_name(char *all, size_t size, const char *name)
+{
+    size_t used = strlen(all);
+
+    snprintf(all + used, size - used, "%s%s", used > 0 ? "+" : "", name != NULL ? name : "?");
+}
+
+void cw_report_path(const struct cw_link *link, struct cw_perf_path *path)
 {
     ucp_transport_entry_t lanes[16];
     ucp_ep_attr_t attr = {
@@ -302,17 +346,28 @@ void cw_report_extra(const struct cw_report *report, const struct cw_link *link)
         .transports = {.entries = lanes, .num_entries = 16, .entry_size = sizeof(lanes[0])},
     };
 
+    memset(lanes, 0, sizeof(lanes));
+    *path = (struct cw_perf_path){.transports = ""};
+    /* Libraries before 1.16 answer without touching what they do not know. */
+    if (ucp_ep_query(link->ep, &attr) != UCS_OK) {
+        return;
+    }
+    for (unsigned i = 0; i < attr.transports.num_entries && lanes[i].transport_name != NULL; i++) {
+        add_name(path->transports, sizeof(path->transports), lanes[i].transport_name);
+        add_name(path->devices, sizeof(path->devices), lanes[i].device_name);
+    }
+}
+
+void cw_report_extra(const struct cw_report *report, const struct cw_perf_path *path)
+{
     if (!report->options->extra || report->options->json || report->options->csv) {
         return;
     }
-    memset(lanes, 0, sizeof(lanes));
     printf("# library %s; endpoint over", ucp_get_version_string());
-    /* Libraries before 1.16 answer without touching what they do not know. */
-    bool told = ucp_ep_query(link->ep, &attr) == UCS_OK && lanes[0].transport_name != NULL;
-    for (unsigned i = 0; told && i < attr.transports.num_entries && lanes[i].transport_name != NULL; i++) {
-        printf("%s %s/%s", i == 0 ? "" : ",", lanes[i].transport_name,
-               lanes[i].device_name != NULL ? lanes[i].device_name : "?");
+    if (path->transports[0] == '\0') {
+        printf(" what this library does not tell\n");
+    } else {
+        printf(" %s/%s\n", path->transports, path->devices);
     }
-    printf("%s\n", told ? "" : " not reported by this library");
     fflush(stdout);
 }

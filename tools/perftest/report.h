@@ -30,6 +30,7 @@ struct cw_perf_result {
     struct cw_meter meter;        /* its histogram is that of all threads */
     struct cw_meter_row row;
     uint64_t verified; /* messages checked byte by byte */
+    struct cw_perf_path path;
 };
 
 /* The information box of a server, or of a loopback run (then without its last rule). */
@@ -38,14 +39,24 @@ void cw_report_box(const struct cw_perf_test *test, const struct cw_perf_params 
 /* The header of the table or of the comma-separated values. */
 void cw_report_header(const struct cw_report *report, const struct cw_perf_test *test);
 
+/* A text as a column of comma-separated values, with the comma before it. */
+void cw_report_csv_text(const char *text);
+
+/* A member of an object of JSON whose value is a text, with the comma before it. */
+void cw_report_json_text(const char *name, const char *text);
+
 /* Batch: the rule line with the name of the test written into it (PRF-25). */
 void cw_report_test_name(const struct cw_report *report);
 
-/* -I: which library runs the test and over what. */
-void cw_report_extra(const struct cw_report *report, const struct cw_link *link);
+/* Asks the library by what the endpoint goes. */
+void cw_report_path(const struct cw_link *link, struct cw_perf_path *path);
+
+/* -X: which library runs the test and over what. */
+void cw_report_extra(const struct cw_report *report, const struct cw_perf_path *path);
 
 /* An intermediate row. */
-void cw_report_interval(const struct cw_report *report, const struct cw_meter_row *row, unsigned thread);
+void cw_report_interval(const struct cw_report *report, const struct cw_meter_row *row,
+                        const struct cw_perf_run *run);
 
 /* A final row of several threads or processes (PRF-26). */
 void cw_report_total(const struct cw_report *report, const struct cw_meter_row *row);

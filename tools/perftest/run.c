@@ -19,6 +19,11 @@
 static void show_progress(const struct cw_perf_run *run, const struct cw_meter_row *row)
 {
     const struct cw_perf_params *params = &run->params;
+    if (params->iterations == CW_PERF_ENDLESS) {
+        cw_progress_show("%s, %llu bytes: %llu iterations, until you end it", params->test,
+                         (unsigned long long)params->size, (unsigned long long)row->iterations);
+        return;
+    }
     double left_s = row->overall_usec * run->test->parts * (double)(params->iterations - row->iterations) / 1e6;
 
     cw_progress_show("%s, %llu bytes: %.0f %% of %llu iterations, %.0f s left", params->test,
@@ -34,7 +39,7 @@ static void print_interval(void *arg, const struct cw_meter_row *row)
     /* Threads cannot be told apart in comma-separated values. */
     if (!run->report->silent && !options->final_only && !options->json &&
         (!options->csv || run->params.threads == 1)) {
-        cw_report_interval(run->report, row, run->thread);
+        cw_report_interval(run->report, row, run);
     }
     if (run->thread == 0 && !run->report->silent) {
         show_progress(run, row);
@@ -59,7 +64,7 @@ struct cw_link_config cw_run_config(const struct cw_perf_run *run)
     const struct cw_perf_options *options = run->report->options;
 
     return (struct cw_link_config){
-        .features = run->test->features,
+        .features = run->test->features | (options->wakeup ? UCP_FEATURE_WAKEUP : 0),
         .thread_mode = run->params.thread_mode,
         .sleep = run->params.sleep,
         .share_cpu = options->share_cpu,
@@ -98,7 +103,8 @@ int cw_run_worker(struct cw_perf_run *run, const struct cw_link_config *config, 
     run->link = &link;
     if (result == 0) {
         if (run->role != CW_ROLE_SERVER && run->thread == 0) {
-            cw_report_extra(run->report, &link);
+            cw_report_path(&link, &run->path);
+            cw_report_extra(run->report, &run->path);
         }
         result = measure(run);
     }
@@ -130,6 +136,7 @@ static int run_one(struct cw_perf_run *run, struct cw_oob *oob, struct cw_perf_r
     }
     result->row = cw_meter_row(&result->meter);
     result->verified = run->verified;
+    result->path = run->path;
     return 0;
 }
 

@@ -125,15 +125,12 @@ static inline int trip(struct pingpong *test, uint64_t message)
     if (put(test, PING, message) != 0) {
         return -1;
     }
-    if (test->run->role == CW_ROLE_LOOPBACK &&
-        (await(test, PING, message) != 0 || put(test, PONG, message) != 0)) {
-        return -1;
-    }
     /* Messages that come at once never wait: the worker and the clock still need a look. */
     if ((message & 63) == 63 && cw_link_touch(test->link) != 0) {
         return -1;
     }
-    return await(test, PONG, message);
+    /* In loopback the message is its own answer: so UCX's tool counts. */
+    return await(test, test->run->role == CW_ROLE_LOOPBACK ? PING : PONG, message);
 }
 
 static int play(struct pingpong *test)

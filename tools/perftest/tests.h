@@ -20,6 +20,12 @@ struct cw_report;
 
 enum cw_perf_role { CW_ROLE_SERVER, CW_ROLE_CLIENT, CW_ROLE_LOOPBACK };
 
+/* By what the messages of an endpoint go, as far as the library says it: names joined by +. */
+struct cw_perf_path {
+    char transports[64];
+    char devices[128];
+};
+
 /* Everything a running test uses. */
 struct cw_perf_run {
     enum cw_perf_role role;
@@ -29,6 +35,7 @@ struct cw_perf_run {
     struct cw_meter *meter; /* started by the test after warm-up; unused at the server */
     uint64_t verified;      /* messages checked byte by byte */
     unsigned thread;        /* which one of several (-T) */
+    struct cw_perf_path path;
     const struct cw_report *report;
 };
 

@@ -149,6 +149,7 @@ static void sum_up(const struct team *team, struct cw_perf_result *result)
     uint64_t last = 0, first = UINT64_MAX, messages = 0;
     double usec = 0;
 
+    result->path = team->members[0].run.path;
     result->meter = team->members[0].meter;
     result->row = cw_meter_row(&result->meter);
     for (unsigned i = 0; i < team->count; i++) {

@@ -22,8 +22,9 @@ void cw_options_usage(const char *program)
     for (unsigned index = 0; (test = cw_test_at(index)) != NULL; index++) {
         printf("      %14s  %s\n", test->name, test->help);
     }
-    printf("  -s <bytes>    message size, or a list: the entries of -D iov, otherwise summed up (8)\n"
-           "  -n <count>    measured iterations (1000000)\n"
+    printf("  -s <bytes>    message size, or a list: the entries of -D iov, otherwise summed up (8);\n"
+           "                1K:16 are 16 entries of 1K\n"
+           "  -n <count>    measured iterations, 0: without end (1000000)\n"
            "  -w <count>    warm-up iterations before them (10000)\n"
            "  -O <count>    bound on unfinished sends (0: 1 for latency, 32 for bandwidth)\n"
            "  -b <file>     run the tests of a batch file: each line a name and options; may be repeated\n"
@@ -44,6 +45,7 @@ void cw_options_usage(const char *program)
            "  -T <threads>  threads at each side, each with a worker and an endpoint of its own (1)\n"
            "  -M <mode>     thread mode of the workers: single, serialized, multi (single)\n"
            "  --yield       yield the CPU when there is no work (this side only)\n"
+           "  -I            create the context with the wakeup feature\n"
            "  -C            receive with a wild-card tag\n"
            "  -U            wait by probing, so that every message arrives unexpected\n"
            "  -e [<mode>]   error handling of the endpoint (this side's only): none, peer, failover; -epeer is -e\n"
@@ -55,12 +57,13 @@ void cw_options_usage(const char *program)
            "  -6            out-of-band connection over IPv6\n"
            "  --timeout <s> exit after this time without progress (default: client 60, server never)\n\n"
            "Started by mpirun, prun or srun, with -t and without a host\n"
+           "  -P <0|1>      0: one of two sides, also in a job; 1: part of the job, also at a terminal\n"
            "  --pattern <who>  pairs: those of the first half with those of the second, at the same time;\n"
            "                all: each with each other; many: all with the first, at the same time (pairs)\n\n"
            "Output\n"
            "  -R <rank>     percentile that the result rows show (50.0)\n"
            "  -f            only the final row\n"
-           "  -I            one more line, before the rows: the library, and the transport of the endpoint\n"
+           "  -X            one more line, before the rows: the library, and the transport of the endpoint\n"
            "  -v, --csv     comma-separated values\n"
            "  --json        one line for each test: an object with the final numbers and percentiles\n"
            "  -N            group digits by thousands\n"
@@ -69,5 +72,6 @@ void cw_options_usage(const char *program)
            "  --library     print version and file of the library in use, and exit\n"
            "  -h            this text\n\n"
            "Numbers of bytes may have a suffix K, M or G, for 2^10, 2^20 and 2^30.\n"
-           "Transport and device are selected by the environment: UCX_TLS, UCX_NET_DEVICES.\n");
+           "Transport and device are selected by the environment: UCX_TLS, UCX_NET_DEVICES. Options of UCX's tool for\n"
+           "tests of UCT (-d, -x, -W, -A) are ignored with a warning.\n");
 }

@@ -4,10 +4,11 @@
 . "$(dirname "$0")/lib.sh"
 need_perftest
 
+# One line names the option or the value; the usage text is for who asks for it.
 refused() {
     expect_status 129 "$perftest" "$@" || return
-    grep -q 'ERROR' "$work/err" || fail "no error sentence: $*"
-    grep -q 'Usage:' "$work/out" || fail "no usage text: $*"
+    [ "$(grep -c 'ERROR' "$work/err")/$(wc -l <"$work/err")" = 1/1 ] || fail "not one line: $*: $(cat "$work/err")"
+    [ -s "$work/out" ] && fail "more than the error: $*"
 }
 
 expect_status 0 "$perftest" -h
@@ -22,10 +23,16 @@ refused -t am_lat -l
 refused -t ucp_put_lat -l -m cuda
 refused -t ucp_add -l -m cuda
 refused -t ucp_get -l -m cuda --user-memory
-refused -t tag_lat -l -n 0
 refused -t tag_lat -l -n ten
 refused -t tag_lat -l -n -5
 refused -t tag_lat -l -s 8x
+refused -t tag_lat -l -s 8:
+refused -t tag_lat -l -s 8:0
+refused -t tag_lat -l -s 8:33
+refused -t tag_lat -l -s 8:16,8:17
+refused -t tag_lat -l -s 8:2:2
+refused -t tag_lat -l -P 2
+refused -t tag_lat -P 1 localhost
 refused -t tag_lat -l -s 8,
 refused -t tag_lat -l -s 8KK
 refused -t tag_lat -l -s 8B
@@ -73,8 +80,33 @@ sized 16384 -t tag_lat -s 16kb
 sized 1048576 -t tag_bw -s 1M
 sized 3072 -t tag_bw -D iov -s 1k,2K -i 4K
 sized 32768 -t tag_bw --sweep 16K:32K
+sized 4128 -t tag_bw -D iov -s 1K:4,16:2
 sized 1048576 -t tag_bw --sweep 512k:1MB
 expect_status 0 "$perftest" -l -n 5 -w 0 -t ucp_am_lat -s 8 -H 1K
+
+# Options of UCX's tool that concern UCT are ignored, with one warning each.
+for words in '-x tcp' '-d lo' '-W 5' '-A signal'; do
+    # shellcheck disable=SC2086 # the words are meant to be split
+    expect_status 0 "$perftest" -l -n 5 -w 0 -t tag_lat $words
+    [ "$(grep -c "warning: $words is ignored" "$work/err")" = 1 ] || fail "no warning: $words: $(cat "$work/err")"
+done
+
+# -X tells the library, -I asks for the wakeup feature, -P 0 is no part of a job; -n 0 goes on until it is ended.
+expect_status 0 "$perftest" -l -n 5 -w 0 -t tag_lat -X -I -P 0 -f
+grep -q '^# library [0-9.]*; endpoint over ' "$work/out" || fail "-X tells nothing"
+timeout 1.5 "$perftest" -l -t tag_lat -n 0 >"$work/out" 2>"$work/err"
+[ $? = 124 ] || fail "-n 0 ends by itself: $(cat "$work/err")"
+grep -q '^\[thread 0\]' "$work/out" || fail "-n 0 prints no rows"
+
+# Results that cannot be written are a failure.
+if [ -w /dev/full ]; then
+    for words in -h --library '-l -n 5 -w 0 -t tag_lat' '-l -n 5 -w 0 -t tag_lat --json'; do
+        # shellcheck disable=SC2086
+        "$perftest" $words >/dev/full 2>"$work/err"
+        [ $? = 255 ] || fail "$words > /dev/full is a success"
+        grep -q 'cannot be written' "$work/err" || fail "no sentence: $words > /dev/full"
+    done
+fi
 
 # N23-80: a mode follows its letter at once; checks of bytes have a letter, too.
 for mode in -e -enone -epeer -efailover -V; do

@@ -62,14 +62,17 @@ run -t tag_lat -n 1000 -w 0 --percentiles --verify
 tail -n 1 "$work/out" | grep -q '^Final:' || fail "something follows the final row"
 grep -q "^# percentiles (usec): p50 [0-9.]* p90 [0-9.]* p99 [0-9.]* p99.9 [0-9.]* min [0-9.]* max [0-9.]*\$" \
     "$work/out" || fail "no line of percentiles"
-grep -q '^# verified: 2000 messages of 8 bytes' "$work/out" || fail "not all messages were verified"
+grep -q '^# verified: 1000 messages of 8 bytes' "$work/out" || fail "not all messages were verified"
 
 # Comma-separated values.
 run -t tag_lat -n 1000 -w 0 -v -f
 tail -n 2 "$work/out" | head -n 1 >"$work/head"
-grep -qx 'iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr' "$work/head" ||
+head='iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr'
+head=$head,transport,device,host,options
+grep -qx "$head" "$work/head" ||
     fail "CSV header: $(cat "$work/head")"
 csv="1000,$thousandths,$thousandths,$thousandths,$hundredths,$hundredths,$number,$number"
+csv="$csv,self,[a-z0-9]*,,-l -t tag_lat -n 1000 -w 0 -v -f"
 tail -n 1 "$work/out" | grep -qx "$csv" ||
     fail "CSV row: $(tail -n 1 "$work/out")"
 
@@ -84,7 +87,7 @@ run -b "$work/batch"
 grep -q '^+small---------+--------------+----------+' "$work/out" || fail "no rule with the name of the test"
 [ "$(grep -c '^Final:' "$work/out")" = 2 ] || fail "not two final rows"
 run -b "$work/batch" -v -f
-line_is 1 'batch,iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr'
+line_is 1 "batch,$head"
 sed -n 3p "$work/out" | grep -q '^big,  20,' || fail "CSV row of a batch: $(sed -n 3p "$work/out")"
 run -b "$work/batch" -f
 tail -n 1 "$work/out" | grep -q '^       big                20 ' || fail "-f row of a batch: $(tail -n 1 "$work/out")"
@@ -103,6 +106,19 @@ for result in first, second:
     times = [result["usec"][name] for name in ("min", "p50", "p90", "p99", "p99.9", "max")]
     assert times == sorted(times) and times[0] > 0 and result["usec"]["mean"] > 0, times
     assert result["mib_per_s"] > 0 and result["messages_per_s"] > 0 and result["verified"] > 0
+EOF
+    run -t tag_bw -D iov -s 4,4 -n 10 -w 0 --json
+    python3 - "$work/out" <<'EOF' || fail "--json: $(cat "$work/out")"
+import json, sys
+result = json.load(open(sys.argv[1]))
+assert (result["transport"], result["host"]) == ("self", "") and result["device"]
+assert result["options"] == "-l -t tag_bw -D iov -s 4,4 -n 10 -w 0 --json"
+EOF
+    run -t tag_bw -D iov -s 4,4 -n 10 -w 0 -v -f
+    python3 - "$work/out" <<'EOF' || fail "-v: $(cat "$work/out")"
+import csv, sys
+head, row = [line for line in csv.reader(open(sys.argv[1])) if len(line) > 8]
+assert dict(zip(head, row))["options"] == "-l -t tag_bw -D iov -s 4,4 -n 10 -w 0 -v -f"
 EOF
     run -t tag_lat -n 10 -w 0 --json
     [ "$(wc -l <"$work/out")" = 1 ] || fail "--json prints more than the object"

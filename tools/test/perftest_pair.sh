@@ -58,6 +58,7 @@ sleep 0.7
 kill -9 "$client"
 wait "$server"
 [ $? = 255 ] || fail "the server of a dead client does not end with 255"
+grep -q 'never freed' "$work/server.err" && fail "the server is blamed for the client's end: $(cat "$work/server.err")"
 
 # Nobody comes.
 expect_status 255 "$perftest" -p "$(free_port)" --timeout 1
@@ -130,6 +131,8 @@ EOF
         grep -q 'ERROR client failed' "$work/err" || fail "no sentence about the strange server ($kind)"
         [ $kind != version ] || grep -q 'release (unknown, protocol version 9) than this one ([0-9.]*, version ' \
             "$work/err" || fail "no sentence about the other release: $(cat "$work/err")"
+        [ $kind = version ] || grep -q "UCX's own tool, or another program; run this one on both sides" "$work/err" ||
+            fail "no sentence about the other program ($kind): $(cat "$work/err")"
         wait "$fake"
         : >"$work/fake.port"
     done

@@ -14,10 +14,11 @@ tail -n 1 "$work/out" |
     fail "final row: $(tail -n 1 "$work/out")"
 [ "$(tail -n 1 "$work/out" | wc -c)" = 106 ] || fail "the final row is not 105 columns wide"
 expect_status 0 "$perftest" -l -t tag_bw -n 1000 -w 10 -T 3 -v
-tail -n 1 "$work/out" | grep -qx '1000,[0-9]*\.[0-9]\{3\},[0-9]*\.[0-9]\{2\},[0-9]*' ||
+tail -n 1 "$work/out" | grep -qx '1000,[0-9]*\.[0-9]\{3\},[0-9]*\.[0-9]\{2\},[0-9]*,[a-z+]*,[^,]*,,-l -t tag_bw .*' ||
     fail "CSV row: $(tail -n 1 "$work/out")"
 expect_status 0 "$perftest" -l -t tag_bw -n 1000 -w 10 -T 3 --json --verify
-grep -q '"iterations": 1000, "threads": 3, .*"verified": 3030}$' "$work/out" || fail "JSON: $(cat "$work/out")"
+grep -q '"iterations": 1000, "threads": 3, .*"verified": 3030, "transport": "[a-z]' "$work/out" ||
+    fail "JSON: $(cat "$work/out")"
 
 for test in tag_sync_bw ucp_am_lat ucp_am_bw stream_bw ucp_put_lat ucp_put_bw ucp_get ucp_fadd ucp_add; do
     expect_status 0 "$perftest" -l -t $test -n 60 -w 10 -T 3 --verify --timeout 20
