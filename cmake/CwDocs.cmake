@@ -23,13 +23,21 @@ foreach(target IN LISTS cw_docs_targets)
     endif()
 endforeach()
 
-# bash-completion looks for a file of the command's name.
+# bash-completion and fish look for a file of the command's name; one file of zsh names all commands.
 foreach(tool IN LISTS cw_docs_tools)
     set(CW_DOCS_TOOL ${tool})
     configure_file(${PROJECT_SOURCE_DIR}/packaging/completion.sh ${PROJECT_BINARY_DIR}/completions/${tool} @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/completions/${tool}
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    configure_file(${PROJECT_SOURCE_DIR}/packaging/completion.fish ${PROJECT_BINARY_DIR}/completions/${tool}.fish @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/completions/${tool}.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endforeach()
+string(REPLACE ";" " " CW_DOCS_TOOLS "${cw_docs_tools}")
+if(cw_docs_tools)
+    configure_file(${PROJECT_SOURCE_DIR}/packaging/completion.zsh ${PROJECT_BINARY_DIR}/completions/_causeway @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/completions/_causeway DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+endif()
 
 find_package(Python3 QUIET COMPONENTS Interpreter)
 find_program(CW_PANDOC pandoc)

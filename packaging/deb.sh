@@ -29,7 +29,7 @@ find "$tree" -mindepth 1 -maxdepth 1 ! -name 'obj-*' -exec rm -rf {} +
 tar -C "$source" --exclude=./.git --exclude='./build' --exclude='./build-*' --exclude=__pycache__ -cf - . |
     tar -C "$tree" -xf -
 cp -R "$source/packaging/debian" "$tree/debian"
-rm -f "$output"/*.deb "$output"/*.buildinfo "$output"/*.changes
+rm -f "$output"/*.deb "$output"/*.buildinfo "$output"/*.changes "$output"/*.spdx.json
 
 # Nothing is cleaned (-nc), so that only what changed is compiled.
 export DEB_BUILD_OPTIONS="terse ${DEB_BUILD_OPTIONS:-}"
@@ -38,6 +38,7 @@ if ! (cd "$tree" && dpkg-buildpackage -b -us -uc -nc) >"$output/build.log" 2>&1;
     echo "The packages could not be built (all of it: $output/build.log)." >&2
     exit 1
 fi
+python3 -B "$source/packaging/sbom.py" "$source" "$output"/*.deb
 for package in "$output"/*.deb; do
     [ ! -e "$package" ] || echo "$package"
 done

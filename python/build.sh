@@ -43,4 +43,5 @@ if ! (cd "$stage" && CAUSEWAY_VERSION=$version "$PYTHON" -B setup.py -q bdist_wh
     echo "The wheel could not be made (all of it: $output/build.log)." >&2
     exit 1
 fi
+python3 -B "$source/packaging/sbom.py" "$source" "$output"/dist/*.whl
 echo "$output"/dist/*.whl

@@ -24,4 +24,5 @@ if ! rpmbuild --define "_topdir $output" --define "causeway_version $version" -b
     echo "The packages could not be built (all of it: $output/build.log)." >&2
     exit 1
 fi
+find "$output/RPMS" "$output/SRPMS" -name '*.rpm' -exec python3 -B "$source/packaging/sbom.py" "$source" {} +
 find "$output/RPMS" "$output/SRPMS" -name '*.rpm' | sort

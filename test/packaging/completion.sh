@@ -86,4 +86,22 @@ same "--to" "$directory/batch" "$(offered ucx_info --to "$directory/ba")"
 printf '#!/bin/sh\necho broken >&2\nexit 1\n' >"$directory/ucx_perftest"
 chmod +x "$directory/ucx_perftest"
 [ -z "$(offered "$directory/ucx_perftest" - 2>&1)" ] || fail "a broken program is heard"
+
+# zsh and fish offer the same options, where they are here.
+for tool in ucx_info ucx_perftest ucx_top ucx_trace; do
+    expected=$(options_of $tool | tr '\n' ' ' | sed 's/ $//')
+    if command -v zsh >/dev/null; then
+        # shellcheck disable=SC2016 # for zsh
+        same "zsh: options of $tool" "$expected" "$(zsh -fc '
+            words=("$1") PREFIX=-
+            _describe() { print -l -- ${options%%:*} }
+            complete_it() { source "$2" }
+            complete_it "$@"' zsh $tool "$completions/_causeway" | tr '\n' ' ' | sed 's/ $//')"
+        grep -q "^#compdef .*$tool" "$completions/_causeway" || fail "zsh does not know $tool"
+    fi
+    if command -v fish >/dev/null; then
+        same "fish: options of $tool" "$expected" "$(HOME=$directory fish --no-config -c "source $completions/$tool.fish
+            complete -C '$tool -'; complete -C '$tool --'" | cut -f1 | sort -u | tr '\n' ' ' | sed 's/ $//')"
+    fi
+done
 exit $((failures > 0))
