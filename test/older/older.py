@@ -72,12 +72,12 @@ def unpack(source, commit, tree):
 
 
 def make(tree, to):
-    """Builds the library of the tree: little time of the compiler, since speed is not looked at."""
+    """Builds the library of the tree, with types for abi.sh: little time of the compiler, as speed does not count."""
     build = tree + ".build"
     quiet = {"stdout": subprocess.DEVNULL, "check": True}
     if not os.path.exists(build):
         subprocess.run([os.environ.get("CMAKE", "cmake"), "-G", "Ninja", "-S", tree, "-B", build,
-                        "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O0 -w", "-DCW_BUILD_TESTS=OFF",
+                        "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O0 -g -w", "-DCW_BUILD_TESTS=OFF",
                         "-DCW_BUILD_TOOLS=OFF", "-DCW_BUILD_PYTHON=OFF"], **quiet)
     subprocess.run(["ninja", "-C", build, "ucp"], **quiet)
     shutil.rmtree(to, ignore_errors=True)
