@@ -776,8 +776,8 @@ static void test_n22_114_no_emulation(void **state)
         assert_true(UCS_PTR_IS_PTR(request));
         assert_int_equal(cw_pair_wait(pair, request, "access"), UCS_ERR_CANCELED);
         cw_capture_end(file, saved, text, sizeof(text));
-        assert_non_null(strstr(text, (i % 2 == 0) ? "ERROR a put of 16 bytes between host memory and memory of type " :
-                                                    "ERROR a get of 16 bytes between host memory and memory of type "));
+        assert_non_null(strstr(text, (i % 2 == 0) ? "canceled a put of 16 bytes between host memory and memory of "
+                                                  : "canceled a get of 16 bytes between host memory and memory of "));
     }
     assert_int_equal(cw_target_flush(&target), UCS_OK);
     assert_true(data[0] == 7 && data[1] == 8);

@@ -26,7 +26,8 @@ static int teardown(void **state)
 static void exchange(size_t length)
 {
     static unsigned char sent[LONGEST], received[LONGEST];
-    ucp_request_param_t param = {.op_attr_mask = 0};
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    const ucp_request_param_t queued = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
     ucs_status_ptr_t send, receive;
     size_t i;
 
@@ -34,7 +35,8 @@ static void exchange(size_t length)
         sent[i] = (unsigned char)(i * 7 + length);
     }
     memset(received, 0, length);
-    send = ucp_tag_send_nbx(ep, sent, length, 1, &param); /* with a receive, self would copy at once */
+    /* with a receive, or without a request, self would copy within the call */
+    send = ucp_tag_send_nbx(ep, sent, length, 1, &queued);
     receive = ucp_tag_recv_nbx(worker, received, length, 1, UINT64_MAX, &param);
     finish(send);
     finish(receive);
